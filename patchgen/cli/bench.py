@@ -45,11 +45,11 @@ def bench(
     from patchgen.training.bench.machine import device_name, versions
     from patchgen.training.bench.record import Unreadable, resume_record, start_record
     from patchgen.training.bench.run import SECONDS, Wanted, run
-    from patchgen.training.bench.sets import compiled_of, wanted_cases
+    from patchgen.training.bench.sets import names_of_compiled, wanted_cases
 
     device = _device(device, tiny)
     if compiled:
-        only = (*only, *compiled_of(wanted_cases(table, ids, only)))
+        only = (*only, *names_of_compiled(wanted_cases(table, ids, only)))
     cases = wanted_cases(table, ids, only, tiny=tiny)
     path = Path(folder) / f"bench-{table}{'-tiny' if tiny else ''}.json"
     made = {"device": device_name(device), "tiny": tiny, "versions": versions()}

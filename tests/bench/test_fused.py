@@ -10,7 +10,7 @@ from torch import nn
 from patchgen.training.bench.entry import SDPA, variant
 from patchgen.training.bench.fused import find_fused_weights
 from patchgen.training.bench.matrix import B3
-from patchgen.training.bench.reference import reference_of
+from patchgen.training.bench.reference import compute_reference
 from patchgen.training.bench.round import TINY_ROUNDS, first_round
 from patchgen.training.bench.setup import CaseSetup, Scale, share_parameters
 from patchgen.training.bench.step import Trainer
@@ -27,13 +27,13 @@ def setup():
 
 def stepped(setup, entry):
     """The loss before and after a step."""
-    prepared = setup.enter(entry)
-    trainer = Trainer(prepared, build_optimizer("adamw", setup.begin(prepared)), "cpu")
+    prepared = setup.prepare(entry)
+    trainer = Trainer(prepared, build_optimizer("adamw", setup.restore_weights(prepared)), "cpu")
     return [float(trainer.step().detach()) for _ in range(3)]
 
 
 def test_its_gradients_are_right(setup):
-    result = first_round(setup, setup.enter(FUSED), reference_of(setup), TINY_ROUNDS[0])
+    result = first_round(setup, setup.prepare(FUSED), compute_reference(setup), TINY_ROUNDS[0])
     assert result.status == "ok", result.note
 
 
@@ -45,7 +45,7 @@ def test_an_error_in_a_part_is_seen(setup, monkeypatch):
         modeling_bert_fused.FusedLinear, "forward", lambda self, x: right(self, x).flip(-1)
     )
     assert (
-        first_round(setup, setup.enter(FUSED), reference_of(setup), TINY_ROUNDS[0]).status
+        first_round(setup, setup.prepare(FUSED), compute_reference(setup), TINY_ROUNDS[0]).status
         == "wrong"
     )
 
@@ -57,8 +57,8 @@ def test_it_is_trained_and_set_back(setup):
 
 
 def test_parts_are_not_trained_beside_the_whole(setup):
-    prepared = setup.enter(FUSED)
-    trained = setup.begin(prepared)
+    prepared = setup.prepare(FUSED)
+    trained = setup.restore_weights(prepared)
     shared = {id(part) for whole in prepared.fused_weights for part in whole.parts}
     assert len(prepared.fused_weights) == 4 and len(shared) == 12, "weight and bias of two layers"
     assert not shared & {id(parameter) for parameter in trained}
@@ -66,8 +66,8 @@ def test_parts_are_not_trained_beside_the_whole(setup):
 
 
 def test_nothing_is_left_behind(setup):
-    prepared = setup.enter(FUSED)
-    first_round(setup, prepared, reference_of(setup), TINY_ROUNDS[0])
+    prepared = setup.prepare(FUSED)
+    first_round(setup, prepared, compute_reference(setup), TINY_ROUNDS[0])
     assert all(whole.parameter.grad is None for whole in prepared.fused_weights) and not norms_left(
         setup
     )
@@ -78,7 +78,7 @@ def norms_left(setup):
 
 
 def test_a_layer_with_other_parts_is_other_weights(setup):
-    model = setup.enter(SDPA).model
+    model = setup.prepare(SDPA).model
     odd = nn.Linear(8, 8)
     odd.parts = {"nowhere": 8}
     model.add_module("odd", odd)

@@ -29,10 +29,10 @@ from patchgen.training.bench.entry import (
     Entry,
     variant,
 )
-from patchgen.training.bench.fits import rows_that_fit
+from patchgen.training.bench.fits import find_rows_that_fit
 from patchgen.training.bench.machine import machine
 from patchgen.training.bench.matrix import B1
-from patchgen.training.bench.reference import reference_of
+from patchgen.training.bench.reference import compute_reference
 from patchgen.training.bench.result import from_json
 from patchgen.training.bench.round import TINY_ROUNDS, first_round
 from patchgen.training.bench.run_case import Budget, run_case
@@ -82,7 +82,9 @@ def test_a_case_is_timed_on_the_device():
     results = play(CASE)
     assert {name: result.status for name, result in results.items()} == dict.fromkeys(results, "ok")
     assert broken_claims(CASE, results) == {}
-    assert all([len(turn) for turn in result.turns] == [7, 3] for result in results.values())
+    assert all(
+        [len(run_round) for run_round in result.rounds] == [7, 3] for result in results.values()
+    )
     assert all(0 < result.step.median < 1 and result.peak for result in results.values())
     assert results["llama_loss"].peak < results["sdpa"].peak, (
         "logits of 4096 tokens by 4096 words are gone"
@@ -103,11 +105,12 @@ def test_the_memory_of_replayed_graphs_is_seen():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_what_does_not_fit_below_a_limit_is_found():
     setup = CaseSetup(CASE, Scale("cuda"))
-    free = rows_that_fit(setup, SDPA)
-    tight = rows_that_fit(setup, SDPA, limit=2 * 2**30)
+    free = find_rows_that_fit(setup, SDPA)
+    tight = find_rows_that_fit(setup, SDPA, limit=2 * 2**30)
     assert tight.rows is not None and free.rows is not None and tight.rows < free.rows
     assert (
-        rows_that_fit(setup, replace(SDPA, checkpoint="full"), limit=2 * 2**30).rows >= tight.rows
+        find_rows_that_fit(setup, replace(SDPA, checkpoint="full"), limit=2 * 2**30).rows
+        >= tight.rows
     )
 
 
@@ -146,7 +149,7 @@ def test_the_command_measures(tmp_path):
 def test_inductor_takes_the_graphs(how):
     """As it does on a GPU; on the CPU it makes C++ of them, and no CUDA graphs."""
     setup = CaseSetup(tiny_case(B1), Scale("cpu", tiny=True))
-    reference, prepared = reference_of(setup), setup.enter(SDPA)
+    reference, prepared = compute_reference(setup), setup.prepare(SDPA)
     compile_model(prepared.model, how, prepared.masks, traced_only=False)
     prepared = replace(prepared, entry=replace(SDPA, compiled=how))
     result = first_round(setup, prepared, reference, TINY_ROUNDS[0])

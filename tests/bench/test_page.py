@@ -46,14 +46,14 @@ def case() -> Case:
 
 
 def ran(seconds: float, gib: float, **more) -> Result:
-    turns = ((seconds * 0.99, seconds, seconds * 1.01), (seconds, seconds))
+    rounds = ((seconds * 0.99, seconds, seconds * 1.01), (seconds, seconds))
     return Result(
         "ok",
-        turns=turns,
+        rounds=rounds,
         tokens=1000,
         samples=4,
         peak=int(gib * 2**30),
-        apart=(1e-4, 2e-3, 1e-2),
+        deviation=(1e-4, 2e-3, 1e-2),
         **more,
     )
 
@@ -112,8 +112,8 @@ def test_a_peak_by_the_driver_is_marked(tmp_path):
 
 def test_a_broken_claim_is_said_in_place_of_a_verdict(tmp_path):
     page = as_markdown(record(tmp_path, RESULTS), [case()])
-    assert line(page, "v")[1] == "claims what is not so"
-    assert "- v: SDPA got bool, and was to get no mask" in page
+    assert line(page, "v")[1] == "claim not met"
+    assert "- v: SDPA got bool, and should get no mask" in page
 
 
 def test_a_variant_whose_claims_are_broken_is_wrong_in_the_summary(tmp_path):
@@ -133,15 +133,15 @@ def test_the_best_row_of_a_variant_counts(tmp_path):
     where, row, found = best_verdicts(record(tmp_path, RESULTS), [case()])["v"]
     assert (where, row, found.word) == ("C1", "v + compile", "faster")
     page = as_markdown(record(tmp_path, RESULTS), [case()])
-    assert "Not right elsewhere, which no gain makes good: C1, v.\n" in page, (
+    assert "Wrong in other rows, whatever they gain: C1, v.\n" in page, (
         "the other row's claim is broken"
     )
 
 
-def test_turns_that_drift_are_told(tmp_path):
-    unsteady = Result("ok", turns=((1.0, 1.0), (1.2, 1.2)), tokens=1000)
+def test_rounds_that_drift_are_reported(tmp_path):
+    unsteady = Result("ok", rounds=((1.0, 1.0), (1.2, 1.2)), tokens=1000)
     page = as_markdown(record(tmp_path, {"sdpa": unsteady}), [case()])
-    assert "- sdpa: its turns are 20 % apart; the clock was not steady" in page
+    assert "- sdpa: its rounds differ by 20 %; the clock was not steady" in page
 
 
 def test_what_did_not_run_has_its_reason_and_no_figure(tmp_path):
@@ -155,7 +155,7 @@ def test_what_did_not_run_has_its_reason_and_no_figure(tmp_path):
 def test_a_page_of_tiny_models_has_no_speed(tmp_path):
     small = record(
         tmp_path,
-        {"sdpa": Result("ok", saved=100, apart=(0.0, 1e-6, 1e-6)), "v": Result("ok", saved=50)},
+        {"sdpa": Result("ok", saved=100, deviation=(0.0, 1e-6, 1e-6)), "v": Result("ok", saved=50)},
     )
     small.made, small.machine = {**MADE, "tiny": True, "device": "cpu"}, {}
     page = as_markdown(small, [case()])

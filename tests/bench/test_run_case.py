@@ -69,7 +69,7 @@ CASE = Case(
         variant("llama_sqpa"),
     ),
     block="model.layers.0.mlp",
-    turns=((1, 2), (1, 1), (1, 1)),
+    rounds=((1, 2), (1, 1), (1, 1)),
 )
 
 
@@ -99,7 +99,7 @@ def test_each_that_runs_has_all_of_its_turns(said):
     found = results(said)
     for name in ("sdpa", "llama_loss", "sdpa + checkpointing", "one row, float32"):
         assert found[name].status == "ok", found[name].note
-        assert [len(turn) for turn in found[name].turns] == [2, 1, 1]
+        assert [len(run_round) for run_round in found[name].rounds] == [2, 1, 1]
         assert len(found[name].block) == 10 and found[name].counts
     assert found["sdpa"].tokens == 48 and found["one row, float32"].tokens == 16
 
@@ -109,7 +109,7 @@ def test_what_cannot_run_says_why_and_stops_nobody(said):
     assert found["too large"].status == "does not fit"
     assert found["no kernel"].status == "unavailable"
     assert found["sdpa, cuDNN forced"].note == "the cudnn backend needs a CUDA device"
-    assert found["no such optimizer"].note == "ValueError: there is no optimizer 'best'"
+    assert found["no such optimizer"].note == "ValueError: no optimizer is called best"
     assert found["llama_sqpa"].status == "failed" and "llama_loss" in found["llama_sqpa"].note
     assert said[-1] == {"case": "S", "done": True}
 
@@ -132,8 +132,8 @@ def test_weights_begin_the_same_in_every_turn(said):
     found = results(said)
     assert found["sdpa"].losses == pytest.approx(found["llama_loss"].losses, rel=1e-4)
     assert found["sdpa"].losses[1] < found["sdpa"].losses[0], "it learns"
-    assert 0 < found["sdpa"].apart[1] < 3e-2, "bfloat16 beside float32"
-    assert found["one row, float32"].apart[1] < 1e-5
+    assert 0 < found["sdpa"].deviation[1] < 3e-2, "bfloat16 beside float32"
+    assert found["one row, float32"].deviation[1] < 1e-5
 
 
 def test_no_memory_in_a_further_turn_takes_the_first_one_not_away():
@@ -152,7 +152,7 @@ def test_no_memory_in_a_further_turn_takes_the_first_one_not_away():
     (found,) = results(said).values()
     assert (found.status, found.note) == ("partial", "there was no memory left for a further turn")
     assert (
-        [len(turn) for turn in found.turns] == [2]
+        [len(run_round) for run_round in found.rounds] == [2]
         and found.counts
         and said[-1] == {"case": "S", "done": True}
     )

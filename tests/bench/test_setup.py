@@ -18,7 +18,7 @@ from transformers import modeling_flash_attention_utils as flash_utils
 from patchgen.training.bench.case import Shape
 from patchgen.training.bench.claims import broken_claims
 from patchgen.training.bench.competitors import Unavailable, check_available
-from patchgen.training.bench.compiling import allow_many_models, compile_model, layers_of
+from patchgen.training.bench.compiling import allow_many_models, compile_model, find_layers
 from patchgen.training.bench.entry import (
     COMPILED,
     EAGER,
@@ -30,14 +30,14 @@ from patchgen.training.bench.entry import (
     Entry,
     variant,
 )
-from patchgen.training.bench.fits import ladder, largest, rows_that_fit
+from patchgen.training.bench.fits import find_largest, find_rows_that_fit, ladder
 from patchgen.training.bench.kernels import attention_kernels
 from patchgen.training.bench.matrix import B1, B2, B2_AMP, L1, L2, L2_AMP
-from patchgen.training.bench.reference import reference_of
+from patchgen.training.bench.reference import compute_reference
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.round import TINY_ROUNDS, first_round
 from patchgen.training.bench.saved_activations import saved_bytes
-from patchgen.training.bench.setup import CaseSetup, Scale, config_of, share_parameters
+from patchgen.training.bench.setup import CaseSetup, Scale, make_config, share_parameters
 from patchgen.training.bench.step import Trainer
 from patchgen.training.bench.tiny import tiny_case
 from patchgen.training.optimizers import build_optimizer
@@ -46,9 +46,11 @@ from patchgen.training.patching import patched
 TINY = Scale("cpu", tiny=True)
 
 
-def turn(case, entry) -> Result:
+def run_round(case, entry) -> Result:
     setup = CaseSetup(tiny_case(case), TINY)
-    return first_round(setup, setup.enter(entry), reference_of(setup, entry.rows), TINY_ROUNDS[0])
+    return first_round(
+        setup, setup.prepare(entry), compute_reference(setup, entry.rows), TINY_ROUNDS[0]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ def llama() -> CaseSetup:
 
 
 def test_all_models_hold_the_same_parameters(llama):
-    one, other = (llama.enter(entry).model for entry in (SDPA, variant("llama_loss")))
+    one, other = (llama.prepare(entry).model for entry in (SDPA, variant("llama_loss")))
     assert type(one) is not type(other)
     ours = dict(other.named_parameters())
     assert all(parameter is ours[name] for name, parameter in one.named_parameters())
@@ -85,7 +87,7 @@ def test_a_model_with_other_weights_is_refused(llama):
 
 
 def test_nothing_is_dropped():
-    config = config_of(B1, tiny=False)
+    config = make_config(B1, tiny=False)
     assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == 0.0
 
 
@@ -94,11 +96,11 @@ def test_nothing_is_dropped():
 
 def test_the_reference_is_the_mean_over_all_parts(monkeypatch):
     setup = CaseSetup(replace(tiny_case(B2), shape=Shape(4, 32, shortest=8)), TINY)
-    whole = reference_of(setup)
+    whole = compute_reference(setup)
     monkeypatch.setattr(
         "patchgen.training.bench.reference.TOKENS", 32
     )  # a part for each row, of other numbers of labels
-    parts = reference_of(setup)
+    parts = compute_reference(setup)
     assert parts.loss == pytest.approx(whole.loss, rel=1e-6) and parts.norm == pytest.approx(
         whole.norm, rel=1e-5
     )
@@ -114,33 +116,33 @@ def test_the_reference_is_the_mean_over_all_parts(monkeypatch):
     ],
 )
 def test_what_is_right_is_ok(case, entry):
-    result = turn(case, entry)
+    result = run_round(case, entry)
     assert result.status == "ok", result.note
-    assert result.turns == (), "a CPU's times are no result"
+    assert result.rounds == (), "a CPU's times are no result"
 
 
 def test_what_is_fast_and_wrong_is_found():
     """Five lines without a mask, where a bidirectional model has padding."""
-    result = turn(B2, FIVE_LINES)
+    result = run_round(B2, FIVE_LINES)
     assert result.status == "wrong" and "from the reference" in result.note
-    assert turn(B1, FIVE_LINES).status == "ok"
+    assert run_round(B1, FIVE_LINES).status == "ok"
 
 
 def test_padding_taken_out_in_every_layer():
     """transformers' own code for flash-attn, with torch's kernels in the package's place, and only while it is on."""
     flat = L2.entry("flash_attention_2, packed, torch's kernels")
     for case, entry in ((B2, TORCH_FLASH), (L2, flat), (L1, TORCH_FLASH)):
-        result = turn(case, entry)
+        result = run_round(case, entry)
         assert result.status == "ok", result.note
     assert flash_utils._loaded_implementation is None
-    assert turn(L2, replace(flat, layout="packed")).status == "wrong", (
+    assert run_round(L2, replace(flat, layout="packed")).status == "wrong", (
         "transformers looks for packed texts in one row"
     )
 
 
 def test_a_gradient_that_is_missing_is_found(llama):
-    reference = reference_of(llama)
-    prepared = llama.enter(SDPA)
+    reference = compute_reference(llama)
+    prepared = llama.prepare(SDPA)
     prepared.model.model.layers[0].register_forward_hook(lambda module, args, out: out.detach())
     assert first_round(llama, prepared, reference, TINY_ROUNDS[0]).status == "wrong"
 
@@ -157,7 +159,7 @@ def test_a_gradient_that_is_missing_is_found(llama):
     ],
 )
 def test_masks(entry, masks):
-    assert turn(B1, entry).masks == masks
+    assert run_round(B1, entry).masks == masks
 
 
 def test_claims_are_checked():
@@ -178,10 +180,13 @@ def test_claims_are_checked():
     }
     broken = broken_claims(case, results)
     assert broken["no"].startswith("SDPA got bool, none") and "not compiled" in broken["c"]
-    assert broken["s"] == "keeps 0.60 of what the anchor keeps for backward, and was to keep 0.5"
+    assert (
+        broken["s"]
+        == "saves 0.60 of what the baseline saves for backward, and claims to save at most 0.5"
+    )
     astray = {"sdpa": Result("ok", losses=(7.0, 6.0)), "s": Result("ok", losses=(7.0, 6.3))}
     assert broken_claims(case, astray) == {
-        "s": "its loss after the first turn is 6.3, and the anchor's 6"
+        "s": "its loss after the first round is 6.3, and the baseline's 6"
     }
     lost = {"sdpa": Result("ok", losses=(7.0, 6.0)), "s": Result("ok", losses=(7.0, float("nan")))}
     assert "nan" in broken_claims(case, lost)["s"]
@@ -217,9 +222,9 @@ def test_many_models_of_a_class_are_compiled():
 
 def test_layers_are_the_longest_list():
     model = Attend()
-    assert layers_of(model) == list(model.layers)
+    assert find_layers(model) == list(model.layers)
     with pytest.raises(LookupError, match="Linear"):
-        layers_of(nn.Linear(1, 1))
+        find_layers(nn.Linear(1, 1))
 
 
 def test_kernels_are_named():
@@ -242,7 +247,7 @@ def test_each_storage_is_saved_once_and_weights_are_not():
 @pytest.mark.parametrize("limit", range(0, 40))
 def test_largest(limit):
     sizes, asked = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 80, 96, 128), []
-    found = largest(sizes, lambda size: not asked.append(size) and size <= limit)
+    found = find_largest(sizes, lambda size: not asked.append(size) and size <= limit)
     assert found == max((size for size in sizes if size <= limit), default=None)
     assert len(asked) <= 5
 
@@ -255,10 +260,10 @@ def test_ladders_rise():
 
 def test_checkpointing_fits_more(llama):
     plain, checkpointed = (
-        rows_that_fit(llama, replace(SDPA, checkpoint=policy)) for policy in ("", "full")
+        find_rows_that_fit(llama, replace(SDPA, checkpoint=policy)) for policy in ("", "full")
     )
     assert plain.rows == 5 and checkpointed.rows > plain.rows
-    assert rows_that_fit(llama, SDPA, limit=1).status == "does not fit"
+    assert find_rows_that_fit(llama, SDPA, limit=1).status == "does not fit"
 
 
 # What cannot be had
@@ -278,7 +283,7 @@ def test_checkpointing_fits_more(llama):
 )
 def test_unavailable(llama, entry, reason):
     with pytest.raises(Unavailable, match=f"(?i){reason}"):
-        llama.enter(entry)
+        llama.prepare(entry)
 
 
 @pytest.mark.parametrize("how", [("sdpa", "flash"), ("sdpa", "cudnn"), ("flash_attention_2", "")])
@@ -296,8 +301,8 @@ def test_a_patch_is_held_while_it_is_on():
 
 
 def test_eager_keeps_scores(llama):
-    prepared = llama.enter(EAGER)
-    other = llama.enter(SDPA)
+    prepared = llama.prepare(EAGER)
+    other = llama.prepare(SDPA)
     kept = [
         saved_bytes(lambda one=one: one.model(**one.batch.inputs), one.model)
         for one in (prepared, other)
@@ -311,8 +316,8 @@ def test_eager_keeps_scores(llama):
 @pytest.mark.parametrize("case", [B2_AMP, L2_AMP], ids=lambda case: case.id)
 def test_batches_of_many_lengths_take_turns(case):
     setup = CaseSetup(tiny_case(case), TINY)
-    prepared = setup.enter(case.entry("sdpa"))
-    trainer = Trainer(prepared, build_optimizer("adamw", setup.begin(prepared)), "cpu")
+    prepared = setup.prepare(case.entry("sdpa"))
+    trainer = Trainer(prepared, build_optimizer("adamw", setup.restore_weights(prepared)), "cpu")
     seen = []
     prepared.model.register_forward_pre_hook(
         lambda model, args, given: seen.append(given["input_ids"].shape[1]), with_kwargs=True
@@ -325,9 +330,9 @@ def test_batches_of_many_lengths_take_turns(case):
 
 def test_dropout_is_on_in_steps_and_off_where_numbers_are_compared():
     setup = CaseSetup(tiny_case(B2_AMP), TINY)
-    prepared = setup.enter(B2_AMP.entry("sdpa"))
+    prepared = setup.prepare(B2_AMP.entry("sdpa"))
     drops = {module.p for module in prepared.model.modules() if isinstance(module, nn.Dropout)}
     assert drops == {0.1}
-    result = first_round(setup, prepared, reference_of(setup), TINY_ROUNDS[0])
+    result = first_round(setup, prepared, compute_reference(setup), TINY_ROUNDS[0])
     assert result.status == "ok" and prepared.model.training, result.note
-    assert turn(B2_AMP, B2_AMP.entry("bert_mlm_padding_free")).status == "ok"
+    assert run_round(B2_AMP, B2_AMP.entry("bert_mlm_padding_free")).status == "ok"

@@ -16,7 +16,7 @@ from patchgen.training.bench.case import Shape
 from patchgen.training.bench.matrix import B1, B2, CASES, L1, L2
 from patchgen.training.bench.run import GRACE
 from patchgen.training.bench.sets import SETS, wanted_cases
-from patchgen.training.bench.texts import NO_LABEL, batch_of
+from patchgen.training.bench.texts import NO_LABEL, make_batch
 from patchgen.training.bench.tiny import tiny_case
 
 WORDS = 100
@@ -48,11 +48,11 @@ def test_fewer_rows_have_the_first_texts():
 
 def test_layouts_hold_the_same_words_and_labels():
     case = tiny_case(L2)
-    padded, packed = batch_of(case, WORDS, "padded"), batch_of(case, WORDS, "packed")
+    padded, packed = make_batch(case, WORDS, "padded"), make_batch(case, WORDS, "packed")
     real = padded.inputs["attention_mask"].bool()
     for name in ("input_ids", "labels"):
         assert torch.equal(padded.inputs[name][real], packed.inputs[name].flatten())
-    flat = batch_of(case, WORDS, "flat")
+    flat = make_batch(case, WORDS, "flat")
     assert flat.inputs["input_ids"].shape == (1, 64)
     assert all(
         torch.equal(flat.inputs[name].flatten(), packed.inputs[name].flatten())
@@ -67,14 +67,14 @@ def test_layouts_hold_the_same_words_and_labels():
 
 
 def test_no_text_is_predicted_from_another():
-    packed = batch_of(tiny_case(L2), WORDS, "packed").inputs
+    packed = make_batch(tiny_case(L2), WORDS, "packed").inputs
     begins = packed["position_ids"] == 0
     assert begins.sum() > 2 and (packed["labels"][begins] == NO_LABEL).all()
     assert (packed["labels"][~begins] == packed["input_ids"][~begins]).all()
 
 
 def test_a_masked_model_sees_no_word_that_it_is_to_find():
-    batch = batch_of(tiny_case(B2), WORDS, "padded")
+    batch = make_batch(tiny_case(B2), WORDS, "padded")
     found = batch.inputs["labels"] != NO_LABEL
     assert int(found.sum()) == batch.labelled > 0
     assert (batch.inputs["input_ids"][found] == 4).all() and (
@@ -85,12 +85,12 @@ def test_a_masked_model_sees_no_word_that_it_is_to_find():
 def test_labels_stay_below_what_compiled_heads_take():
     """`max_labelled_fraction` of the matrix is of all places."""
     for case in (B1, B2):
-        batch = batch_of(replace(case, shape=replace(case.shape, rows=4)), WORDS, "padded")
+        batch = make_batch(replace(case, shape=replace(case.shape, rows=4)), WORDS, "padded")
         assert batch.labelled <= 0.16 * batch.places
 
 
 def test_parts_are_all_of_the_batch():
-    batch = batch_of(replace(tiny_case(L1), shape=Shape(5, 8)), WORDS, "padded")
+    batch = make_batch(replace(tiny_case(L1), shape=Shape(5, 8)), WORDS, "padded")
     parts = list(batch.parts(2))
     assert [len(part["labels"]) for part in parts] == [3, 2]
     assert torch.equal(torch.cat([part["input_ids"] for part in parts]), batch.inputs["input_ids"])
@@ -102,7 +102,7 @@ def test_parts_are_all_of_the_batch():
 def test_cases_are_well_formed(case):
     names = [one.name for one in case.entries]
     assert len(set(names)) == len(names)
-    assert case.entry(case.baseline).role == "baseline"
+    assert case.entry(case.baseline).role == "stock"
     known = {name for one in case.entries for name in (one.name, one.variant)}
     for target in case.targets:
         assert {*target.who, *target.against} <= known and bool(target.against) == (

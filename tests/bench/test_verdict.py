@@ -16,7 +16,7 @@ TEN = (0.98, 0.99, 1.0, 1.0, 1.01, 1.02)  # seconds of steps, a spread of a hund
 def ran(step: float, peak: int = 100, status: str = "ok", **more) -> Result:
     """A contestant whose steps took about so many seconds."""
     return Result(
-        status, turns=(tuple(step * part for part in TEN),), tokens=1000, peak=peak, **more
+        status, rounds=(tuple(step * part for part in TEN),), tokens=1000, peak=peak, **more
     )
 
 
@@ -73,11 +73,11 @@ def test_smaller_than_the_fastest_is_no_gain_beside_what_is_as_small(variant, wo
 
 
 def test_a_baseline_of_another_batch_is_not_said_to_be_as_small():
-    few = Result("ok", turns=(TEN,), tokens=1200, peak=10)
+    few = Result("ok", rounds=(TEN,), tokens=1200, peak=10)
     assert verdict(ran(1.1, 50), {**STOCK, "more rows": few}, {}).word == "slower", (
         "the fastest of all"
     )
-    few = Result("ok", turns=(TEN,), tokens=950, peak=10)
+    few = Result("ok", rounds=(TEN,), tokens=950, peak=10)
     assert verdict(ran(1.1, 50), {**STOCK, "fewer rows": few}, {}).word == "smaller"
 
 
@@ -109,7 +109,7 @@ def test_it_stands_beside_the_fastest_that_is_right():
 
 
 def test_peaks_of_other_batches_are_not_compared():
-    small = Result("ok", turns=((0.1, 0.1),), tokens=100, peak=10)
+    small = Result("ok", rounds=((0.1, 0.1),), tokens=100, peak=10)
     assert verdict(ran(0.5, 50), {"eager, 1 row": small}, {}).memory is None
 
 
@@ -176,10 +176,10 @@ def test_quartiles():
 
 
 def test_drift_is_between_turns_not_within():
-    assert Result("ok", turns=((1.0, 1.0, 9.0), (1.1, 1.1))).drift == pytest.approx(0.1)
+    assert Result("ok", rounds=((1.0, 1.0, 9.0), (1.1, 1.1))).drift == pytest.approx(0.1)
 
 
 def test_a_result_comes_back_from_json():
-    result = ran(1.0, masks=("none",), apart=(0.0, 1e-6, 1e-6), losses=(1.0, 0.5))
+    result = ran(1.0, masks=("none",), deviation=(0.0, 1e-6, 1e-6), losses=(1.0, 0.5))
     assert from_json(result.as_json()) == result
     assert from_json(Result("no time").as_json()) == Result("no time")

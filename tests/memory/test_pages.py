@@ -30,7 +30,7 @@ def test_text(capfd):
     assert code == 0
     assert out.startswith("LlamaForCausalLM (llama), 29,")
     rows = [line.split() for line in out.splitlines()]
-    assert ["held", "predicted", "measured", "apart"] in rows
+    assert ["kind", "predicted", "measured", "error"] in rows
     (peak,) = (row for row in rows if row[:1] == ["peak"])
     assert abs(float(peak[-1].rstrip("%"))) < 5
     assert any(row[:2] == ["model.layers.*.mlp", "(LlamaMLP)"] and row[2] == "3" for row in rows)

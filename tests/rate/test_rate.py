@@ -24,8 +24,8 @@ from patchgen.training.bench.cases.decoders import L1
 from patchgen.training.bench.cases.experts import M1, M2
 from patchgen.training.bench.cases.legacy import X1_MPNET
 from patchgen.training.bench.run_case import count_step_flops
-from patchgen.training.bench.setup import CaseSetup, config_of
-from patchgen.training.bench.texts import batch_of
+from patchgen.training.bench.setup import CaseSetup, make_config
+from patchgen.training.bench.texts import make_batch
 from patchgen.training.loop.job import flops_per_token
 from patchgen.training.loop.meter import Rates
 from patchgen.training.loop.recipe import Recipe
@@ -51,9 +51,9 @@ LLAMA = LlamaConfig(
 
 def of_a_token(case) -> float:
     forward = count_forward_flops(
-        CaseSetup.stock(case), config_of(case, tiny=False), case.shape.length
+        CaseSetup.stock(case), make_config(case, tiny=False), case.shape.length
     )
-    batch = batch_of(replace(case, shape=replace(case.shape, rows=1)), 100, "padded")
+    batch = make_batch(replace(case, shape=replace(case.shape, rows=1)), 100, "padded")
     return count_step_flops(case, forward, batch) / batch.tokens
 
 
@@ -74,7 +74,7 @@ def test_operations_of_a_token(case, operations):
     "case", [pytest.param(M1, id="one grouped product"), pytest.param(M2, id="all experts")]
 )
 def test_experts_count_as_many_as_a_token_chooses(case):
-    config = config_of(case, tiny=False).get_text_config()
+    config = make_config(case, tiny=False).get_text_config()
     inner = getattr(config, "moe_intermediate_size", None) or config.intermediate_size
     routed = (
         6 * 3 * config.hidden_size * inner * config.num_experts_per_tok * config.num_hidden_layers
@@ -130,7 +130,7 @@ def test_what_shapes_do_not_tell_is_not_known():
 
 def test_train_and_bench_say_the_same():
     rows = [{"input_ids": [0] * 4096}] * 2
-    forward = count_forward_flops(CaseSetup.stock(L1), config_of(L1, tiny=False), 4096)
+    forward = count_forward_flops(CaseSetup.stock(L1), make_config(L1, tiny=False), 4096)
     assert flops_per_token(forward, rows, Recipe(model="llama")) == of_a_token(L1)
 
 

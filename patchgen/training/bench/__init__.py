@@ -1,9 +1,10 @@
-"""`patchgen bench`: what training by a variant costs on this machine, beside what people would use instead.
+"""`patchgen bench` measures what training with a variant costs, beside stock transformers.
 
-Read top down: `matrix` and `tables` say what is compared, `run` starts processes and keeps their results (`record`),
-`child` is such a process, `turn` takes the times, `verdict` says what they mean, `page` shows them.  What `patchgen
-verify` proves on tiny models, that a variant computes what its parent does, is looked at here once more, in the run
-that is timed (`reference`): nothing that is fast and wrong counts.
+Read top down: `matrix` and `tables` say what is compared, `run` starts processes and keeps their
+results (`record`), `child` is such a process, `round` takes the times, `verdict` says what they
+mean, and `page` shows them.  `patchgen verify` proves on tiny models that a variant computes what
+its parent does.  `reference` checks that again in the run that is timed, because fast but wrong
+results do not count.
 
-Nothing else in patchgen but the command line imports this package.
+Only the command line imports this package.
 """

@@ -1,4 +1,4 @@
-"""One thing to be trained: model, texts, and who trains it."""
+"""One training task: model, texts, and the entries that train it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Metric = Literal["speed", "memory", "rows", "block", "rate"]
 class Shape:
     """Rows of `length` tokens.
 
-    Each is one text of that length; with `shortest`, one of a length between both, and padding: drawn uniformly, one
-    from each of as many equal ranges as there are rows; with `packed`, as many texts of a length between its two
-    numbers as fill it, the last one cut.
+    By default each row is one text of that length.  With `shortest`, texts have lengths between
+    both, and padding: one length is drawn from each of as many equal ranges as there are rows.
+    With `packed`, texts with a length between its two numbers fill each row; the last text is cut.
     """
 
     rows: int
@@ -27,7 +27,9 @@ class Shape:
     packed: tuple[int, int] | None = None
 
     def texts(self, rows: int | None = None, seed: int = 0) -> tuple[int, ...]:
-        """The lengths of all texts: the same for the same shape; fewer rows have the first of them."""
+        """Return the lengths of all texts, the same for the same shape; fewer rows have the first
+        ones.
+        """
         draw, rows = random.Random(seed), rows or self.rows
         if self.shortest is not None:
             return tuple(self._spread(self.shortest, draw, max(rows, self.rows))[:rows])
@@ -50,13 +52,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is hoped for of one contestant (or the best of several) against another (or the best of several).
+    """The expected gain of an entry (or the best of several) over another (or the best of several).
 
-    speed   times the real tokens in a second, at least
-    memory  times the peak, at most
-    rows    times the rows that fit, at least
-    block   times the speed of the case's block, at least
-    rate    FLOP/s of work that the task needs, at least, against nobody
+    speed   real tokens per second, at least this many times
+    memory  the peak, at most this many times
+    rows    the rows that fit, at least this many times
+    block   the speed of the case's block, at least this many times
+    rate    the FLOP/s that the task needs, at least; compared with no entry
     """
 
     who: tuple[str, ...]
@@ -69,15 +71,15 @@ class Target:
 class Case:
     """A row of the matrix.
 
-    group    cases of one group run in one process: one model
-    config   what differs from the configuration's defaults
-    anchor   the contestant that others stand beside: its loss after some steps, what it keeps for backward
-    block    a module that is timed by itself too
-    seconds  what the whole case may take on a GPU; contestants at the end are left out where it has run out
-    turns    for each turn the steps that warm up, and those that are timed
-    fits     ask how many rows fit, in place of what a step costs
-    dropout  the model's own dropout is on, as in training; numbers are compared without it
-    batches  so many batches take turns, each padded to its own longest text
+    group     cases of one group run in one process
+    config    values of the configuration that differ from its defaults
+    baseline  the entry that others are compared with, by losses and saved activations
+    block     a module that is also timed by itself
+    seconds   the time of the case on a GPU; the last entries are skipped when it is used up
+    rounds    the steps of each round: to warm up, and to be timed
+    fits      find how many rows fit, instead of timing steps
+    dropout   train with the model's own dropout; numbers are compared without it
+    batches   this many batches take turns, each padded to its own longest text
     """
 
     id: str
@@ -93,13 +95,13 @@ class Case:
     baseline: str = "sdpa"
     block: str = ""
     seconds: float = 60.0
-    turns: tuple[tuple[int, int], ...] = ((3, 7), (1, 3))
+    rounds: tuple[tuple[int, int], ...] = ((3, 7), (1, 3))
     fits: bool = False
     dropout: bool = False
     batches: int = 1
 
     def entry(self, name: str) -> Entry:
-        """The contestant of that name; LookupError where there is none."""
+        """Return the entry of that name; raise LookupError where there is none."""
         found = [one for one in self.entries if one.name == name]
         if not found:
             raise LookupError(f"{self.id} has no contestant {name!r}")

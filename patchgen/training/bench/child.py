@@ -1,7 +1,8 @@
-"""A process that runs the cases of one group, and says what it finds on its stdout: a line of JSON each.
+"""A process that runs the cases of one group, and prints each finding as a line of JSON.
 
-On stdin: the `Work`.  Before whatever may take long it says what it begins and how long it may take; whoever listens
-(`patchgen.training.bench.run`) ends it where it takes longer, and starts another for what is left.
+It reads its `Work` from stdin.  Before anything that may take long, it prints what starts and how
+long that may take.  Its parent (`patchgen.training.bench.run`) ends it where it takes longer, and
+starts another process for the rest.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one child is to do: cases of a table by their ids, without contestants that ended a child before.
+    """What one child does: cases of a table by their ids, without entries that ended a child
+    before.
 
-    `seconds` are what is left of the whole run; each case may take `times` its own.
+    `seconds` is the time left for the whole run; each case may take `times` its own time.
     """
 
     table: str
@@ -39,7 +41,7 @@ class Work:
 
 
 def parse_work(text: str) -> Work:
-    """The inverse of `Work.as_text`."""
+    """Return the work that `Work.as_text` wrote."""
     told = json.loads(text)
     told |= {
         "cases": tuple(told["cases"]),
@@ -50,16 +52,16 @@ def parse_work(text: str) -> Work:
 
 
 def main() -> None:
-    """Do the work on stdin."""
+    """Do the work given on stdin."""
     began = time.monotonic()
-    # What models and kernels print must not get between the lines.
+    # Keep what models and kernels print out of the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
     work = parse_work(sys.stdin.read())
-    # Contestants leave the allocator blocks of other sizes: without this a large case runs out by fragments.
+    # Entries allocate blocks of different sizes, which would fragment the memory of a large case.
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-    # What torch itself sets where CUDA graphs and the profiler share a process.
+    # torch sets these itself where CUDA graphs and the profiler share a process.
     os.environ.update({"DISABLE_CUPTI_LAZY_REINIT": "1", "TEARDOWN_CUPTI": "0"})
 
     def say(**told: Any) -> None:
@@ -67,13 +69,13 @@ def main() -> None:
 
     from patchgen.training.bench.machine import machine, versions
     from patchgen.training.bench.run_case import Budget, run_case
-    from patchgen.training.bench.sets import cases_of
+    from patchgen.training.bench.sets import select_cases
     from patchgen.training.silence import silence_process
 
     silence_process()
     budget = Budget(began + work.seconds, work.times)
     say(machine=machine(work.device), versions=versions())
-    for case in cases_of(work.table, work.cases, work.only, tiny=work.tiny):
+    for case in select_cases(work.table, work.cases, work.only, tiny=work.tiny):
         skip = {name for place, name in work.skip if place == case.id}
         run_case(case, work.device, work.tiny, skip, budget, say)
     say(done=True)

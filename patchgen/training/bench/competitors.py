@@ -1,7 +1,8 @@
-"""What people would use instead of a variant: five lines of their own, a forced backend, Liger-Kernel, flash-attn.
+"""What people use instead of a variant: five lines of code, a forced backend, Liger-Kernel,
+flash-attn.
 
-flash-attn is a package that few machines have, and torch has its kernels.  "unpadding" is transformers' own code for
-it, padding taken out and put back in every layer, with torch's kernels in the place of the package's.
+Few machines have flash-attn, but torch has its kernels.  "unpadding" is transformers' own code for
+flash-attn, which removes and restores padding in every layer, with torch's kernels.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTEN
 
 
 class Unavailable(Exception):
-    """This machine has not what it takes."""
+    """This machine does not support the entry."""
 
 
 def mask_free(
     module: Any, query: Any, key: Any, value: Any, _mask: Any, scaling: Any = None, **_: Any
 ) -> Any:
-    """The five lines.  A name without a function for masks gets none: wrong for padding that is not on the right."""
+    """Attend without a mask: the five lines.
+
+    transformers makes no mask for an unknown name.  That is wrong for padding that is not on the
+    right.
+    """
     grouped = query.shape[1] != key.shape[1]
     out = F.scaled_dot_product_attention(
         query, key, value, is_causal=module.is_causal, scale=scaling, enable_gqa=grouped
@@ -45,12 +50,12 @@ def mask_free(
 AttentionInterface.register("mask_free", mask_free)
 
 
-def forced(backend: str) -> AbstractContextManager[Any]:
-    """SDPA by this backend alone; by torch's choice for ""."""
+def force_backend(backend: str) -> AbstractContextManager[Any]:
+    """Use this backend of SDPA only; for "" let torch choose."""
     return sdpa_kernel(BACKENDS[backend]) if backend else nullcontext()
 
 
-# A name without "flash" in it: transformers would look for a package, or on the Hub.
+# For a name with "flash" in it, transformers would look for a package, or on the Hub.
 AttentionInterface.register("unpadding", flash_attention_forward)
 AttentionMaskInterface.register("unpadding", flash_attention_mask)
 
@@ -63,10 +68,10 @@ def flash_attn_func(
     softmax_scale: float | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """As flash-attn's function of this name: (rows, tokens, heads, size)."""
+    """Return what flash-attn's function returns, for tensors (rows, tokens, heads, size)."""
     query, key, value = (each.transpose(1, 2) for each in (q, k, v))
     grouped = q.shape[2] != k.shape[2]
-    with forced("flash" if q.is_cuda else ""):
+    with force_backend("flash" if q.is_cuda else ""):
         out = F.scaled_dot_product_attention(
             query,
             key,
@@ -91,14 +96,17 @@ def flash_attn_varlen_func(
     softmax_scale: float | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """As flash-attn's function of this name, for queries that are as many as keys: (tokens, heads, size)."""
+    """Return what flash-attn's function returns, for tensors (tokens, heads, size).
+
+    Queries and keys have the same lengths.
+    """
     return attend(
         q, k, v, Texts(cu_seqlens_q, int(max_seqlen_q)), Form(causal, softmax_scale, dropout_p)
     )
 
 
 def flash_of_torch() -> tuple[Patch, ...]:
-    """What has transformers call these functions where it looks for those of flash-attn."""
+    """Return patches that make transformers call these functions instead of flash-attn's."""
     return (
         (flash_utils, "_loaded_implementation", "unpadding"),
         (flash_utils, "_flash_fn", flash_attn_func),
@@ -116,10 +124,11 @@ def flash_of_torch() -> tuple[Patch, ...]:
 
 
 def apply_liger(model: PreTrainedModel) -> tuple[Patch, ...]:
-    """Liger-Kernel's kernels in this model; what it changed in the model's modules beside, which is undone here.
+    """Put Liger-Kernel's kernels into this model, and return its patches of the model's module.
 
-    Such names (`apply_rotary_pos_emb`) are looked up when a model runs: hold them by `patched`, for no other model may
-    run with them.  Raises Unavailable where Liger-Kernel is not installed, or does not know the model.
+    The module itself is restored, since other models may not run with them.  The names, such as
+    `apply_rotary_pos_emb`, are looked up when a model runs: apply them by `patched`.  Raises
+    Unavailable where Liger-Kernel is not installed, or does not support the model.
     """
     if (
         importlib.util.find_spec("liger_kernel") is None
@@ -141,7 +150,7 @@ def apply_liger(model: PreTrainedModel) -> tuple[Patch, ...]:
 
 
 def check_available(attention: str, backend: str, device: str, dtype: torch.dtype) -> None:
-    """Raises Unavailable where this attention or this backend of SDPA cannot be had on the device for the dtype."""
+    """Raise Unavailable where the device does not support this attention or backend."""
     if (
         device.startswith("cuda")
         and dtype == torch.float32

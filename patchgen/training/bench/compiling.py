@@ -1,4 +1,4 @@
-"""Models compiled as a whole or by layers, and which masks their graphs give to SDPA."""
+"""Compiles models as a whole or by layers, and records the masks that SDPA gets in their graphs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch.overrides import TorchFunctionMode
 
 from patchgen.training.bench.entry import Compiled
 
-MOST_GRAPHS = 512  # of one function: layers times contestants
+MOST_GRAPHS = 512  # of one function: layers times entries
 Masks = list[str]  # "none", "causal", "bool", "float", one for each call
 
 
-def layers_of(model: nn.Module) -> list[nn.Module]:
-    """The layers: what the longest list of modules of one class holds, those of several stacks together."""
+def find_layers(model: nn.Module) -> list[nn.Module]:
+    """Return the modules in all lists of the class that fills the longest list."""
     lists = [
         m
         for m in model.modules()
@@ -32,20 +32,22 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
 def compile_model(
     model: nn.Module, how: Compiled, masks: Masks, *, traced_only: bool, lengths: bool = False
 ) -> None:
-    """Have the model (or its layers) compiled when it first runs, and the masks of its graphs noted.
+    """Compile the model or its layers at their first run, and record the masks of the graphs.
 
-    `traced_only`: the graphs run as they were traced, without a compiler behind; for a machine without a GPU.
-    `lengths`: batches differ, so torch may make a graph for all lengths, as it does by default for the second one.
+    With `traced_only` graphs run as traced, without a compiler; for machines without a GPU.  With
+    `lengths` batches differ, so torch may make a graph for all lengths, as it does by default for
+    the second length.
     """
     backend = _backend(masks, how, traced_only)
-    for module in layers_of(model) if how == "layers" else [model]:
+    for module in find_layers(model) if how == "layers" else [model]:
         module.compile(backend=backend, dynamic=None if lengths else False)
 
 
 def allow_many_models() -> None:
-    """Have as many models of one class compiled as come, and an error where torch would give up compiling.
+    """Allow any number of compiled models of a class; raise where torch would stop compiling.
 
-    By default torch runs the ninth model of a class as it is, without a word, which would be timed as compiled.
+    By default torch runs the ninth model of a class uncompiled without a message, and it would be
+    timed as compiled.
     """
     config = torch._dynamo.config
     config.recompile_limit, config.accumulated_recompile_limit = MOST_GRAPHS, MOST_GRAPHS
@@ -53,7 +55,7 @@ def allow_many_models() -> None:
 
 
 def forget_graphs() -> None:
-    """Of all models: what was compiled, and the memory that CUDA graphs hold."""
+    """Free all compiled graphs, and the memory of CUDA graphs."""
     torch._dynamo.reset()
     if torch.cuda.is_available():
         from torch._inductor.cudagraph_trees import reset_cudagraph_trees
@@ -93,7 +95,7 @@ def _kind(mask: Any, causal: Any) -> str:
 
 
 class record_masks(TorchFunctionMode):
-    """A context in which calls of SDPA note their masks, where Python makes them."""
+    """Records the masks of SDPA calls that Python makes."""
 
     def __init__(self, masks: Masks) -> None:
         super().__init__()

@@ -1,12 +1,12 @@
-"""One way to train a model: stock or a variant, and all that is set besides."""
+"""One way to train a model: stock or a variant, with all its settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-# "baseline" is what transformers and its users have without writing code, "rival" what they have by five lines of it.
-Role = Literal["baseline", "rival", "variant"]
+# "stock" is transformers with its options, "competitor" also with five lines of one's own code.
+Role = Literal["stock", "competitor", "variant"]
 Layout = Literal["padded", "packed", "flat"]
 Compiled = Literal["", "whole", "layers", "graphs"]
 Precision = Literal[
@@ -39,7 +39,7 @@ class Entry:
     """
 
     name: str
-    role: Role = "baseline"
+    role: Role = "stock"
     variant: str = ""
     attention: str = "sdpa"
     backend: str = ""
@@ -58,7 +58,7 @@ class Entry:
 
 
 def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) -> Entry:
-    """A variant of the gallery; its row is named after it, with `said` behind."""
+    """Return the entry of a variant of the gallery, named after it, with `said` appended."""
     ways = {
         "whole": " + compile",
         "layers": " + compiled layers",
@@ -69,7 +69,7 @@ def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) 
 
 
 def with_autocast(*entries: Entry) -> tuple[Entry, ...]:
-    """The same over float32 weights, computed in bfloat16 by autocast."""
+    """Return the same entries with float32 weights, computed in bfloat16 by autocast."""
     return tuple(replace(one, precision="amp-bf16", saves=None) for one in entries)
 
 
@@ -81,9 +81,9 @@ COMPILED = Entry("sdpa + compile", compiled="whole")
 LAYERS = Entry("sdpa + compiled layers", compiled="layers")
 CHECKPOINTED = Entry("sdpa + checkpointing", checkpoint="full", saves=0.7)
 OFFLOADED = Entry("sdpa + checkpointing, offloaded", checkpoint="offload")
-FIVE_LINES = Entry("five lines", role="rival", attention="mask_free", no_mask=True)
+FIVE_LINES = Entry("five lines", role="competitor", attention="mask_free", no_mask=True)
 FIVE_LINES_COMPILED = Entry(
-    "five lines + compile", role="rival", attention="mask_free", compiled="whole", no_mask=True
+    "five lines + compile", role="competitor", attention="mask_free", compiled="whole", no_mask=True
 )
 LIGER = Entry("Liger", liger=True)
 LIGER_LAYERS = Entry("Liger + compiled layers", liger=True, compiled="layers")

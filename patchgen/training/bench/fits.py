@@ -1,7 +1,7 @@
-"""How many rows of a case fit: the largest of a ladder of sizes at which a step of training runs.
+"""Finds the largest number of rows, of a ladder of sizes, with which a training step runs.
 
-On a GPU what fits is what torch can allocate below the limit; of a tiny model on a CPU, what the backward pass keeps
-is counted instead.
+On a GPU a step must stay below a limit of allocated memory.  For a tiny model on a CPU, the saved
+activations must stay below a limit.
 """
 
 from __future__ import annotations
@@ -21,42 +21,47 @@ from patchgen.training.optimizers import build_optimizer
 from patchgen.training.rate.timing import time_runs
 
 LIMIT = 130 * 2**30
-TINY_ROWS = 5  # of a tiny anchor: what these keep is the limit of a tiny case
-# Times the rows of the case.  Four looks find the largest of sixteen.
+TINY_ROWS = 5  # what so many rows of the tiny baseline save is the limit of a tiny case
+# Multiples of the case's rows.  Bisection finds the largest of sixteen in four trials.
 LADDER = (0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
 TINY_LADDER = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 
 
-def largest(sizes: Sequence[int], fits: Callable[[int], bool]) -> int | None:
+def find_largest(sizes: Sequence[int], fits: Callable[[int], bool]) -> int | None:
     """Return the largest of the ascending sizes that fits; None where none does."""
     last = find_last(-1, len(sizes), lambda index: fits(sizes[index]))
     return None if last < 0 else sizes[last]
 
 
 def ladder(rows: int, *, tiny: bool) -> tuple[int, ...]:
-    """The sizes that are tried, for a case of so many rows."""
+    """Return the sizes to try for a case of so many rows."""
     return tuple(sorted({max(1, int(rows * times)) for times in (TINY_LADDER if tiny else LADDER)}))
 
 
-def rows_that_fit(setup: CaseSetup, entry: Entry, limit: int | None = None) -> Result:
-    """The rows, and times of a step with so many; "does not fit" where not even the fewest do."""
-    prepared = setup.enter(entry)
+def find_rows_that_fit(setup: CaseSetup, entry: Entry, limit: int | None = None) -> Result:
+    """Return the rows that fit, and times of a step with them.
+
+    The status is "does not fit" where not even the smallest size fits.
+    """
+    prepared = setup.prepare(entry)
     limit = limit or (tiny_limit(setup) if setup.scale.tiny else LIMIT)
     attempt = _kept_below if setup.scale.tiny else _runs_below
     sizes = ladder(setup.case.shape.rows, tiny=setup.scale.tiny)
-    found = largest(sizes, lambda rows: attempt(setup, _with_rows(setup, prepared, rows), limit))
+    found = find_largest(
+        sizes, lambda rows: attempt(setup, _with_rows(setup, prepared, rows), limit)
+    )
     if found is None:
         return Result("does not fit")
     prepared = _with_rows(setup, prepared, found)
     seconds = () if setup.scale.tiny else (tuple(_seconds(setup, prepared)),)
     batch = prepared.batch
-    return Result("ok", turns=seconds, tokens=batch.tokens, samples=len(batch.texts), rows=found)
+    return Result("ok", rounds=seconds, tokens=batch.tokens, samples=len(batch.texts), rows=found)
 
 
 def tiny_limit(setup: CaseSetup) -> int:
-    """Bytes: what some rows of the anchor keep."""
+    """Return the bytes that a few rows of the baseline save."""
     baseline = replace(setup.case.entry(setup.case.baseline), rows=TINY_ROWS)
-    return _kept(setup, setup.enter(baseline))
+    return _kept(setup, setup.prepare(baseline))
 
 
 def _with_rows(setup: CaseSetup, prepared: PreparedEntry, rows: int) -> PreparedEntry:
@@ -64,7 +69,7 @@ def _with_rows(setup: CaseSetup, prepared: PreparedEntry, rows: int) -> Prepared
 
 
 def _kept(setup: CaseSetup, prepared: PreparedEntry) -> int:
-    setup.begin(prepared)
+    setup.restore_weights(prepared)
     with prepared.on():
         return saved_bytes(lambda: prepared.model(**prepared.batch.inputs), prepared.model)
 
@@ -89,8 +94,8 @@ def _runs_below(setup: CaseSetup, prepared: PreparedEntry, limit: int) -> bool:
 
 
 def _seconds(setup: CaseSetup, prepared: PreparedEntry, times: int = 3) -> list[float]:
-    """Of steps with the optimizer's states there, as they are from the second step on."""
-    optimizer = build_optimizer(prepared.entry.optimizer, setup.begin(prepared))
+    """Return the seconds of steps after the first, when the optimizer's states exist."""
+    optimizer = build_optimizer(prepared.entry.optimizer, setup.restore_weights(prepared))
     trainer = Trainer(prepared, optimizer, setup.scale.device)
     with prepared.on(), products(prepared.entry.precision):
         trainer.step()

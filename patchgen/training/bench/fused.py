@@ -1,7 +1,7 @@
-"""Layers that a variant has in one, over the weights that all contestants share.
+"""Fused layers of a variant, over the weights that all entries share.
 
-Such a layer's weight is none of the stock model's: it is a parameter beside them, filled from its parts whenever these
-are set back, and its gradient is shown as theirs where gradients are compared.
+The weight of such a layer is not a weight of the stock model.  It is filled from its parts whenever
+weights are restored, and its gradient is split among them where gradients are compared.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from torch import nn
 
 @dataclass(frozen=True, slots=True)
 class FusedWeight:
-    """The weight, or bias, of a fused layer, and the shared parameters whose rows lie in it, one above the other."""
+    """The weight or bias of a fused layer, and the shared parameters that are its rows."""
 
     parameter: nn.Parameter
     parts: tuple[nn.Parameter, ...]
 
     def fill(self) -> None:
-        """It has its parts' values, in their dtype, and no gradient."""
+        """Copy the values of the parts, in their dtype, and drop the gradient."""
         self.parameter.grad = None
         with torch.no_grad():
             together = torch.cat([part.data for part in self.parts])
             if together.dtype == self.parameter.dtype:
-                self.parameter.copy_(together)  # where it is: graphs of CUDA know the address
+                self.parameter.copy_(together)  # in place: CUDA graphs use the address
             else:
                 self.parameter.data = together
 
     def show_gradient(self) -> None:
-        """Its parts have its gradient."""
+        """Give each part its rows of the gradient."""
         if self.parameter.grad is None:
             return
         gradients = self.parameter.grad.split([len(part) for part in self.parts])
@@ -42,9 +42,10 @@ class FusedWeight:
 def find_fused_weights(
     model: nn.Module, parameters: Mapping[str, nn.Parameter]
 ) -> dict[str, FusedWeight]:
-    """By name, the parameters of the model's fused layers, over those of `parameters` that are their parts.
+    """Return the parameters of the model's fused layers by name.
 
-    A fused layer says in `parts` how many rows each has, by the name that it has beside it in the stock model.
+    A fused layer has an attribute `parts`: the number of rows of each part, by its name in the
+    stock model.
     """
     found = {}
     for path, module in model.named_modules():
@@ -64,6 +65,6 @@ def find_fused_weights(
 def names_of_parts(
     fused_weights: Mapping[str, FusedWeight], parameters: Mapping[str, nn.Parameter]
 ) -> set[str]:
-    """The names in `parameters` that stand for parts of fused layers."""
+    """Return the names in `parameters` that are parts of fused layers."""
     inside = {id(part) for whole in fused_weights.values() for part in whole.parts}
     return {name for name, parameter in parameters.items() if id(parameter) in inside}

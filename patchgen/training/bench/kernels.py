@@ -1,4 +1,4 @@
-"""Which attention really ran, as the profiler saw it: torch's own operations, and kernels by their names."""
+"""Finds which attention really ran, by torch's operations and kernels in a profile."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MOST = 6
 
 
 def attention_kernels(run: Callable[[], Any], device: str) -> tuple[str, ...]:
-    """What of attention ran in `run`, the longest first: operations of torch, and on a GPU kernels.
+    """Return the attention operations and kernels in `run`, the longest first.
 
-    Where there is none, softmaxes are named: attention made by hand.
+    Where there are none, softmaxes are returned: attention without a fused kernel.
     """
     activities = [ProfilerActivity.CPU] + (
         [ProfilerActivity.CUDA] if device.startswith("cuda") else []

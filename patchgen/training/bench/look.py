@@ -1,6 +1,6 @@
-"""A first look at a machine: what it is, which attention it runs, and when a compiled model makes a mask.
+"""Describes a machine before a benchmark: which attention it runs, and where masks are made.
 
-Nothing is compared and nothing written.  What it tells decides how the figures of a benchmark are to be read.
+Nothing is compared or written.  The figures of a benchmark are read with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from patchgen.training.bench.machine import machine, versions
 from patchgen.training.bench.setup import CaseSetup, Scale
 from patchgen.training.bench.tiny import tiny_case
 
-HEADS, LENGTH, ROWS = 8, 1024, 2  # of the attention that is looked at
+HEADS, LENGTH, ROWS = 8, 1024, 2  # of the attention that runs
 SIZES = (64, 128)  # of a head
 MODELS = (B1, G1, L1)
 BACKENDS = {int(backend): str(name) for name, backend in SDPBackend.__members__.items()}
@@ -32,7 +32,7 @@ BATCHES = ("no mask", "all ones", "padded")
 
 
 def look(device: str) -> dict[str, Any]:
-    """What there is to know before the first benchmark."""
+    """Return what to know about the machine before the first benchmark."""
     return {
         **machine(device),
         "versions": versions(),
@@ -43,7 +43,7 @@ def look(device: str) -> dict[str, Any]:
 
 
 def _kernels(device: str) -> Iterator[tuple[str, str]]:
-    """The dearest operation of attention, forward and backward, by mask and size of a head."""
+    """Yield the most expensive attention operation, forward and backward, by mask and head size."""
     dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
     mask = torch.ones(ROWS, 1, LENGTH, LENGTH, dtype=torch.bool, device=device).tril()
     for size in SIZES:
@@ -60,9 +60,10 @@ def _kernels(device: str) -> Iterator[tuple[str, str]]:
 
 
 def _chosen_backends(device: str) -> Iterator[tuple[str, str]]:
-    """What torch's own function chooses among the backends of SDPA, by mask and size of a head.
+    """Yield the SDPA backend that torch chooses, by mask and head size.
 
-    It depends on the GPU and on the releases of torch and cuDNN: cuDNN comes first on some, flash on others.
+    It depends on the GPU and the releases of torch and cuDNN: cuDNN comes first on some, flash on
+    others.
     """
     dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
     masks = {
@@ -91,7 +92,7 @@ def _attend(query: torch.Tensor, how: dict[str, Any]) -> None:
 
 
 def _masks(case: Case) -> Iterator[tuple[str, str]]:
-    """What stock SDPA gets in a tiny model, as it is and compiled: the masks that transformers makes."""
+    """Yield the masks that stock SDPA gets in a tiny model, in eager mode and compiled."""
     allow_many_models()
     setup = CaseSetup(tiny_case(case), Scale("cpu", tiny=True))
     setup.reset(torch.float32)
@@ -106,7 +107,7 @@ def _masks(case: Case) -> Iterator[tuple[str, str]]:
 
 
 def _masks_of(setup: CaseSetup, batch: str, compiled: bool) -> Masks:
-    prepared = setup.enter(replace(SDPA, name=batch))
+    prepared = setup.prepare(replace(SDPA, name=batch))
     inputs = dict(prepared.batch.inputs)
     if batch == "no mask":
         del inputs["attention_mask"]

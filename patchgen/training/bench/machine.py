@@ -1,4 +1,4 @@
-"""What this machine is and what it can do: names, versions, and one matrix product measured."""
+"""Describes this machine: names, versions, and one measured matrix product."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = ("torch", "transformers", "liger-kernel", "flash-attn", "bitsandbytes
 
 
 def versions() -> dict[str, str]:
-    """Of what decides about times; "" where it is not installed."""
+    """Return the versions of what determines times; "" for what is not installed."""
     found = {"patchgen": patchgen.__version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -31,17 +31,17 @@ def versions() -> dict[str, str]:
 
 
 def has_gpu() -> bool:
-    """Whether torch finds a CUDA device."""
+    """Return whether torch finds a CUDA device."""
     return bool(torch.cuda.is_available())
 
 
 def device_name(device: str) -> str:
-    """Of the GPU; "cpu" without one."""
+    """Return the name of the GPU; "cpu" without one."""
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu"
 
 
 def machine(device: str) -> dict[str, Any]:
-    """What a first look at a machine asks for; a GPU's product takes a second or two."""
+    """Return the description of the machine; measuring a GPU's product takes a second or two."""
     told: dict[str, Any] = {
         "device": device_name(device),
         "grouped_mm": hasattr(F, "grouped_mm"),
@@ -67,7 +67,7 @@ def machine(device: str) -> dict[str, Any]:
 
 
 def _varlen() -> str:
-    """The signature of torch's attention over texts of different lengths, which changes between releases."""
+    """Return the signature of torch's varlen attention, which changes between releases."""
     if importlib.util.find_spec("torch.nn.attention.varlen") is None:
         return ""
     from torch.nn.attention.varlen import varlen_attn

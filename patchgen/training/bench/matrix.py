@@ -1,10 +1,10 @@
-"""The matrix: what is trained by whom, and what is hoped for.
+"""The matrix: the cases, their entries and their targets.
 
-The anchor stands first, then variants, then the others, of which those that say most stand first: where the time of a
-case is up, the rest have none.  Whole models are compiled where the mask that transformers makes then is the point;
-layers elsewhere, which takes seconds.
+The baseline comes first, then variants, then other entries in the order of their importance: the
+last ones are skipped when the time of a case is used up.  Whole models are compiled where
+transformers' mask depends on it; elsewhere layers are compiled, which takes seconds.
 
-Sizes are those of published models, weights are drawn.  Targets are what `docs/benchmarks.md` gives reasons for.
+Sizes are those of published models, weights are random.  `docs/benchmarks.md` explains the targets.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from patchgen.training.bench.cases.legacy import X1_BLOOM, X1_MEGATRON, X1_MPNET
 
 
 def sort_entries(case: Case) -> Case:
-    """The case with its anchor first and variants next: compiling what they stand beside may take all the time."""
-    ranks = {"variant": 1, "baseline": 2, "rival": 2}
+    """Return the case with its baseline first and variants next.
+
+    Compiling the other entries may use up the time of the case.
+    """
+    ranks = {"variant": 1, "stock": 2, "competitor": 2}
     ordered = sorted(
         case.entries, key=lambda one: 0 if one.name == case.baseline else ranks[one.role]
     )

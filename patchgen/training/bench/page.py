@@ -1,6 +1,6 @@
-"""A record as a page for people, and as pictures: every case, what its figures mean, and what was aimed at.
+"""Writes a record as a Markdown page and charts.
 
-A record of tiny models has no times, no memory and no verdicts: only what was checked.
+A record of tiny models has no times, memory or verdicts, only the results of checks.
 """
 
 from __future__ import annotations
@@ -18,34 +18,38 @@ from patchgen.training.bench.verdict import TargetResult, Verdict, check_targets
 from patchgen.training.charts.bars import Bar, bars
 
 GIB = 2**30
-BY_DRIVER = " (driver)"  # behind a peak
-DRIFTED = 0.05  # between the medians of two turns: the clock changed, or something else was on the machine
-ROLES = {"baseline": 0, "rival": 1, "variant": 2}
+BY_DRIVER = " (driver)"  # marks a peak
+# A difference between the medians of rounds that shows a changed clock or another process.
+DRIFTED = 0.05
+ROLES = {"stock": 0, "competitor": 1, "variant": 2}
 NAMES = ("transformers and its tools", "five lines of one's own", "variant")
 
 _LEGEND = """\
-Times are CUDA events around whole steps (forward, backward, optimizer), median and quartiles of all turns; contestants
-take turns (A B C C B A). Tokens are real ones, padding does not count. **MFU** is the share of the product measured in
-the same run, and of the datasheet, by the operations that the task needs: six for each weight of a product and token,
-heads only where there is a label, causal attention once, nothing for what checkpointing computes again. **Apart** is
-the first loss, and the norm of its gradients, from the stock model's in float32. Weights are drawn, and dropout is off
-but in B2-amp. A peak marked *driver* is what the driver says was taken while CUDA graphs were replayed, which the
-allocator's statistics leave out.
-A variant is **faster** than the fastest of transformers where the interquartile ranges do not overlap, **smaller**
-where its peak is more than a twentieth lower than that of all that is as fast, and **redundant** where five lines of
-one's own do as well.
+Times are CUDA events around whole steps (forward, backward, optimizer): median and quartiles over
+all rounds. Entries take turns (A B C C B A). Tokens are real tokens, without padding. **MFU** is
+relative to the product measured in the same run, and to the data sheet. It counts the FLOPs that
+the task needs: six for each weight of a product and token, the head for tokens with a label, causal
+attention without its masked half, and nothing for recomputation. **Deviation** is the relative
+difference of the first loss, and of the norm of its gradients, from the stock model in float32.
+Weights are random, and dropout is off except in B2-amp. A peak marked *driver* is the driver's
+figure for the replay of CUDA graphs, which the allocator's statistics leave out.
+A variant is **faster** than the fastest stock entry where the interquartile ranges do not overlap,
+**smaller** where its peak is more than 5 % below that of all stock entries that are as fast, and
+**redundant** where five lines of one's own do as well.
 """
 _TINY_LEGEND = """\
-Tiny models on a CPU, to be checked and not to be timed: nothing here says how fast anything is. **Apart** is the loss,
-and the norm of its gradients, from the stock model's in float32 under eager attention; in float32 every entry of every
-gradient is compared too. **Kept** is what the backward pass keeps beside the weights, as a part of what the anchor
-keeps, the row that comes to 1.00. Compiled models are traced by torch.compile, and their graphs run as they are.
-Weights that a GPU would have in bfloat16 are in float32.
+Tiny models on a CPU, for checks only: nothing here says how fast anything is. **Deviation** is the
+relative difference of the loss, and of the norm of its gradients, from the stock model in float32
+under eager attention; in float32 every entry of every gradient is compared too. **Saved** is what
+is saved for the backward pass beside the weights, relative to the baseline, the row with 1.00.
+Compiled models are traced by torch.compile, and their graphs run uncompiled. Weights that would be
+bfloat16 on a GPU are float32.
 """
+BROKEN_CLAIM = "claim not met"
 
 
 def as_markdown(record: Record, cases: Sequence[Case]) -> str:
-    """The page."""
+    """Return the page."""
     tiny = bool(record.made.get("tiny"))
     told = ", ".join(
         f"{name} {version}" for name, version in record.made["versions"].items() if version
@@ -81,14 +85,15 @@ def _machine(machine: Mapping[str, Any]) -> str:
         if machine.get("datasheet")
         else ""
     )
+    rate = f"{machine['product'] / 1e12:.0f} TFLOP/s here{sheet}"
     return (
-        f" {machine['memory'] / GIB:.0f} GiB, CUDA {machine['CUDA']}, cuDNN {machine['cuDNN']}. A product of two "
-        f"matrices of 8192 in bfloat16 runs at {machine['product'] / 1e12:.0f} TFLOP/s here{sheet}."
+        f" {machine['memory'] / GIB:.0f} GiB, CUDA {machine['CUDA']}, cuDNN {machine['cuDNN']}. "
+        f"A product of two matrices of 8192 in bfloat16 runs at {rate}."
     )
 
 
 def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
-    """The best that each variant came to, and the targets."""
+    """Yield the best verdict of each variant, and the targets."""
     yield from ("## Verdicts", "")
     rows = []
     for name, (where, row, found) in sorted(best_verdicts(record, cases).items()):
@@ -97,7 +102,7 @@ def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
     heads = ("variant", "", "where", "beside", "speed", "memory")
     yield from table_lines(heads, rows, numbers=("speed", "memory"))
     if wrong := _wrong(record, cases):
-        yield from ("", f"Not right elsewhere, which no gain makes good: {'; '.join(wrong)}.")
+        yield from ("", f"Wrong in other rows, whatever they gain: {'; '.join(wrong)}.")
     yield from ("", "## Targets", "")
     aims = []
     for case in cases:
@@ -114,7 +119,7 @@ _BEST = ("faster", "smaller", "tie", "redundant", "slower", "larger", "wrong", "
 
 
 def _wrong(record: Record, cases: Sequence[Case]) -> list[str]:
-    """The rows of variants, by case, whose numbers or claims are not right."""
+    """Return the rows of variants, by case, with wrong numbers or broken claims."""
     found = []
     for case in cases:
         results = record.results(case.id)
@@ -126,7 +131,7 @@ def _wrong(record: Record, cases: Sequence[Case]) -> list[str]:
 
 
 def best_verdicts(record: Record, cases: Sequence[Case]) -> dict[str, tuple[str, str, Verdict]]:
-    """By variant: the case and the row where it does best, and how."""
+    """Return the case and the row where each variant does best, and the verdict."""
     best: dict[str, tuple[str, str, Verdict]] = {}
     for case in cases:
         results = record.results(case.id)
@@ -163,10 +168,8 @@ def _section(record: Record, case: Case, tiny: bool) -> Iterator[str]:
     yield ""
     if not record.done(case.id):
         fault = record.fault(case.id)
-        yield from (
-            f"This case did not run to its end{f', and could not be begun: {fault}' if fault else ''}.",
-            "",
-        )
+        reason = f", and could not be started: {fault}" if fault else ""
+        yield from (f"This case did not run to its end{reason}.", "")
     yield from _notes(results, broken)
 
 
@@ -177,28 +180,30 @@ def _sizes(about: Mapping[str, Any], tiny: bool) -> str:
         return f"Here: {about['texts']} texts of {about['tokens']} tokens."
     padded = f" in {about['places']:,} places" if about["places"] != about["tokens"] else ""
     return (
-        f"{about['parameters'] / 1e6:,.1f}M parameters; a step has {about['tokens']:,} real tokens{padded} and needs "
-        f"{about['work'] / 1e12:.3g} TFLOP."
+        f"{about['parameters'] / 1e6:,.1f}M parameters; a step has {about['tokens']:,} real tokens"
+        f"{padded} and needs {about['work'] / 1e12:.3g} TFLOP."
     )
 
 
 def _tiny_table(case: Case, results: Mapping[str, Result], broken: Mapping[str, str]) -> list[str]:
     fitted = ("rows that fit",) if case.fits else ()
-    heads = ("", "", "loss apart", "gradients apart", "masks", "kept", *fitted)
+    heads = ("", "", "loss deviation", "gradient deviation", "masks", "saved", *fitted)
     rows = []
     baseline = results.get(case.baseline)
     for one in _known(case, results):
         result = results[one.name]
-        loss, norm = (f"{value:.0e}" for value in result.apart[:2]) if result.apart else ("", "")
+        loss, norm = (
+            (f"{value:.0e}" for value in result.deviation[:2]) if result.deviation else ("", "")
+        )
         kept = (
             f"{result.saved / baseline.saved:.2f}"
             if result.saved and baseline and baseline.saved
             else ""
         )
         fit = (str(result.rows or ""),) if case.fits else ()
-        word = "claims what is not so" if one.name in broken else result.status
+        word = BROKEN_CLAIM if one.name in broken else result.status
         rows.append((one.name, word, loss, norm, ", ".join(result.masks), kept, *fit))
-    numbers = ("loss apart", "gradients apart", "kept", *fitted)
+    numbers = ("loss deviation", "gradient deviation", "saved", *fitted)
     return table_lines(heads, rows, numbers=numbers)
 
 
@@ -206,26 +211,28 @@ def _table(
     record: Record, case: Case, results: Mapping[str, Result], broken: Mapping[str, str]
 ) -> list[str]:
     fitted = ("rows",) if case.fits else ()
-    speeds = ("tokens/s", "to anchor", "texts/s", "step, ms", "MFU", "peak, GiB")
-    numbers = (*speeds, *fitted, "apart")
+    speeds = ("tokens/s", "to baseline", "texts/s", "step, ms", "MFU", "peak, GiB")
+    numbers = (*speeds, *fitted, "deviation")
     rows = []
     found = verdicts(case, results)
     for one in _known(case, results):
         result = results[one.name]
         verdict = found[one.name].word if one.name in found else ""
-        word = "claims what is not so" if one.name in broken else verdict or _word(result)
+        word = BROKEN_CLAIM if one.name in broken else verdict or _word(result)
         fit = (str(result.rows or ""),) if case.fits else ()
         peak = f"{result.peak / GIB:.1f}{BY_DRIVER if result.driver else ''}" if result.peak else ""
-        apart = " ".join(f"{value:.0e}" for value in result.apart[:2]) if result.apart else ""
+        deviation = (
+            " ".join(f"{value:.0e}" for value in result.deviation[:2]) if result.deviation else ""
+        )
         figures = (
             _speed(result),
-            _to_anchor(result, results.get(case.baseline)),
+            _relative_speed(result, results.get(case.baseline)),
             _texts(result),
             _step(result),
             _mfu(record, case, result),
             peak,
         )
-        rows.append((one.name, word, *figures, *fit, apart, _kernel(result)))
+        rows.append((one.name, word, *figures, *fit, deviation, _kernel(result)))
     return table_lines(("", "verdict", *numbers, "attention"), rows, numbers=numbers)
 
 
@@ -238,11 +245,11 @@ def _word(result: Result) -> str:
 
 
 def _speed(result: Result) -> str:
-    return f"{result.speed.median:,.0f}" if any(result.turns) else ""
+    return f"{result.speed.median:,.0f}" if any(result.rounds) else ""
 
 
-def _to_anchor(result: Result, baseline: Result | None) -> str:
-    known = baseline is not None and any(baseline.turns) and any(result.turns)
+def _relative_speed(result: Result, baseline: Result | None) -> str:
+    known = baseline is not None and any(baseline.rounds) and any(result.rounds)
     return (
         f"{result.speed.median / baseline.speed.median:.2f}"
         if baseline is not None and known
@@ -253,22 +260,22 @@ def _to_anchor(result: Result, baseline: Result | None) -> str:
 def _texts(result: Result) -> str:
     return (
         f"{result.samples / result.step.median:,.1f}"
-        if any(result.turns) and result.samples
+        if any(result.rounds) and result.samples
         else ""
     )
 
 
 def _step(result: Result) -> str:
-    if not any(result.turns):
+    if not any(result.rounds):
         return ""
     step = result.step
     return f"{step.median * 1e3:.2f} ({step.low * 1e3:.2f} to {step.high * 1e3:.2f})"
 
 
 def _mfu(record: Record, case: Case, result: Result) -> str:
-    """Of the product measured here / of the datasheet, in percent."""
+    """Return MFU relative to the product measured here, and to the data sheet, in percent."""
     about = record.cases[case.id]
-    if not any(result.turns) or not about.get("work"):
+    if not any(result.rounds) or not about.get("work"):
         return ""
     rate = about["work"] / about["tokens"] * result.speed.median
     peaks = [record.machine.get("product"), record.machine.get("datasheet")]
@@ -288,9 +295,8 @@ def _notes(results: Mapping[str, Result], broken: Mapping[str, str]) -> Iterator
     ]
     for name, result in results.items():
         if result.drift > DRIFTED:
-            notes.append(
-                f"- {name}: its turns are {100 * result.drift:.0f} % apart; the clock was not steady"
-            )
+            drift = f"its rounds differ by {100 * result.drift:.0f} %"
+            notes.append(f"- {name}: {drift}; the clock was not steady")
     yield from ([*notes, ""] if notes else [])
 
 
@@ -299,7 +305,7 @@ def _times(ratio: float | None) -> str:
 
 
 def pictures(record: Record, cases: Sequence[Case]) -> dict[str, str]:
-    """SVG by what its file is named after: speed and memory of each case that was timed."""
+    """Return SVG charts by file name: speed and memory of each case that was timed."""
     found = {}
     for case in cases:
         results = record.results(case.id)

@@ -1,6 +1,7 @@
-"""The results of a run in one JSON file: written whenever one more is known, taken up by the next run.
+"""The results of a run in one JSON file, written after each result and resumed by the next run.
 
-A case is the unit that is taken up: its contestants were timed in turns, which another process cannot continue.
+Only whole cases are resumed: their entries were timed in rounds, which another process cannot
+continue.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ FORMAT = 1
 
 
 class Unreadable(Exception):
-    """The file is none that a run wrote, or one of other circumstances; the message says so of it."""
+    """The file was not written by a run, or by one on another machine; the message says which."""
 
 
 @dataclass(slots=True)
 class Record:
-    """All that is known; changed while a run goes on.  `made` is what a run that takes it up must have the same."""
+    """All results so far.  A run that resumes the record must have the same `made`."""
 
     path: Path
     made: dict[str, Any]
@@ -31,7 +32,7 @@ class Record:
     cases: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def about(self, case: str) -> dict[str, Any]:
-        """What is known of a case beside its contestants."""
+        """Return what is known of a case beside its entries."""
         told: dict[str, Any] = self.cases.setdefault(case, {"contestants": {}})
         return told
 
@@ -39,38 +40,38 @@ class Record:
         self.about(case)["contestants"][entry] = result.as_json()
 
     def results(self, case: str) -> dict[str, Result]:
-        """Of the contestants that are known."""
+        """Return the results of a case, by entry."""
         told = self.cases.get(case, {}).get("contestants", {})
         return {name: from_json(result) for name, result in told.items()}
 
     def done(self, case: str, entries: Iterable[str] = ()) -> bool:
-        """Whether the case ran to its end, with these among its contestants."""
+        """Return whether the case ran to its end, with these entries."""
         told = self.cases.get(case, {})
         return bool(told.get("done")) and set(entries) <= told["contestants"].keys()
 
     def reopen(self, case: str) -> None:
-        """The case is begun: what it has stays until it is replaced, and is not all of it."""
+        """Mark the case as started; its results stay until they are replaced."""
         for name in ("done", "references", "fault"):
             self.about(case).pop(name, None)
 
     def blame(self, case: str, fault: str) -> None:
-        """The case could not be begun, and why."""
+        """Record why the case could not be started."""
         self.reopen(case)
         self.about(case)["fault"] = fault
 
     def fault(self, case: str) -> str:
-        """Why the case could not be begun when it was to be; "" where it was."""
+        """Return why the case could not be started; "" where it was."""
         return str(self.cases.get(case, {}).get("fault", ""))
 
     def write(self) -> None:
-        """Put it into its file, whole or not at all."""
+        """Write the file atomically."""
         told = {"format": FORMAT, "made": self.made, "machine": self.machine, "cases": self.cases}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self.path, (json.dumps(told, indent=1) + "\n").encode(), lasting=False)
 
 
 def read_record(path: Path) -> Record:
-    """What a run wrote.  Raises Unreadable."""
+    """Return the record in a file.  Raises Unreadable."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         if told["format"] != FORMAT:
@@ -81,7 +82,7 @@ def read_record(path: Path) -> Record:
 
 
 def start_record(path: Path, made: dict[str, Any]) -> Record:
-    """As `taken_up`; an empty one where the former could not be."""
+    """Return the former record, or an empty one where it cannot be resumed."""
     try:
         return resume_record(path, made)
     except Unreadable:
@@ -89,14 +90,15 @@ def start_record(path: Path, made: dict[str, Any]) -> Record:
 
 
 def resume_record(path: Path, made: dict[str, Any]) -> Record:
-    """The record of a former run where there is one, else an empty one.
+    """Return the record of a former run, or an empty one where there is none.
 
-    Raises Unreadable where the former one was made under other circumstances, which says what differs.
+    Raises Unreadable, with the difference, where the former run had other versions or another
+    device.
     """
     if not path.exists():
         return Record(path, made)
     former = read_record(path)
-    # What is run may change from run to run; where and by what may not.
+    # Runs may have other cases, but not another machine or other versions.
     for name in sorted(made.keys() | former.made.keys()):
         if made.get(name) != former.made.get(name):
             raise Unreadable(

@@ -1,7 +1,4 @@
-"""What the loss and the gradients are: the stock model's, in float32, under eager attention where that fits.
-
-In: a stage.  Out: loss and gradient norms, and how far a contestant's are from them.
-"""
+"""The reference loss and gradients: the stock model in float32, under eager attention."""
 
 from __future__ import annotations
 
@@ -18,17 +15,15 @@ from patchgen.training.bench.setup import CaseSetup, switch_checkpointing_on
 from patchgen.training.bench.step import products
 from patchgen.training.bench.texts import NO_LABEL
 
-TOKENS = 4096  # of one backward pass: scores and logits in float32 must fit beside the weights
-NO_GRADIENT = (
-    1e-7  # a norm below has no direction: the bias of a key has a gradient of zero but for rounding
-)
+TOKENS = 4096  # of one backward pass: float32 scores and logits must fit beside the weights
+NO_GRADIENT = 1e-7  # a smaller norm is a rounding error, such as that of a key's bias
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far the loss, the norm of all gradients, and any entry of them may be, relative to the reference's.
+    """The largest relative differences of the loss, the gradient norm and each gradient entry.
 
-    Entries are looked at where the reference has them and their rounding is not that of a narrow dtype.
+    Entries are compared where the reference has them, and only in float32.
     """
 
     loss: float
@@ -41,7 +36,7 @@ WIDE, NARROW = Bounds(1e-5, 1e-4, 1e-4), Bounds(1e-2, 3e-2)
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The mean loss, the norm of all gradients, that of each, and the gradients of a tiny model themselves."""
+    """The mean loss, the norm of all gradients and of each, and a tiny model's gradients."""
 
     loss: float
     norm: float
@@ -51,7 +46,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Relative distances from a reference; `worst` is the furthest parameter's: by its entries, else by its norm."""
+    """Relative differences from a reference.
+
+    `worst` is that of the worst parameter: by its entries where they are known, else by its norm.
+    """
 
     loss: float
     norm: float
@@ -60,18 +58,18 @@ class Deviation:
     by_entries: bool
 
     def within(self, bounds: Bounds) -> bool:
-        """Whether nothing is wrong.  What is no number is."""
+        """Return whether all differences are within the bounds; NaN is not."""
         entries = not self.by_entries or self.worst <= bounds.entry
         return self.loss <= bounds.loss and self.norm <= bounds.norm and entries
 
 
-def reference_of(setup: CaseSetup, rows: int | None = None) -> Reference:
-    """Of the case's batch, or of its first rows, at the weights where all begin."""
+def compute_reference(setup: CaseSetup, rows: int | None = None) -> Reference:
+    """Compute the reference of the case's batch, or of its first rows, at the initial weights."""
     batch = setup.batch(Entry("reference", rows=rows))
     setup.reset(torch.float32)
     model = setup.reference()
     if model.supports_gradient_checkpointing and not setup.scale.tiny:
-        switch_checkpointing_on(model, "full")  # scores of all layers would not fit
+        switch_checkpointing_on(model, "full")  # the scores of all layers would not fit
     several = min(len(batch.inputs["input_ids"]), max(1, math.ceil(batch.places / TOKENS)))
     total = 0.0
     with products("fp32"):
@@ -80,7 +78,7 @@ def reference_of(setup: CaseSetup, rows: int | None = None) -> Reference:
             loss = model(**part).loss * share
             loss.backward()
             total += loss.item()
-    norms = norms_of(setup)
+    norms = gradient_norms(setup)
     kept = _gradients(setup) if setup.scale.tiny else {}
     setup.reset(torch.float32)
     return Reference(total, total_norm(norms), norms, kept)
@@ -91,8 +89,8 @@ def _labelled(case: Case, part: Mapping[str, Tensor]) -> int:
     return len(labels) if case.task == "classify" else int((labels != NO_LABEL).sum())
 
 
-def norms_of(setup: CaseSetup, scale: float = 1.0) -> dict[str, float]:
-    """The norm of each parameter's gradient, divided by `scale`."""
+def gradient_norms(setup: CaseSetup, scale: float = 1.0) -> dict[str, float]:
+    """Return the norm of each parameter's gradient, divided by `scale`."""
     found = {name: p.grad for name, p in setup.distinct.items() if p.grad is not None}
     norms = torch.stack(
         [torch.linalg.vector_norm(grad, dtype=torch.float32) for grad in found.values()]
@@ -101,7 +99,7 @@ def norms_of(setup: CaseSetup, scale: float = 1.0) -> dict[str, float]:
 
 
 def total_norm(norms: Mapping[str, float]) -> float:
-    """Of all gradients together."""
+    """Return the norm of all gradients together."""
     return math.sqrt(sum(norm * norm for norm in norms.values()))
 
 
@@ -111,22 +109,24 @@ def _gradients(setup: CaseSetup) -> dict[str, Tensor]:
     }
 
 
-def deviation(
+def compare_with_reference(
     reference: Reference, loss: float, norms: Mapping[str, float], setup: CaseSetup
 ) -> Deviation:
-    """Of a contestant whose gradients the weights hold, from the reference."""
-    apart = {
+    """Return how far an entry's loss and gradients are from the reference."""
+    deviation = {
         name: _apart(norms.get(name, 0.0), norm)
         for name, norm in reference.norms.items()
         if norm > NO_GRADIENT
     }
     for name, gradient in reference.gradients.items():
-        if name in apart:
-            apart[name] = _entries_apart(setup.distinct[name].grad, gradient)
-    where = max(apart, key=lambda name: math.inf if math.isnan(apart[name]) else apart[name])
+        if name in deviation:
+            deviation[name] = _entries_apart(setup.distinct[name].grad, gradient)
+    where = max(
+        deviation, key=lambda name: math.inf if math.isnan(deviation[name]) else deviation[name]
+    )
     norm = _apart(total_norm(norms), reference.norm)
     return Deviation(
-        _apart(loss, reference.loss), norm, apart[where], where, bool(reference.gradients)
+        _apart(loss, reference.loss), norm, deviation[where], where, bool(reference.gradients)
     )
 
 

@@ -1,4 +1,4 @@
-"""What is known of one contestant in one case: plain values, which JSON holds."""
+"""The result of one entry in one case, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -7,39 +7,43 @@ from typing import Any, Literal
 
 from patchgen.training.bench.quartiles import Quartiles, quartiles
 
-# "ok": it ran and its numbers are right.  "partial": it ran, and time or memory was up before its last turn.
+# "ok": it ran and its numbers are right.  "partial": time or memory ran out before its last round.
 Status = Literal["ok", "partial", "wrong", "unavailable", "does not fit", "failed", "no time"]
+
+# Fields that have other names in files of format 1.
+_NAMES_IN_FILES = {"rounds": "turns", "deviation": "apart"}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One contestant.
+    """The result of one entry.
 
-    turns       seconds of the timed steps, by turn
-    tokens      real ones in a step
+    rounds      seconds of the timed steps, by round
+    tokens      real tokens in a step
     samples     texts in a step
-    peak        bytes allocated at most in a timed step; None without a GPU
-    driver      the peak is what the driver says was taken, since CUDA graphs were replayed
-    saved       bytes kept for the backward pass, weights left out; of tiny models
-    losses      of the first step and of the last of the first turn
-    apart       the first loss, and the norm of its gradients, from the reference's, relative; the furthest parameter
+    peak        peak of allocated bytes in a timed step; None without a GPU
+    driver      the peak is reported by the driver, because CUDA graphs were replayed
+    saved       bytes saved for the backward pass, without weights; of tiny models
+    losses      of the first step, and of the last step of the first round
+    deviation   relative differences from the reference: of the first loss, of the norm of its
+                gradients, and of the worst parameter
     masks       kinds of masks that SDPA got
-    kernels     of attention, the dearest first
-    rows        that fit, where that was asked
+    kernels     attention kernels, the longest first
+    rows        that fit, where the case asks for them
     block       seconds of the case's block
-    ready       seconds until the first step was done: building and compiling
+    ready       seconds until the end of the first step, with building and compiling
     """
 
     status: Status
     note: str = ""
-    turns: tuple[tuple[float, ...], ...] = ()
+    rounds: tuple[tuple[float, ...], ...] = ()
     tokens: int = 0
     samples: int = 0
     peak: int | None = None
     driver: bool = False
     saved: int | None = None
     losses: tuple[float, float] | None = None
-    apart: tuple[float, float, float] | None = None
+    deviation: tuple[float, float, float] | None = None
     masks: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     rows: int | None = None
@@ -48,36 +52,39 @@ class Result:
 
     @property
     def counts(self) -> bool:
-        """Whether its times may stand beside others."""
-        return self.status in ("ok", "partial") and any(self.turns)
+        """Return whether its times may be compared."""
+        return self.status in ("ok", "partial") and any(self.rounds)
 
     @property
     def step(self) -> Quartiles:
-        """Of a step's seconds over all turns."""
-        return quartiles([seconds for turn in self.turns for seconds in turn])
+        """Return the seconds of a step over all rounds."""
+        return quartiles([seconds for timed_round in self.rounds for seconds in timed_round])
 
     @property
     def speed(self) -> Quartiles:
-        """Real tokens in a second."""
+        """Return the real tokens per second."""
         step = self.step
         return Quartiles(self.tokens / step.high, self.tokens / step.median, self.tokens / step.low)
 
     @property
     def drift(self) -> float:
-        """How far the medians of its turns are apart, relative to the smallest: clocks that changed."""
-        medians = [quartiles(turn).median for turn in self.turns if turn]
+        """Return the relative difference of the medians of rounds, which shows a changed clock."""
+        medians = [quartiles(timed_round).median for timed_round in self.rounds if timed_round]
         return max(medians) / min(medians) - 1 if medians else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Without what is not known."""
+        """Return the values that are known, under their names in files."""
         return {
-            name: value for name, value in asdict(self).items() if value not in (None, "", (), 0)
+            _NAMES_IN_FILES.get(name, name): value
+            for name, value in asdict(self).items()
+            if value not in (None, "", (), 0)
         }
 
 
 def from_json(told: dict[str, Any]) -> Result:
-    """The inverse of `Result.as_json`."""
-    return Result(**{name: _tuples(value) for name, value in told.items()})
+    """Return the result that `Result.as_json` wrote."""
+    names = {in_file: name for name, in_file in _NAMES_IN_FILES.items()}
+    return Result(**{names.get(name, name): _tuples(value) for name, value in told.items()})
 
 
 def _tuples(value: Any) -> Any:

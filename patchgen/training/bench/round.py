@@ -1,6 +1,6 @@
-"""A contestant's turn: the weights are set back, some steps are run, the last of them timed.
+"""One round of an entry: weights are restored, steps warm up, and steps are timed.
 
-The first turn also finds whether its numbers are right, and what really ran.
+The first round also checks the numbers, and records which kernels ran.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from patchgen.training.bench.reference import (
     Bounds,
     Deviation,
     Reference,
-    deviation,
-    norms_of,
+    compare_with_reference,
+    gradient_norms,
 )
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.saved_activations import saved_bytes
@@ -33,25 +33,25 @@ from patchgen.training.rate.timing import time_runs
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Of one turn: those that warm up, and those that are timed."""
+    """The steps of one round: to warm up, and to be timed."""
 
     warm: int
     timed: int
 
 
-# One step of each is enough to see that it runs.
+# One step of each shows that it runs.
 TINY_ROUNDS = (Steps(1, 1),)
 
 
 def first_round(
     setup: CaseSetup, prepared: PreparedEntry, reference: Reference, steps: Steps
 ) -> Result:
-    """The result of a contestant that has not run before."""
+    """Return the result of an entry that has not run before."""
     trainer = _trainer(setup, prepared)
     replays = prepared.entry.compiled == "graphs" and setup.scale.device.startswith("cuda")
     before = _in_use() if replays else None
     with prepared.on(), products(prepared.entry.precision):
-        loss, apart = _first_step(trainer, setup, reference)
+        loss, deviation = _first_step(trainer, setup, reference)
         saved = _saved(trainer, setup)
         setup.forget_gradients(prepared)
         losses, seconds, peak = _steps(trainer, steps, setup.scale.device)
@@ -61,8 +61,8 @@ def first_round(
         block = _block_seconds(setup, prepared)
     setup.forget_gradients(prepared)
     return replace(
-        _judged(apart, bounds_of(setup, prepared)),
-        turns=() if setup.scale.tiny else (tuple(seconds),),
+        _judged(deviation, choose_bounds(setup, prepared)),
+        rounds=() if setup.scale.tiny else (tuple(seconds),),
         tokens=round(statistics.mean(batch.tokens for batch in trainer.batches)),
         samples=round(statistics.mean(len(batch.texts) for batch in trainer.batches)),
         peak=peak,
@@ -78,7 +78,7 @@ def first_round(
 def _first_step(
     trainer: Trainer, setup: CaseSetup, reference: Reference
 ) -> tuple[float, Deviation]:
-    """The loss at the weights where all begin, and how far it and its gradients are from the reference's."""
+    """Return the loss at the initial weights, and its deviation from the reference."""
     prepared = trainer.prepared
     prepared.model.train(not setup.case.dropout)
     with nullcontext() if prepared.entry.compiled else record_masks(prepared.masks):
@@ -87,13 +87,13 @@ def _first_step(
     for whole in prepared.fused_weights:
         whole.show_gradient()
     scale = trainer.scaler.get_scale() if trainer.scaler else 1.0
-    return loss, deviation(reference, loss, norms_of(setup, scale), setup)
+    return loss, compare_with_reference(reference, loss, gradient_norms(setup, scale), setup)
 
 
 def _steps(
     trainer: Trainer, steps: Steps, device: str
 ) -> tuple[list[float], list[float], int | None]:
-    """Losses and seconds of the timed steps, and the peak of what was allocated in them."""
+    """Return losses and seconds of the timed steps, and their peak of allocated memory."""
     for _ in range(steps.warm):
         trainer.step()
     _forget_peak(device)
@@ -102,46 +102,51 @@ def _steps(
     return [float(loss) for loss in losses], seconds, _peak(device)
 
 
-def _judged(apart: Deviation, bounds: Bounds) -> Result:
-    right = apart.within(bounds)
-    note = "" if right else _told(apart, bounds)
-    return Result("ok" if right else "wrong", note, apart=(apart.loss, apart.norm, apart.worst))
+def _judged(deviation: Deviation, bounds: Bounds) -> Result:
+    right = deviation.within(bounds)
+    note = "" if right else _told(deviation, bounds)
+    return Result(
+        "ok" if right else "wrong",
+        note,
+        deviation=(deviation.loss, deviation.norm, deviation.worst),
+    )
 
 
 def next_round(setup: CaseSetup, prepared: PreparedEntry, steps: Steps, result: Result) -> Result:
-    """`result` with the times of one more turn."""
+    """Return `result` with the times of one more round."""
     trainer = _trainer(setup, prepared)
     with prepared.on(), products(prepared.entry.precision):
         for _ in range(steps.warm):
             trainer.step()
         seconds = time_runs(trainer.step, steps.timed, setup.scale.device)
     setup.forget_gradients(prepared)
-    return replace(result, turns=(*result.turns, tuple(seconds)))
+    return replace(result, rounds=(*result.rounds, tuple(seconds)))
 
 
 def _trainer(setup: CaseSetup, prepared: PreparedEntry) -> Trainer:
-    optimizer = build_optimizer(prepared.entry.optimizer, setup.begin(prepared))
+    optimizer = build_optimizer(prepared.entry.optimizer, setup.restore_weights(prepared))
     device = setup.scale.device
     scaled = prepared.entry.precision == "amp-fp16" and device.startswith("cuda")
     return Trainer(prepared, optimizer, device, torch.amp.GradScaler("cuda") if scaled else None)
 
 
-def bounds_of(setup: CaseSetup, prepared: PreparedEntry) -> Bounds:
-    """Those of the coarsest dtype that the contestant computes in."""
+def choose_bounds(setup: CaseSetup, prepared: PreparedEntry) -> Bounds:
+    """Return the bounds of the coarsest dtype that the entry computes in."""
     precision = prepared.entry.precision
     wide = setup.computes_in(prepared.entry) == torch.float32 and precision != "tf32"
     return WIDE if wide else NARROW
 
 
-def _told(apart: Deviation, bounds: Bounds) -> str:
+def _told(deviation: Deviation, bounds: Bounds) -> str:
     return (
-        f"loss {apart.loss:.1e} and gradients {apart.norm:.1e} from the reference, bounds {bounds.loss:g} and "
-        f"{bounds.norm:g}; furthest by {apart.worst:.1e}: {apart.where}"
+        f"loss {deviation.loss:.1e} and gradients {deviation.norm:.1e} from the reference, "
+        f"bounds {bounds.loss:g} and {bounds.norm:g}; "
+        f"furthest by {deviation.worst:.1e}: {deviation.where}"
     )
 
 
 def _saved(trainer: Trainer, setup: CaseSetup) -> int | None:
-    """Of tiny models: one forward."""
+    """Return the saved bytes of one forward pass of a tiny model."""
     if not setup.scale.tiny:
         return None
     prepared = trainer.prepared
@@ -153,7 +158,7 @@ def _saved(trainer: Trainer, setup: CaseSetup) -> int | None:
 
 
 def _block_seconds(setup: CaseSetup, prepared: PreparedEntry) -> tuple[float, ...]:
-    """Of the case's block, forward and backward, on drawn states of as many tokens as the batch has."""
+    """Time the case's block, forward and backward, on random states."""
     if not setup.case.block or prepared.entry.compiled:
         return ()
     block, config = (
@@ -176,17 +181,17 @@ def _block_seconds(setup: CaseSetup, prepared: PreparedEntry) -> tuple[float, ..
 
 @dataclass(frozen=True, slots=True)
 class _InUse:
-    """Bytes of the device that are taken, as its driver counts, and those of tensors among them."""
+    """Bytes in use on the device, by its driver, and bytes of tensors among them."""
 
     driver: int
     allocated: int
 
 
 def _in_use() -> _InUse:
-    """What is taken when nothing is cached.
+    """Return what is in use with an empty cache.
 
-    A CUDA graph's replay allocates nothing: its tensors lie in a pool that was filled when it was captured, which the
-    statistics of the allocator leave out and the driver does not.
+    Replaying a CUDA graph allocates nothing: its tensors are in a pool that was filled by the
+    capture. The allocator's statistics leave the pool out, and the driver counts it.
     """
     torch.cuda.synchronize()
     torch.cuda.empty_cache()

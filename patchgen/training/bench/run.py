@@ -1,7 +1,7 @@
-"""Runs cases in child processes, one for each group, and keeps what they say in the record as they say it.
+"""Runs cases in child processes, one for each group, and records their results as they arrive.
 
-A child that takes longer than it said, or dies, is a "failed" for the contestant that it was at; another one runs what
-is left.  When the time of the whole run is up, what has not run has "no time".
+A child that takes too long, or dies, is a "failed" for its current entry; another child runs the
+rest. When the time of the whole run is used up, the remaining entries have the status "no time".
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from patchgen.training.bench.record import Record
 from patchgen.training.bench.result import Result, from_json
 from patchgen.verify.run.process import Child
 
-SECONDS = 450.0  # of the whole run, which ends within eight minutes then
-START = 180.0  # until a child speaks: importing torch and transformers on a cold, busy machine
-GRACE = 20.0  # that a child has to end by itself when time is up
+SECONDS = 450.0  # of the whole run, so that it ends within eight minutes
+START = 180.0  # until a child's first line: imports are slow on a cold, busy machine
+GRACE = 20.0  # for a child to end by itself when its time is up
 
 Progress = Callable[[str, str, Result], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run is for.  `command` starts a child; with `again` it runs what the record has, too.
+    """What a run does.  `command` starts a child; `again` also runs what the record has.
 
-    On a GPU a child for each group, one after the other; tiny cases in `jobs` children at once, which import once.
+    On a GPU, groups run one after the other.  Tiny cases run in `jobs` children at once.
     """
 
     table: str
@@ -46,7 +46,7 @@ class Wanted:
 
 
 def run(cases: Sequence[Case], wanted: Wanted, record: Record, progress: Progress) -> None:
-    """Run what the record does not have yet; `progress` hears of each result as it comes."""
+    """Run what the record does not have yet, and call `progress` with each result."""
     until = time.monotonic() + wanted.seconds
     keeper = _Keeper(record, progress, {case.id for case in cases} if wanted.again else set())
     todo = [case for case in cases if not keeper.done(case)]
@@ -61,12 +61,12 @@ def run(cases: Sequence[Case], wanted: Wanted, record: Record, progress: Progres
             for _ in pool.map(lambda group: _run_group(group, wanted, keeper, until), groups):
                 pass
         finally:
-            keeper.stop.set()  # where it was interrupted, or a disk is full: nothing more is begun
+            keeper.stop.set()  # after an interrupt or a full disk, start nothing more
     record.write()
 
 
 def _shares(cases: Sequence[Case], several: int) -> list[list[Case]]:
-    """The cases in so many parts of about as many contestants."""
+    """Divide the cases into parts with about equally many entries."""
     shares: list[list[Case]] = [[] for _ in range(several)]
     for case in sorted(cases, key=lambda case: -len(case.entries)):
         min(shares, key=lambda share: sum(len(one.entries) for one in share)).append(case)
@@ -74,7 +74,7 @@ def _shares(cases: Sequence[Case], several: int) -> list[list[Case]]:
 
 
 class _Keeper:
-    """The record, of which several children may tell at once; `anew`: cases that are to run whatever it has."""
+    """The record, shared by the threads of several children; cases in `anew` run in any case."""
 
     def __init__(self, record: Record, progress: Progress, anew: set[str]) -> None:
         self.record, self.progress, self.lock = record, progress, threading.RLock()
@@ -92,7 +92,7 @@ class _Keeper:
             return self.record.results(case.id)
 
     def note(self, case: str, entry: str, result: Result) -> None:
-        """Keep a result, and tell of it.  One that there was no time for takes nothing away that is known."""
+        """Record a result, and report it.  "no time" does not replace a known result."""
         with self.lock:
             former = self.record.results(case).get(entry) if result.status == "no time" else None
             if former is None:
@@ -105,7 +105,7 @@ class _Keeper:
             self.progress(case, entry, result)
 
     def give_up(self, case: Case, fault: str) -> None:
-        """Nobody of `case` was begun: who is not known has failed, and who is known is of a former run."""
+        """Record that `case` could not be started: entries without a result have failed."""
         with self.lock:
             self.anew.discard(case.id)
             self.record.blame(case.id, fault)
@@ -116,7 +116,7 @@ class _Keeper:
             self.record.write()
 
     def keep(self, said: dict[str, Any]) -> None:
-        """Keep what a child said beside results."""
+        """Record what a child said beside results."""
         with self.lock:
             match said:
                 case {"machine": machine, "versions": versions}:
@@ -154,7 +154,7 @@ def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float)
         if ended is None or keeper.stop.is_set():
             return
         case, entry, fault = ended
-        if not entry:  # it would die again: nothing was begun that could be left out
+        if not entry:  # no entry was started that could be skipped, so it would die again
             for one in todo:
                 if case in ("", one.id):
                     keeper.give_up(one, fault)
@@ -165,7 +165,7 @@ def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float)
 
 
 def _listen(child: Child, seconds: float, keeper: _Keeper) -> tuple[str, str, str] | None:
-    """Keep what the child says; where it was and what happened, if it did not end well."""
+    """Record what the child says; return where it was and what happened, if it did not end well."""
     case = entry = ""
     for said in _in_time(child, seconds, keeper.stop):
         keeper.keep(said)
@@ -186,7 +186,7 @@ def _listen(child: Child, seconds: float, keeper: _Keeper) -> tuple[str, str, st
 
 
 def _in_time(child: Child, seconds: float, stop: threading.Event) -> Iterator[dict[str, Any]]:
-    """What it says until all is to stop; last of all a "fault" where it took too long, or ended by itself."""
+    """Yield what the child says, and a "fault" at the end if it took too long or died."""
     since = time.monotonic()
     until, late = since + seconds, since + START
     for said in child.answers():

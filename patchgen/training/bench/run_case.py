@@ -1,6 +1,6 @@
-"""One case: its contestants take turns, each result is said as soon as it is known.
+"""Runs one case: its entries take turns, and each result is reported at once.
 
-What fails takes nothing else with it: memory that runs out, a package that is missing, a model that does not run.
+A failure ends one entry only: memory that runs out, a missing package, a model that does not run.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from patchgen.training.bench.case import Case
 from patchgen.training.bench.competitors import Unavailable
 from patchgen.training.bench.compiling import allow_many_models, forget_graphs
 from patchgen.training.bench.entry import Entry
-from patchgen.training.bench.fits import rows_that_fit
-from patchgen.training.bench.reference import Reference, reference_of
+from patchgen.training.bench.fits import find_rows_that_fit
+from patchgen.training.bench.reference import Reference, compute_reference
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.round import TINY_ROUNDS, Steps, first_round, next_round
-from patchgen.training.bench.setup import CaseSetup, PreparedEntry, Scale, config_of
+from patchgen.training.bench.setup import CaseSetup, PreparedEntry, Scale, make_config
 from patchgen.training.bench.texts import Batch
 from patchgen.training.optimizers import NotInstalled
 from patchgen.training.rate.flops import ForwardCost, count_forward_flops, count_pairs
 
 EAGER_SECONDS, COMPILED_SECONDS, BUILD_SECONDS = 60.0, 150.0, 120.0
-BROKEN = "CUDA error"  # whatever is asked of the device afterwards fails with it
-NO_KERNEL = "No available kernel"  # of a backend of SDPA that was forced
+BROKEN = "CUDA error"  # all later calls on the device fail too
+NO_KERNEL = "No available kernel"  # the forced SDPA backend does not support the input
 Say = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Until when the whole run may last, on the monotonic clock, and times what its own time a case may take."""
+    """The end of the run on the monotonic clock, and the multiple of its own time for a case."""
 
     until: float
     times: float = 1.0
@@ -45,7 +45,7 @@ class Budget:
 
 
 @dataclass(slots=True)
-class _Running:
+class _CaseRun:
     """A case while it runs."""
 
     case: Case
@@ -64,9 +64,9 @@ class _Running:
 def run_case(
     case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say
 ) -> None:
-    """Run all contestants but those of `skip`; nothing of the case is left in memory.
+    """Run all entries except those in `skip`, and free all memory of the case.
 
-    What breaks the device for whoever comes next is raised: the process is to end.
+    An error that breaks the device is raised: the process must end.
     """
     allow_many_models()
     budget = (
@@ -75,32 +75,34 @@ def run_case(
         else Budget(min(budget.until, time.monotonic() + budget.times * case.seconds))
     )
     say(begun=case.id, entry="", limit=BUILD_SECONDS)
-    _play(case, device, tiny, skip, budget, say)
+    _run_entries(case, device, tiny, skip, budget, say)
     forget_graphs()
     _forget(device)
     say(case=case.id, done=True)
 
 
-def _play(
+def _run_entries(
     case: Case, device: str, tiny: bool, skip: Collection[str], budget: Budget, say: Say
 ) -> None:
-    running = _Running(case, CaseSetup(case, Scale(device, tiny)), say, budget)
+    running = _CaseRun(case, CaseSetup(case, Scale(device, tiny)), say, budget)
     say(case=case.id, about=_about(running))
     entries = [one for one in case.entries if one.name not in skip]
-    turns = TINY_ROUNDS if tiny else tuple(Steps(*numbers) for numbers in case.turns)
+    rounds = TINY_ROUNDS if tiny else tuple(Steps(*numbers) for numbers in case.rounds)
     for entry in entries:
-        _guarded(running, entry, partial(_fit if case.fits else _enter, running, steps=turns[0]))
-    for number, steps in enumerate(() if case.fits else turns[1:]):
+        _run_guarded(
+            running, entry, partial(_find_rows if case.fits else _prepare, running, steps=rounds[0])
+        )
+    for number, steps in enumerate(() if case.fits else rounds[1:]):
         for entry in entries if number % 2 else reversed(entries):
             if running.results[entry.name].status == "ok":
-                _guarded(running, entry, partial(_again, running, steps=steps))
+                _run_guarded(running, entry, partial(_run_next_round, running, steps=steps))
 
 
-def _about(running: _Running) -> dict[str, Any]:
-    """What all contestants have before them."""
+def _about(running: _CaseRun) -> dict[str, Any]:
+    """Return what holds for all entries."""
     case, setup = running.case, running.setup
     batch = setup.batch(Entry("about"))
-    config = config_of(case, setup.scale.tiny)
+    config = make_config(case, setup.scale.tiny)
     forward = count_forward_flops(setup.stock(case), config, case.shape.length)
     return {
         "texts": len(batch.texts),
@@ -113,15 +115,15 @@ def _about(running: _Running) -> dict[str, Any]:
 
 
 def count_step_flops(case: Case, forward: ForwardCost, batch: Batch) -> float:
-    """Operations that a step over the batch needs."""
+    """Return the FLOPs that a step over the batch needs."""
     pairs = count_pairs(batch.texts)
     return forward.step(
         tokens=batch.tokens, labelled=batch.labelled, pairs=pairs, causal=case.task == "causal"
     )
 
 
-def _guarded(running: _Running, entry: Entry, act: Callable[[Entry], Result]) -> None:
-    """Have the contestant's turn, and tell what came of it."""
+def _run_guarded(running: _CaseRun, entry: Entry, act: Callable[[Entry], Result]) -> None:
+    """Run a round of the entry, and report its result."""
     former = running.results.get(entry.name)
     if running.budget.left() <= 0:
         if former is None:
@@ -145,7 +147,7 @@ def _guarded(running: _Running, entry: Entry, act: Callable[[Entry], Result]) ->
 
 
 def _result(act: Callable[[Entry], Result], entry: Entry) -> Result:
-    """What `act` gives, or why it gives nothing.  Raises what broke the device."""
+    """Return what `act` returns, or why it fails.  Raises what broke the device."""
     try:
         return act(entry)
     except (Unavailable, NotInstalled) as reason:
@@ -160,30 +162,30 @@ def _result(act: Callable[[Entry], Result], entry: Entry) -> Result:
         return Result("failed", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
 
 
-def _fit(running: _Running, entry: Entry, steps: Steps) -> Result:
-    return rows_that_fit(running.setup, entry)
+def _find_rows(running: _CaseRun, entry: Entry, steps: Steps) -> Result:
+    return find_rows_that_fit(running.setup, entry)
 
 
-def _enter(running: _Running, entry: Entry, steps: Steps) -> Result:
+def _prepare(running: _CaseRun, entry: Entry, steps: Steps) -> Result:
     reference = _reference(running, entry.rows)
     began = time.perf_counter()
-    prepared = running.setup.enter(entry)
+    prepared = running.setup.prepare(entry)
     running.prepared_entries[entry.name] = prepared
     result = first_round(running.setup, prepared, reference, steps)
     seconds = None if running.setup.scale.tiny else round(time.perf_counter() - began, 3)
     return replace(result, ready=seconds)
 
 
-def _again(running: _Running, entry: Entry, steps: Steps) -> Result:
+def _run_next_round(running: _CaseRun, entry: Entry, steps: Steps) -> Result:
     return next_round(
         running.setup, running.prepared_entries[entry.name], steps, running.results[entry.name]
     )
 
 
-def _reference(running: _Running, rows: int | None) -> Reference:
-    """Of so many rows, computed once."""
+def _reference(running: _CaseRun, rows: int | None) -> Reference:
+    """Return the reference of so many rows, computed once."""
     if rows not in running.references:
-        running.references[rows] = reference_of(running.setup, rows)
+        running.references[rows] = compute_reference(running.setup, rows)
         found = running.references[rows]
         running.say(
             case=running.case.id, reference={"rows": rows, "loss": found.loss, "norm": found.norm}
@@ -193,7 +195,7 @@ def _reference(running: _Running, rows: int | None) -> Reference:
 
 
 def _forget(device: str) -> None:
-    """Gives back the memory that the last one held."""
+    """Free the memory of the last entry."""
     gc.collect()
     if device.startswith("cuda"):
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""How many bytes autograd keeps for the backward pass of one forward, weights left out: each storage once."""
+"""Counts the bytes that autograd saves for backward, without weights, each storage once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def saved_bytes(run: Callable[[], Any], model: nn.Module) -> int:
-    """Of what `run` keeps, which is a forward of the model."""
+    """Return the bytes that `run`, a forward pass of the model, saves."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
     held = []
@@ -19,7 +19,7 @@ def saved_bytes(run: Callable[[], Any], model: nn.Module) -> int:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             kept[storage.data_ptr()] = storage.nbytes()
-            held.append(storage)  # so that no later one gets its place
+            held.append(storage)  # so that no later storage gets its address
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):

@@ -1,4 +1,4 @@
-"""The sets of cases by their names: the matrix, and the classic tables."""
+"""The tables of cases by name: the matrix, and the classic studies."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SETS: dict[str, tuple[Case, ...]] = {
 def wanted_cases(
     table: str, ids: Sequence[str] = (), only: Sequence[str] = (), *, tiny: bool = False
 ) -> tuple[Case, ...]:
-    """The cases of a set that `ids` names, by their ids or by what these begin with, all by default.
+    """Return the cases of a table whose ids start with one of `ids`; by default all.
 
-    With `only`, those that have contestants of these names or of these variants: these alone, and the anchors.  Raises
-    PatchgenError PG826 for a name that nothing has.
+    With `only`, return cases with entries of these names or variants, with these entries and the
+    baseline only.  Raises PatchgenError PG826 for an unknown name.
     """
     known = SETS[table]
     for name in ids:
@@ -37,18 +37,18 @@ def wanted_cases(
     wanted = [
         case.id for case in chosen if not only or any(_is_of(one, only) for one in case.entries)
     ]
-    return cases_of(table, wanted, only, tiny=tiny)
+    return select_cases(table, wanted, only, tiny=tiny)
 
 
-def compiled_of(cases: Sequence[Case]) -> tuple[str, ...]:
-    """The contestants that are compiled, by name."""
+def names_of_compiled(cases: Sequence[Case]) -> tuple[str, ...]:
+    """Return the names of compiled entries."""
     return tuple(dict.fromkeys(one.name for case in cases for one in case.entries if one.compiled))
 
 
-def cases_of(
+def select_cases(
     table: str, ids: Sequence[str], only: Sequence[str], *, tiny: bool
 ) -> tuple[Case, ...]:
-    """Those of exactly these ids, which `wanted_cases` gave, each with what it has of `only`."""
+    """Return the cases with exactly these ids, as `wanted_cases` does."""
     chosen = [_with(case, only) if only else case for case in SETS[table] if case.id in ids]
     return tuple(tiny_case(case) if tiny else case for case in chosen)
 

@@ -1,8 +1,8 @@
 """The models of one case, all over the same weights.
 
-Every contestant's model holds the same parameter objects: what is resident is one model, whoever is on, and
-contestants can take turns.  `reset` sets the weights back to where all began: values that bfloat16 holds exactly, so
-that a reference in float32 begins from the same.
+The models of all entries share their parameters, so only one model's weights are in memory, and
+entries can take turns.  `reset` restores the initial weights.  Their values are exact in bfloat16,
+so that the float32 reference starts from the same ones.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from patchgen.training.bench.competitors import (
     apply_liger,
     check_available,
     flash_of_torch,
-    forced,
+    force_backend,
 )
 from patchgen.training.bench.compiling import Masks, compile_model
 from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.fused import FusedWeight, find_fused_weights, names_of_parts
-from patchgen.training.bench.texts import Batch, batch_of
+from patchgen.training.bench.texts import Batch, make_batch
 from patchgen.training.patching import Patch, patched
 from patchgen.training.precision import autocast_to, weights_in
 from patchgen.verify.configs.tiny import tiny_config
 
-# Of a tiny model: wider than the words of its head are many, as large models are not; logits must weigh something.
+# Of a tiny model: enough words that logits take a share of the memory, as in large models.
 TINY = {"vocab_size": 768, "num_hidden_layers": 2}
 DROPOUT = 0.1  # of tiny models in cases that have it
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where and how large: `tiny` models run in float32 on a CPU, to be checked and not to be timed."""
+    """The device and the size: `tiny` models run in float32 on a CPU, for checks without times."""
 
     device: str
     tiny: bool = False
@@ -52,7 +52,7 @@ class Scale:
 
 @dataclass(slots=True)
 class PreparedEntry:
-    """A contestant that is ready: its model, its batch, and what was seen of it."""
+    """An entry with its model and batch, and the masks that were seen."""
 
     entry: Entry
     model: PreTrainedModel
@@ -63,22 +63,22 @@ class PreparedEntry:
     more: tuple[Batch, ...] = ()  # batches that take turns with the first
 
     def on(self) -> ExitStack:
-        """A context in which it runs as it is meant to."""
+        """Return a context in which the entry runs with its patches and backend."""
         stack = ExitStack()
         stack.enter_context(patched(*self.patches))
-        stack.enter_context(forced(self.entry.backend))
+        stack.enter_context(force_backend(self.entry.backend))
         return stack
 
 
 class CaseSetup:
-    """One case's weights and what is built over them."""
+    """The weights of one case, and the models over them."""
 
     def __init__(self, case: Case, scale: Scale) -> None:
         self.case, self.scale = case, scale
         torch.manual_seed(0)
         with torch.device(scale.device):
             stock = self.stock(case)._from_config(
-                config_of(case, scale.tiny), attn_implementation="eager"
+                make_config(case, scale.tiny), attn_implementation="eager"
             )
         self.parameters = dict(stock.named_parameters(remove_duplicate=False))
         distinct = dict(stock.named_parameters())
@@ -88,21 +88,23 @@ class CaseSetup:
 
     @staticmethod
     def stock(case: Case) -> type[PreTrainedModel]:
-        """The case's class in transformers."""
+        """Return the case's class in transformers."""
         return getattr(transformers, case.head)
 
     def dtype(self, entry: Entry) -> torch.dtype:
-        """Of the contestant's weights; float32 in a tiny model whose contestant names nothing else."""
+        """Return the dtype of the entry's weights; in tiny models float32, unless the entry says
+        otherwise.
+        """
         wide = self.scale.tiny and entry.precision == "pure-bf16"
         return torch.float32 if wide else getattr(torch, weights_in(entry.precision))
 
     def computes_in(self, entry: Entry) -> torch.dtype:
-        """The dtype of its products: autocast's, or that of its weights."""
+        """Return the dtype of its products: autocast's, or that of its weights."""
         narrow = autocast_to(entry.precision)
         return getattr(torch, narrow) if narrow else self.dtype(entry)
 
     def reset(self, dtype: torch.dtype) -> None:
-        """Weights as they were at first, in `dtype`; no gradients."""
+        """Restore the initial weights in `dtype`, without gradients."""
         with torch.no_grad():
             for name, parameter in self.distinct.items():
                 parameter.grad = None
@@ -111,8 +113,8 @@ class CaseSetup:
                 else:
                     parameter.data = self.initial[name].to(self.scale.device, dtype, copy=True)
 
-    def begin(self, prepared: PreparedEntry) -> list[nn.Parameter]:
-        """Weights as they were at first, as this contestant has them; those that it trains."""
+    def restore_weights(self, prepared: PreparedEntry) -> list[nn.Parameter]:
+        """Restore the initial weights as this entry has them, and return what it trains."""
         self.reset(self.dtype(prepared.entry))
         for whole in prepared.fused_weights:
             whole.fill()
@@ -121,15 +123,17 @@ class CaseSetup:
         return [*shared, *(whole.parameter for whole in prepared.fused_weights)]
 
     def forget_gradients(self, prepared: PreparedEntry) -> None:
-        """Of all weights that the contestant has."""
+        """Drop the gradients of all weights of the entry."""
         for parameter in (
             *self.distinct.values(),
             *(whole.parameter for whole in prepared.fused_weights),
         ):
             parameter.grad = None
 
-    def enter(self, entry: Entry) -> PreparedEntry:
-        """The contestant with its model.  Raises Unavailable where it cannot be had."""
+    def prepare(self, entry: Entry) -> PreparedEntry:
+        """Return the entry with its model.  Raises Unavailable where the machine does not support
+        it.
+        """
         device = self.scale.device
         check_available(entry.attention, entry.backend, device, self.computes_in(entry))
         model = self._model(entry)
@@ -147,17 +151,17 @@ class CaseSetup:
         return prepared
 
     def batch(self, entry: Entry, number: int = 0) -> Batch:
-        """The contestant's batch of that number on the device."""
-        made = batch_of(self.case, self.words, entry.layout, entry.rows, number)
+        """Return the entry's batch of that number on the device."""
+        made = make_batch(self.case, self.words, entry.layout, entry.rows, number)
         return made.to(self.scale.device)
 
     def reference(self) -> PreTrainedModel:
-        """The stock model under eager attention over the same weights, without dropout."""
+        """Return the stock model with eager attention over the same weights, without dropout."""
         model = self._model(Entry("reference", attention="eager", precision="fp32"))
         return model.train(not self.case.dropout)
 
     def _model(self, entry: Entry) -> PreTrainedModel:
-        config = config_of(self.case, self.scale.tiny, dict(entry.settings))
+        config = make_config(self.case, self.scale.tiny, dict(entry.settings))
         how: dict[str, Any] = {"attn_implementation": entry.attention}
         if entry.experts:
             how["experts_implementation"] = entry.experts
@@ -172,10 +176,10 @@ class CaseSetup:
         return model
 
 
-def config_of(
+def make_config(
     case: Case, tiny: bool, settings: Mapping[str, Any] | None = None
 ) -> PreTrainedConfig:
-    """The configuration of the case, without a cache, and without dropout but where the case has it."""
+    """Return the case's configuration without a cache; without dropout unless the case has it."""
     if tiny:
         names = {**_tiny_names(case.model), "use_cache": False}
         config = tiny_config(case.model, DROPOUT if case.dropout else 0.0, **names)
@@ -190,15 +194,15 @@ def config_of(
 
 
 def _tiny_names(model: str) -> dict[str, Any]:
-    """`TINY` by the names of this model."""
+    """Return `TINY` under the names of this model."""
     names = CONFIG_MAPPING[model].attribute_map
     return {names.get(name, name): value for name, value in TINY.items()}
 
 
 def switch_checkpointing_on(model: PreTrainedModel, policy: str) -> None:
-    """Of every layer: "full", "selective", or "offload": full, what is kept held by the host.
+    """Checkpoint every layer: "full", "selective", or "offload" to host memory.
 
-    Raises Unavailable where this transformers or this machine cannot.
+    Raises Unavailable where this transformers or this machine does not support it.
     """
     if policy == "offload":
         enable = getattr(model, "activation_checkpointing_enable", None)
@@ -227,9 +231,9 @@ def _kept(parameter: nn.Parameter, scale: Scale) -> torch.Tensor:
 
 
 def share_parameters(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
-    """Put `parameters` in the places of the model's own, by name; those of fused layers stay its own.
+    """Replace the model's parameters by those of the same names, except in fused layers.
 
-    Raises ValueError where names or shapes differ: such a model would be trained from other weights.
+    Raises ValueError where names or shapes differ.
     """
     own = dict(model.named_parameters(remove_duplicate=False))
     fused_weights = find_fused_weights(model, parameters)

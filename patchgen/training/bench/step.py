@@ -1,4 +1,4 @@
-"""One step of training, in a contestant's precision and number of backward passes."""
+"""One training step in an entry's precision, with its number of backward passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from patchgen.training.rate.peak import allow_tf32
 
 @dataclass(slots=True)
 class Trainer:
-    """An entrant with its optimizer."""
+    """A prepared entry with its optimizer."""
 
     prepared: PreparedEntry
     optimizer: torch.optim.Optimizer
@@ -27,7 +27,9 @@ class Trainer:
     done: int = 0  # steps
 
     def step(self) -> Tensor:
-        """Forward, backward, update, gradients gone; the loss, which nobody waits for."""
+        """Run forward, backward and update, drop the gradients, and return the loss without
+        waiting.
+        """
         loss = self.backward(self.batches[self.done % len(self.batches)])
         self.done += 1
         if self.scaler is None:
@@ -40,11 +42,11 @@ class Trainer:
 
     @property
     def batches(self) -> tuple[Batch, ...]:
-        """Those that take turns."""
+        """Return the batches that take turns."""
         return self.prepared.batch, *self.prepared.more
 
     def backward(self, batch: Batch | None = None) -> Tensor:
-        """The mean loss of the (first) batch, its gradients in the weights: not scaled up, but under a scaler."""
+        """Compute the mean loss of the (first) batch and its gradients, scaled only by a scaler."""
         entry = self.prepared.entry
         several = entry.accumulate
         total = torch.zeros((), device=self.device)
@@ -57,12 +59,12 @@ class Trainer:
 
 
 def autocast(precision: Precision, device: str) -> Any:
-    """Autocast where the precision says so."""
+    """Return autocast to the dtype of the precision, if any."""
     narrow = autocast_to(precision)
     dtype = getattr(torch, narrow or "bfloat16")
     return torch.autocast(device.partition(":")[0], dtype, enabled=bool(narrow))
 
 
 def products(precision: Precision) -> AbstractContextManager[None]:
-    """Products of float32 in full, or by TF32 where the precision says so."""
+    """Compute float32 products in full, or with TF32 where the precision says so."""
     return allow_tf32(precision == "tf32")

@@ -1,11 +1,12 @@
-"""Two classic studies of training BERT, redone where one is and extended by rows of the gallery.
+"""Two classic studies of training BERT, repeated and extended by variants.
 
-    finetune  from float32 to everything at once, each row adding one thing to the row above
-    pretrain  the same for masked language modelling: autocast, compilation, flash attention, both
-    memory    BERT-large with what saves memory, one thing at a time, then together
+finetune  from float32 to all methods at once, each row adding one method to the row above
+pretrain  the same for masked language modelling: autocast, compilation, flash attention, both
+memory    BERT-large with methods that save memory, one at a time and then together
 
-The order of rows is the studies'; models are drawn, texts too, so speed and memory compare and scores do not.  Weights
-are in float32 and autocast does the rest, as there, where a row does not say otherwise.
+The order of rows is that of the studies.  Weights and texts are random, so speed and memory can be
+compared, and scores cannot.  As in the studies, weights are float32 under autocast, unless a row
+says otherwise.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ FINETUNE = Case(
         ),
         *(_PURE, _PADDING_FREE),
     ),
-    # The published study's own ratio, without SDPA and without the rows of the gallery.
+    # The published ratio, without SDPA and variants.
     targets=(Target(("bert_norm", "bert_padding_free"), (_FLOAT32.name,), "speed", 2.06),),
     baseline=_FLOAT32.name,
     seconds=180,
@@ -89,7 +90,11 @@ _AUTOCAST = Entry("autocast", attention="eager", precision="amp-bf16")
 _FLASH = replace(_AUTOCAST, name="autocast + flash attention", attention="sdpa", backend="flash")
 _BOTH = replace(_AUTOCAST, name="autocast + SDPA + compile", attention="sdpa", compiled="whole")
 _FIVE = replace(
-    _BOTH, name="autocast + five lines + compile", role="rival", attention="mask_free", no_mask=True
+    _BOTH,
+    name="autocast + five lines + compile",
+    role="competitor",
+    attention="mask_free",
+    no_mask=True,
 )
 
 PRETRAIN = Case(
@@ -118,7 +123,7 @@ PRETRAIN = Case(
         ),
         variant("bert_mlm_padding_free", "whole", said=", weights in bfloat16", settings=_LABELLED),
     ),
-    # The published study's own ratio, of flash attention and compilation together to autocast alone.
+    # The published ratio of flash attention with compilation to autocast alone.
     targets=(Target(("bert_mlm", "bert_mlm_padding_free"), ("autocast",), "speed", 1.37),),
     baseline="float32",
     seconds=180,

@@ -1,4 +1,4 @@
-"""Batches of drawn texts.  The same text has the same words and labels however it is laid out.
+"""Batches of random texts.  The same text has the same words and labels in every layout.
 
 Axes: B rows, L tokens of a row.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 from patchgen.training.bench.case import Case, Task
 from patchgen.training.bench.entry import Layout
 
-LABELLED = 0.15  # of a text's words, for a masked language model
+LABELLED = 0.15  # share of the words with a label, for a masked language model
 FIRST_WORD = 5  # ids below are special in every model here
 MASK = 4
 NO_LABEL = -100
@@ -22,7 +22,7 @@ NO_LABEL = -100
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Arguments of a forward, and what there is to do in it."""
+    """The arguments of a forward pass, with the lengths of its texts."""
 
     inputs: dict[str, Tensor]
     texts: tuple[int, ...]  # lengths
@@ -30,12 +30,12 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """Real ones."""
+        """Return the number of real tokens."""
         return sum(self.texts)
 
     @property
     def places(self) -> int:
-        """Tokens with their padding."""
+        """Return the number of tokens with padding."""
         return self.inputs["input_ids"].numel()
 
     def to(self, device: str) -> Batch:
@@ -46,7 +46,7 @@ class Batch:
         )
 
     def parts(self, several: int) -> Iterator[dict[str, Tensor]]:
-        """The inputs in `several` parts, of rows as equal as they can be."""
+        """Yield the inputs in `several` parts with about equally many rows."""
         split = {name: tensor.tensor_split(several) for name, tensor in self.inputs.items()}
         yield from ({name: parts[i] for name, parts in split.items()} for i in range(several))
 
@@ -57,10 +57,10 @@ class _Text:
     labels_L: Tensor
 
 
-def batch_of(
+def make_batch(
     case: Case, words: int, layout: Layout, rows: int | None = None, number: int = 0
 ) -> Batch:
-    """The texts of the case's batch of that number, in a vocabulary of so many words."""
+    """Return the case's batch of that number, with so many words in the vocabulary."""
     lengths = case.shape.texts(rows, seed=number)
     first = number * len(lengths)
     texts = [
@@ -77,9 +77,7 @@ def batch_of(
 
 
 def _longest(case: Case, lengths: Sequence[int]) -> int:
-    """How long padded rows are: the shape's own length, or that of the longest text where rows hold several or batches
-    differ.
-    """
+    """Return the length of padded rows: the shape's, or that of the longest text."""
     return max(lengths) if case.shape.packed or case.batches > 1 else case.shape.length
 
 
@@ -97,7 +95,7 @@ def _text(length: int, words: int, task: Task, seed: int) -> _Text:
 
 
 def _padded(texts: Sequence[_Text], longest: int) -> dict[str, Tensor]:
-    """A row for each text, padded on the right, with the mask that a tokenizer gives: also where it is all ones."""
+    """Return a row for each text, padded on the right, with an attention mask in any case."""
     ids_BL = torch.zeros(len(texts), longest, dtype=torch.long)
     labels_BL, mask_BL = torch.full_like(ids_BL, NO_LABEL), torch.zeros_like(ids_BL)
     for row, text in enumerate(texts):
@@ -107,7 +105,7 @@ def _padded(texts: Sequence[_Text], longest: int) -> dict[str, Tensor]:
 
 
 def _packed(texts: Sequence[_Text], length: int) -> dict[str, Tensor]:
-    """Full rows, with positions that restart where a text begins."""
+    """Return full rows, with positions that restart at each text."""
     ids = torch.cat([text.ids_L for text in texts]).view(-1, length)
     labels = torch.cat([text.labels_L for text in texts]).view(-1, length)
     positions = torch.cat([torch.arange(len(text.ids_L)) for text in texts]).view(-1, length)

@@ -1,4 +1,4 @@
-"""Cases so small that a CPU runs all of them in a minute: to be checked, never to be timed."""
+"""Small versions of cases, which a CPU checks in a minute without timing them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROWS = 2
 
 
 def tiny_case(case: Case) -> Case:
-    """The case with rows of 32 tokens.  Its model is made tiny by `stage`; who wants other rows gets other few."""
+    """Return the case with rows of 32 tokens; `setup` makes its model tiny."""
     entries = tuple(_tiny(one, case.shape.rows) for one in case.entries)
     return replace(case, shape=_shape(case.shape), entries=entries, batches=min(ROWS, case.batches))
 

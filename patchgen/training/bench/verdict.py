@@ -1,18 +1,18 @@
-"""What the figures of one case say of each variant.
+"""Judges each variant by the figures of one case.
 
-Speeds differ where the interquartile ranges of their steps do not overlap, memory where peaks differ by more than one
-in twenty.  The order of the words:
+Speeds differ where the interquartile ranges of their steps do not overlap; memory differs where
+peaks differ by more than 5 %.  In the order in which they are tested:
 
-    wrong      its numbers are not right: nothing else counts
-    slower     than something that transformers has, and not smaller than that
-    redundant  no faster and no smaller than five lines of one's own, which are no variant
-    faster     than the fastest that transformers has
-    smaller    not faster than it, and takes less memory than all that is as fast as the variant
-    larger     fewer rows fit than with what transformers has, where that was asked
-    tie        nothing of all this
-    unknown    it did not run, or nothing that it could stand beside did
+wrong      its numbers are wrong: nothing else counts
+larger     fewer rows fit than with stock transformers, where the case asks for rows
+slower     slower than a stock entry, and not smaller
+redundant  no faster and no smaller than five lines of one's own
+faster     faster than the fastest stock entry
+smaller    not faster, but smaller than all stock entries that are as fast
+tie        none of these
+unknown    it did not run, or no stock entry did
 
-Where rows were asked for, more of them are smaller, and times count where as many fit.
+Where the case asks for rows, "smaller" means that more rows fit.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.result import Result
 
 Word = Literal["wrong", "slower", "redundant", "faster", "smaller", "larger", "tie", "unknown"]
-LESS = 0.95  # of a peak, below which it is less
+LESS = 0.95  # a peak below this share is smaller
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`speed` and `memory` are ratios to the baseline `against`: above one is faster, below one smaller.
+    """`speed` and `memory` are ratios to the stock entry `against`.
 
-    That is the fastest; for a variant that is not faster, the fastest of those that also take as little memory as it.
+    Above one is faster, below one is smaller.  `against` is the fastest entry; for a variant that
+    is not faster, it is the fastest of those that also take as little memory.
     """
 
     word: Word
@@ -45,10 +46,10 @@ class Verdict:
 
 
 def verdicts(case: Case, results: Mapping[str, Result]) -> dict[str, Verdict]:
-    """Of each variant of the case that has a result."""
+    """Return the verdict on each variant of the case that has a result."""
     return {
         one.name: verdict(
-            results[one.name], _of(case, results, "baseline"), _of(case, results, "rival")
+            results[one.name], _of(case, results, "stock"), _of(case, results, "competitor")
         )
         for one in case.entries
         if one.role == "variant" and one.name in results
@@ -67,16 +68,16 @@ def _stands(result: Result) -> bool:
 def verdict(
     variant: Result, stock: Mapping[str, Result], competitors: Mapping[str, Result]
 ) -> Verdict:
-    """Of one variant beside those that ran."""
+    """Judge one variant by the entries that ran."""
     if variant.status == "wrong":
         return Verdict("wrong", note=variant.note)
     if not variant.counts:
         return Verdict("unknown", note=variant.note or variant.status)
     against = fastest(stock)
     if against is None:
-        return Verdict("unknown", note="nothing that transformers has ran beside it")
+        return Verdict("unknown", note="no stock entry ran")
     if not is_faster(variant, stock[against]):
-        # A slow variant is no gain for being smaller than the fastest where something slow and small is there already.
+        # A slow variant must also be smaller than stock entries that are slow and small.
         as_small = {name: one for name, one in stock.items() if _memory(variant, one) is not None}
         against = (
             fastest({name: one for name, one in as_small.items() if _does_as_well(one, variant)})
@@ -114,7 +115,9 @@ def _does_as_well(one: Result, variant: Result) -> bool:
 
 
 def fastest(results: Mapping[str, Result]) -> str | None:
-    """The one with the most real tokens in a second; where rows were asked for, with the most rows."""
+    """Return the entry with the most real tokens per second; of cases that ask for rows, the most
+    rows.
+    """
     timed = {name: result for name, result in results.items() if result.counts}
     return max(
         timed, key=lambda name: (timed[name].rows or 0, timed[name].speed.median), default=None
@@ -122,12 +125,12 @@ def fastest(results: Mapping[str, Result]) -> str | None:
 
 
 def is_faster(one: Result, other: Result) -> bool:
-    """Whether it has more real tokens in a second, and the quartiles do not overlap."""
+    """Return whether it is faster, and the interquartile ranges do not overlap."""
     return one.speed.apart_from(other.speed) and one.speed.median > other.speed.median
 
 
 def is_smaller(one: Result, other: Result) -> bool:
-    """Whether its peak is clearly lower, or more rows fit."""
+    """Return whether its peak is clearly lower, or more rows fit."""
     if one.rows and other.rows:
         return one.rows > other.rows
     ratio = _memory(one, other)
@@ -135,7 +138,7 @@ def is_smaller(one: Result, other: Result) -> bool:
 
 
 def _memory(one: Result, other: Result) -> float | None:
-    """Of peaks, or of a row's where rows were asked for; None where one is not known, or batches are not the same."""
+    """Return the ratio of peaks, or of bytes per row; None where unknown, or batches differ."""
     if one.rows and other.rows:
         return other.rows / one.rows
     return one.peak / other.peak if one.peak and other.peak and one.tokens == other.tokens else None
@@ -143,7 +146,7 @@ def _memory(one: Result, other: Result) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """A target beside what was measured, a ratio or a rate; None where it was not."""
+    """A target and the measured ratio or rate; None where it was not measured."""
 
     target: Target
     ratio: float | None
@@ -168,9 +171,9 @@ class TargetResult:
 def check_targets(
     case: Case, results: Mapping[str, Result], work: float = 0.0
 ) -> tuple[TargetResult, ...]:
-    """Each target of the case, by the best of those that it names against the best of the others.
+    """Return the result of each target of the case, by the best of the entries that it names.
 
-    `work` is what a real token takes, in operations; 0 where that is not known.
+    `work` is the FLOPs of a real token; 0 where they are not known.
     """
     return tuple(_reached(case, results, target, work) for target in case.targets)
 
@@ -199,7 +202,7 @@ def _figures(
 
 
 def _is_meant(entry: Entry, names: Iterable[str]) -> bool:
-    """By its own name, or by its variant's, however that is run."""
+    """Return whether the entry, or its variant in any form, is named."""
     return entry.name in names or entry.variant in names
 
 

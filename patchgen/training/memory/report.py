@@ -158,15 +158,15 @@ def _compared(told: Report) -> Table:
     rows = [(said, [getattr(each, name) for each in columns]) for name, said in _PARTS.items()]
     if any(each.exchange for each in columns):
         rows.append(("buckets", [each.exchange for each in columns]))
-    rows.append(("kept for backward", [each.saved for each in columns]))
+    rows.append(("saved activations", [each.saved for each in columns]))
     for phase, _ in columns[0].peaks:
-        rows.append((f"most in {phase}", [dict(each.peaks)[phase] for each in columns]))
+        rows.append((f"peak in {phase}", [dict(each.peaks)[phase] for each in columns]))
     rows.append(("peak", [each.peak for each in columns]))
-    shown = [(said, *map(format_size, values), *_apart(values)) for said, values in rows]
-    return Table(("held", *heads, *(["apart"] if len(columns) > 1 else [])), tuple(shown))
+    shown = [(said, *map(format_size, values), *_relative_error(values)) for said, values in rows]
+    return Table(("kind", *heads, *(["error"] if len(columns) > 1 else [])), tuple(shown))
 
 
-def _apart(values: Sequence[int]) -> list[str]:
+def _relative_error(values: Sequence[int]) -> list[str]:
     if len(values) < 2:
         return []
     guess, truth = values
@@ -179,7 +179,7 @@ def _at_peak(found: Peak) -> Table:
         for role, count in found.roles
     ]
     where = f" in {found.path}" if found.path else ""
-    rows.append(("together", format_size(found.bytes), "100.0%"))
+    rows.append(("in total", format_size(found.bytes), "100.0%"))
     return Table(
         (f"at the peak: {found.phase}, {found.maker}{where}", "size", "share"), tuple(rows)
     )
@@ -200,7 +200,7 @@ def _activations(found: Sequence[Kind], setup: Setup) -> Table:
         if kind.bytes
     ]
     return Table(
-        ("kept for backward, made by", "places", "size", "per token and place", "share"),
+        ("saved activations, made by", "layers", "size", "per token and layer", "share"),
         tuple(rows),
     )
 
@@ -217,7 +217,7 @@ def _sent(found: Sequence[Sum]) -> Table:
         )
         for each in found
     ]
-    rows.append(("together", "", "", "", format_size(sum(each.sent for each in found))))
+    rows.append(("in total", "", "", "", format_size(sum(each.sent for each in found))))
     return Table(("exchanged in a step", "times", "ranks", "whole", "sent by a rank"), tuple(rows))
 
 

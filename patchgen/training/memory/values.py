@@ -131,7 +131,7 @@ class Values:
                 self._spoilt[storage._cdata] = storage
 
     def _deal(self, chosen: Tensor, scores: Tensor, axis: int) -> None:
-        """Choose in turn: the first k of E in the first row, the next k in the second, and so on."""
+        """Choose in turn: the first k of E in the first row, the next k in the second, ..."""
         with _disable_current_modes():
             if scores.dim() == 0 or chosen.numel() == 0:
                 return self.tell(chosen, torch.zeros(chosen.shape, dtype=chosen.dtype))

@@ -62,7 +62,8 @@ B1 = Case(
 B2 = Case(
     id="B2",
     group="bert",
-    about="BERT-base, masked LM, 64 rows of 32 to 512, padded; five lines without a mask would be wrong here",
+    about="BERT-base, masked LM, 64 rows of 32 to 512, padded; five lines without a mask would be "
+    "wrong here",
     model="bert",
     head="BertForMaskedLM",
     config=_BERT_BASE,
@@ -83,11 +84,12 @@ B2 = Case(
     targets=(Target(("bert_mlm_padding_free",), ("sdpa + compile",), "speed", 2.4),),
     seconds=32,
 )
-# As most people train: float32 weights under autocast, BERT's own dropout, and no two batches of one length.
+# As most people train: float32 weights under autocast, dropout, and batches of many lengths.
 B2_AMP = replace(
     B2,
     id="B2-amp",
-    about="the texts of B2 in batches of many lengths; float32 weights under autocast, dropout of 0.1",
+    about="the texts of B2 in batches of many lengths; float32 weights under autocast, dropout "
+    "of 0.1",
     entries=with_autocast(
         SDPA,
         COMPILED,
@@ -116,7 +118,7 @@ B3 = Case(
         Entry("sdpa + CUDA graphs", compiled="graphs"),
         Entry(
             "five lines + CUDA graphs",
-            "rival",
+            "competitor",
             attention="mask_free",
             compiled="graphs",
             no_mask=True,

@@ -73,7 +73,7 @@ L1 = Case(
         Target(("llama_loss",), _LIGER, "memory", 1.0),
         Target(("llama_loss",), (), "rate", 495e12),
     ),
-    turns=((2, 4), (1, 3)),
+    rounds=((2, 4), (1, 3)),
     seconds=70,
 )
 L2 = Case(
@@ -102,7 +102,7 @@ L2 = Case(
         Target(("llama_packed",), ("sdpa",), "speed", 2.0),
         Target(("llama_packed",), ("Liger",), "speed", 1.7),
     ),
-    turns=((2, 4), (1, 3)),
+    rounds=((2, 4), (1, 3)),
     seconds=37,
 )
 L2_AMP = replace(

@@ -37,7 +37,8 @@ _LLAMA4_BLOCKS = (
 M1 = Case(
     id="M1",
     group="experts",
-    about="Qwen3-MoE, 4 layers of width 2048 with 64 experts of 768, 8 of them chosen; 4 rows of 4096",
+    about="Qwen3-MoE, 4 layers of width 2048 with 64 experts of 768, 8 of them chosen; 4 rows of "
+    "4096",
     model="qwen3_moe",
     head="Qwen3MoeForCausalLM",
     config=_QWEN3_MOE_BLOCKS,
@@ -65,7 +66,8 @@ M1 = Case(
 M2 = Case(
     id="M2",
     group="experts",
-    about="Llama 4, 2 layers of width 1024 with 16 experts of 2048, one of them chosen; 4 rows of 2048",
+    about="Llama 4, 2 layers of width 1024 with 16 experts of 2048, one of them chosen; 4 rows of "
+    "2048",
     model="llama4_text",
     head="Llama4ForCausalLM",
     config=_LLAMA4_BLOCKS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from patchgen.training.bench.case import Case, Shape, Target
 from patchgen.training.bench.entry import EAGER, Entry, variant
 
-# Positions are counted from behind the padding's: rows of 512 need two places more, as the published model has them.
+# The first two positions are not used: rows of 512 need 514, as in the published model.
 _MPNET_BASE = (("vocab_size", 30527), ("max_position_embeddings", 514))
 _BLOOM_560M = (("vocab_size", 250880), ("hidden_size", 1024), ("n_layer", 24), ("n_head", 16))
 _MEGATRON_345M = (
@@ -26,7 +26,8 @@ _XGLM_564M = (
 X1_MPNET = Case(
     id="X1-mpnet",
     group="legacy",
-    about="MPNet-base, which transformers has without SDPA and checkpointing: masked LM, 32 full rows of 512",
+    about="MPNet-base, which transformers has without SDPA and checkpointing: masked LM, 32 full "
+    "rows of 512",
     model="mpnet",
     head="MPNetForMaskedLM",
     config=_MPNET_BASE,
@@ -86,7 +87,8 @@ X1_BLOOM = Case(
 X1_MEGATRON = Case(
     id="X1-megatron",
     group="legacy",
-    about="Megatron-BERT of 345M, which transformers has without SDPA: masked LM, 32 full rows of 512",
+    about="Megatron-BERT of 345M, which transformers has without SDPA: masked LM, 32 full rows of "
+    "512",
     model="megatron-bert",
     head="MegatronBertForMaskedLM",
     config=_MEGATRON_345M,
