@@ -75,12 +75,12 @@ WAYS = (
 WALKED = Setup(batch=4, length=512, attention="eager", device="cuda")
 # Each with what is above it.
 WALK: tuple[tuple[str, dict[str, object]], ...] = (
-    ("as it comes", {}),
-    ("batches of 1, 4 accumulated", {"batch": 1, "accumulate": 4}),
-    ("layers checkpointed", {"checkpoint": "full"}),
+    ("none: float32, batches of 4, eager attention, AdamW", {}),
+    ("batches of 1, 4 of them accumulated", {"batch": 1, "accumulate": 4}),
+    ("every layer checkpointed", {"checkpoint": "full"}),
     ("autocast to bfloat16", {"precision": "amp-bf16"}),
     ("Adafactor", {"optimizer": "adafactor"}),
-    ("and with the room: batches of 4 again", {"batch": 4, "accumulate": 1}),
+    ("batches of 4 again, in the memory that is free now", {"batch": 4, "accumulate": 1}),
 )
 ALONE: tuple[tuple[str, dict[str, object]], ...] = (
     ("sdpa", {"attention": "sdpa"}),
@@ -183,33 +183,33 @@ def main() -> None:
     walk = list(walked(bert))
     tables = {
         "Tiny models on the CPU, predicted against measured": (
-            ("model", "trained otherwise", "kept for backward", "predicted", "peak", "predicted"),
+            ("model", "change", "saved activations", "error", "peak", "error"),
             list(compared()),
             2,
         ),
         "BertForSequenceClassification, BERT-large, 2,048 tokens a step, predicted for CUDA": (
             (
-                "each with those above it",
+                "change, added to those above",
                 "weights",
                 "gradients",
                 "optimizer",
-                "kept for backward",
+                "saved activations",
                 "peak",
-                "when",
+                "phase of the peak",
             ),
             [row for row, _ in walk],
             1,
         ),
-        f"Large models in bfloat16 with AdamW unless told, rows of {LENGTH:,} tokens, predicted for CUDA": (
+        f"Large models in bfloat16 with AdamW unless stated, rows of {LENGTH:,} tokens, predicted for CUDA": (
             (
                 "model",
-                "how",
+                "settings",
                 "parameters",
                 "peak, 1 row",
-                "kept a token",
+                "saved per token",
                 "card",
                 "rows that fit",
-                "predicted in",
+                "time to predict",
             ),
             list(large()),
             2,
