@@ -19,7 +19,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from patchgen.verify.compare.differences import differences, observe, worst
 from patchgen.verify.compare.tolerance import BIT_EQUAL, rounding
-from patchgen.verify.configs.tiny import SIZES, Batch, batch, tiny_config
+from patchgen.verify.configs.sizes import SIZES
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import Batch, batch
 from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
 from patchgen.verify.models.weights import draw_weights
 from patchgen.verify.observe.float64 import compute_in_float64

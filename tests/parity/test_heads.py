@@ -7,7 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import batch
 
 HEADS = [
     ("qwen3_norm", "Qwen3ForSequenceClassification", "model"),

@@ -27,7 +27,9 @@ from patchgen.verify.compare.tolerance import MARGIN, REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import PlantedError, Scenario, load_strictly, replaced
+from patchgen.verify.parts.part_check import PlantedError, load_strictly
+from patchgen.verify.parts.planting import replaced
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.parts.sdpa import PART_CHECK
 from patchgen.verify.variants import Variant, find_variants
 from tests.toytree import REPOSITORY

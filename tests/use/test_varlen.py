@@ -10,7 +10,8 @@ transformers = pytest.importorskip("transformers")
 
 from patchgen.runtime import varlen
 from patchgen.runtime.varlen import Form, Texts, attend, by_rows
-from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import batch
 from patchgen.verify.models.weights import draw_weights
 
 EXACT = 1e-12

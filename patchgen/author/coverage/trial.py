@@ -32,7 +32,7 @@ from patchgen.verify.models.build import quiet
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.report.result import Result
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant, describe_variant

@@ -24,7 +24,8 @@ from patchgen.runtime.variants import Variant, find_variant, known_variants
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.switches import Adapting, adapting, config_changes, refuse
 from patchgen.training.precision import weights_in
-from patchgen.verify.configs.tiny import SIZES, tiny_config
+from patchgen.verify.configs.sizes import SIZES
+from patchgen.verify.configs.tiny import tiny_config
 
 HEADS: dict[str, Any] = {
     "causal-lm": AutoModelForCausalLM,

@@ -8,7 +8,8 @@ from dataclasses import replace
 from patchgen.verify.cases.case import DROPOUT, EVAL_ROWS, LONG, Case, compare_numbers
 from patchgen.verify.inputs.calls import BY_CONFIGURATION
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import PartCheck, Scenario
+from patchgen.verify.parts.part_check import PartCheck
+from patchgen.verify.parts.scenario import Scenario
 
 # `Scenario.ways` are keys of `inputs.calls`.  All of these run in float64, which shows most.
 CALLS: Mapping[str, Scenario] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from patchgen.verify.parts.part_check import Rows, Scenario
+from patchgen.verify.parts.scenario import Rows, Scenario
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
 # Rows without packed texts, which many models cannot keep apart.

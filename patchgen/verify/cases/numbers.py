@@ -15,7 +15,8 @@ from patchgen.verify.cases.case import (
     compare_numbers,
 )
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import PartCheck, Scenario
+from patchgen.verify.parts.part_check import PartCheck
+from patchgen.verify.parts.scenario import Scenario
 
 PartChecks = tuple[PartCheck, ...]
 

@@ -10,7 +10,8 @@ from patchgen.verify.configs.published import Setting
 from patchgen.verify.configs.settings import find_settings
 from patchgen.verify.inputs.calls import WHOLE_ENCODER
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import PartCheck, Scenario
+from patchgen.verify.parts.part_check import PartCheck
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.variants import Variant
 
 PartChecks = tuple[PartCheck, ...]

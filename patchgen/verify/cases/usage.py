@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from patchgen.verify.cases.case import DROPOUT, ROWS, Case
 from patchgen.verify.parts.combine import training_scenario
-from patchgen.verify.parts.part_check import PartCheck, Scenario
+from patchgen.verify.parts.part_check import PartCheck
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.selection import Plan
 
 PartChecks = tuple[PartCheck, ...]

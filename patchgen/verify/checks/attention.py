@@ -15,7 +15,8 @@ from patchgen.verify.models.attention_functions import flex_on_cpu
 from patchgen.verify.models.build import quiet
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Scenario, reload
+from patchgen.verify.parts.part_check import reload
+from patchgen.verify.parts.scenario import Scenario
 
 
 def check_attention_weights(context: CheckContext) -> Verdict:

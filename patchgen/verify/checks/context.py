@@ -11,7 +11,8 @@ from patchgen.verify.cases.case import Case
 from patchgen.verify.compare.differences import Difference
 from patchgen.verify.compare.tolerance import MARGIN, NARROW, Bound
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.parts.part_check import Route, Scenario
+from patchgen.verify.parts.part_check import Route
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.report.result import Status
 
 

@@ -28,7 +28,8 @@ from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.inputs.calls import AS_TUPLE
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Observation, Route, Scenario
+from patchgen.verify.parts.part_check import Observation, Route
+from patchgen.verify.parts.scenario import Scenario
 
 DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
 

@@ -16,7 +16,7 @@ from patchgen.verify.checks.numbers import require_scenario
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.pace import Compiled, Pace, count_compiled, count_fast_path
 from patchgen.verify.observe.step import observe_step, takes_cache
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.parts.scenario import Scenario
 
 LENGTHS = (13, 11, 17)
 

@@ -23,7 +23,7 @@ from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.parts.scenario import Scenario
 
 Shape = tuple[int, ...]
 Product = tuple[str, Shape, Shape]

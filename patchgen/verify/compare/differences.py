@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from patchgen.verify.configs.tiny import Batch
+from patchgen.verify.inputs.batch import Batch
 
 # A gradient far below the largest may be rounding alone: a bias on the keys has none, it shifts a row's every score.
 GRADIENT_FLOOR = 1e-2

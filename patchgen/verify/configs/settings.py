@@ -14,7 +14,7 @@ from pathlib import Path
 
 from patchgen.verify.configs.diff import Read, find_defaults, find_reads
 from patchgen.verify.configs.published import OF_PARTS, PUBLISHED, Setting
-from patchgen.verify.configs.tiny import MORE_SIZES, SIZES
+from patchgen.verify.configs.sizes import MORE_SIZES, SIZES
 from patchgen.verify.variants import Variant
 
 # What other cases are about, or no case can be: how the model is called, and what it is for.

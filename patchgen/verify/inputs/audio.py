@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from patchgen.verify.configs.tiny import batch
 from patchgen.verify.inputs.arguments import ANSWER, ROWS, CannotBuild, Inputs
+from patchgen.verify.inputs.batch import batch
 
 FRAMES = 24  # of speech, as features
 SAMPLES = 4000  # of sound, as a wave

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.configs.tiny import SIZES
+from patchgen.verify.configs.sizes import SIZES
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs, takes
 
 IGNORED = 96  # a label that a caller says does not count

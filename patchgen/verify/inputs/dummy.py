@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.configs.tiny import FIRST_WORD, SIZES, Batch, batch
+from patchgen.verify.configs.sizes import SIZES
 from patchgen.verify.inputs.arguments import (
     ANSWER,
     BOUNDARY,
@@ -28,9 +28,10 @@ from patchgen.verify.inputs.arguments import (
     takes,
 )
 from patchgen.verify.inputs.audio import by_optimum, series
+from patchgen.verify.inputs.batch import FIRST_WORD, Batch, batch
 from patchgen.verify.inputs.calls import apply_argument_styles
 from patchgen.verify.inputs.vision import images, seen
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.parts.scenario import Scenario
 
 ONE_ROW = ("tvp",)  # their forward adds up for one row alone
 MEMORY = 7  # tokens of an encoder whose states are given

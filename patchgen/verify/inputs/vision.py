@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.configs.tiny import batch
 from patchgen.verify.inputs.arguments import LENGTH, ROWS, Inputs, takes
+from patchgen.verify.inputs.batch import batch
 
 IMAGE, PYRAMID = (
     32,

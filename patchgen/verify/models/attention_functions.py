@@ -19,7 +19,7 @@ from transformers.integrations import flex_attention as integration
 from transformers.masking_utils import AttentionMaskInterface
 from transformers.modeling_utils import AttentionInterface
 
-from patchgen.verify.parts.part_check import replaced
+from patchgen.verify.parts.planting import replaced
 
 Attention = Callable[..., tuple[Tensor, Tensor | None]]
 Masks = Callable[..., Any]

@@ -24,14 +24,8 @@ from patchgen.verify.observe.dependence import is_causal, isolates_packed_texts
 from patchgen.verify.observe.evidence import Evidence, gather_evidence
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import EAGER, find_part_checks, merge_routes, weights_route
-from patchgen.verify.parts.part_check import (
-    Observation,
-    PairFacts,
-    PartCheck,
-    Route,
-    Scenario,
-    reload,
-)
+from patchgen.verify.parts.part_check import Observation, PairFacts, PartCheck, Route, reload
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.variants import Variant
 
 

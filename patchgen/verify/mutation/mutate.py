@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from patchgen.verify.mutation.operators import find_mutations
+from patchgen.verify.mutation.expressions import find_mutations
 from patchgen.verify.mutation.places import Place, places_of
 
 _Span = tuple[int, int]

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+# What an error is called, and the expression that takes the place of the right one.
+Mutation = tuple[str, ast.expr]
 _SPEAKS = ("logger", "warnings", "logging")
 
 

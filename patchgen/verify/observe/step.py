@@ -16,7 +16,7 @@ from patchgen.runtime.checkpointing import is_on, switch_off, switch_on
 from patchgen.verify.inputs.arguments import Inputs, takes
 from patchgen.verify.inputs.calls import BY_CONFIGURATION, apply_model_styles
 from patchgen.verify.observe.float64 import compute_in_float64
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.parts.scenario import Scenario
 
 SEED = 11  # of dropout
 TRAINED_ONLY = ("reformer",)  # their reversible layers have a backward pass in training alone

@@ -16,7 +16,8 @@ from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from patchgen.verify.compare.tolerance import REORDERED
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route, Scenario
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.parts.sdpa import effect
 
 Given = tuple[Tensor, Tensor | None]

@@ -20,14 +20,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from patchgen.runtime.checkpointing import keep_products
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import (
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    Scenario,
-    replaced,
-)
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.planting import replaced
+from patchgen.verify.parts.scenario import Scenario
 
 DROPOUT = 0.4
 

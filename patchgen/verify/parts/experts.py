@@ -11,15 +11,9 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REFORMULATED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import (
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    Scenario,
-    around,
-    defines,
-)
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.planting import around, defines
+from patchgen.verify.parts.scenario import Scenario
 
 Function = Callable[..., Any]
 GROUPED = "aten._grouped_mm"

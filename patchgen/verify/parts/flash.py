@@ -21,15 +21,9 @@ import patchgen.runtime.varlen
 from patchgen.verify.compare.tolerance import REORDERED
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import (
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    Scenario,
-    around,
-    defines,
-)
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.planting import around, defines
+from patchgen.verify.parts.scenario import Scenario
 
 PADDED = Scenario(rows="right", train=True, states=False)
 VARLEN = {"attn_implementation": patchgen.runtime.varlen.NAME}

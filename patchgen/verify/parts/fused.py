@@ -15,15 +15,8 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REFORMULATED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import (
-    Observation,
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    around,
-    defines,
-)
+from patchgen.verify.parts.part_check import Observation, PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.planting import around, defines
 
 Function = Callable[..., Any]
 

@@ -16,7 +16,8 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REFORMULATED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route, Scenario
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.scenario import Scenario
 
 PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 

@@ -17,16 +17,9 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import (
-    Hidden,
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    Scenario,
-    around,
-    defines,
-)
+from patchgen.verify.parts.part_check import Hidden, PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.planting import around, defines
+from patchgen.verify.parts.scenario import Scenario
 
 Loss = Callable[..., Tensor]
 TRAINED = Scenario(train=True)

@@ -21,16 +21,9 @@ from transformers import PreTrainedModel
 from patchgen.verify.compare.tolerance import NARROW, REFORMULATED, REORDERED
 from patchgen.verify.models.weights import GAIN, draw_weights
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import (
-    Observation,
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    Scenario,
-    around,
-    defines,
-)
+from patchgen.verify.parts.part_check import Observation, PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.planting import around, defines
+from patchgen.verify.parts.scenario import Scenario
 
 # Losses of the router are not in the parent's loss, nor its logits among the parent's outputs.
 OPTIONS = {

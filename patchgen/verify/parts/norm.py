@@ -18,16 +18,9 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import (
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    Scenario,
-    around,
-    defines,
-    replaced,
-)
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.planting import around, defines, replaced
+from patchgen.verify.parts.scenario import Scenario
 
 Norm = Callable[..., Tensor]
 # At the usual epsilon, a millionth, it could be left out and nothing would show.

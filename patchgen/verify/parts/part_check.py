@@ -8,54 +8,34 @@ every effect and every planted error.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.verify.compare.tolerance import Bound
 from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.parts.scenario import Scenario
 
-Rows = Literal["full", "right", "left", "packed"]
-Observation = Mapping[str, Tensor]  # by name: see `parity.observe`
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """Under what one step of training runs."""
-
-    rows: Rows = "full"  # where rows are padded; packed: two texts in each, told by `position_ids`
-    train: bool = False
-    dropout: float = 0.0  # of every rate that the configuration has
-    checkpointing: Mapping[str, Any] | None = (
-        None  # gradient_checkpointing_kwargs of the variant; None: off
-    )
-    accumulate: int = (
-        1  # micro-batches whose loss is divided by the number of labels in all of them
-    )
-    autocast: bool = False  # to bfloat16, weights as they are
-    labels: bool = True
-    states: bool = True  # hidden states are asked for
-    length: int | None = None  # of the text; None: as usual
-    ways: tuple[str, ...] = ()  # other ways to call the model: names in `ways`
+# Outputs and gradients by name: see `observe.step.observe_step`.
+Observation = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class PairFacts:
-    """One class of a variant beside the parent's class of the same name, tiny, and what both are given."""
+    """What part checks need to know about a tiny variant and its parent."""
 
     parent_class: type[PreTrainedModel]
     variant_class: type[PreTrainedModel]
     config: PreTrainedConfig  # the parent's
-    inputs: Mapping[str, Tensor]  # of the forward, labels included, where rows are full
-    lengths: frozenset[
-        int
-    ]  # of the sequences in them: what attention may run over; no other size is equal to one
+    inputs: Mapping[str, Tensor]  # of the forward, with labels and without padding
+    # Lengths of the sequences that attention may run over.  No other size is equal to one of them.
+    lengths: frozenset[int]
     causal: bool  # measured: no output of the parent depends on a later token
 
     @property
@@ -66,9 +46,10 @@ class PairFacts:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A computation of the parent that a variant is held against: settings of both sides, and the bound between them.
+    """One way for the parent to compute its outputs, to compare the variant with.
 
-    Settings are changes of the tiny configuration, `attn_implementation` included.
+    `parent` and `variant` are changes of the tiny configuration of each side, `attn_implementation`
+    included.  `bound` is how far the two sides may be apart.
     """
 
     name: str
@@ -79,24 +60,25 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Observations (a pattern of `fnmatch`) that the variant documents it does not give in some scenes."""
+    """Outputs that the variant does not give in some scenarios, as its documentation says."""
 
-    pattern: str  # "logits", "attentions.*"
+    pattern: str  # for `fnmatch`: "logits", "attentions.*"
     why: str
     when: Callable[[Scenario], bool] = lambda scenario: True
 
 
 def anywhere(facts: PairFacts) -> bool:
+    """For `PlantedError.fits`: the error changes something in every model."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedError:
-    """An error that verify must see in `scenario`: while `apply(model)` is entered, the variant is wrong.
+    """An error that verify must see in `scenario`.
 
-    The model is thrown away afterwards, so weights may be changed in place; whatever is changed in a module or a
-    class is put back on exit (`replaced`, `around`).  `fits` says in which specimens the error changes what is
-    computed at all.
+    The variant is wrong while `apply(model)` is open.  The model is thrown away afterwards, so its
+    weights may be changed in place; changes of a module or a class must be undone on exit (see
+    `planting`).  `fits` tells whether the error changes anything in a model.
     """
 
     name: str  # "mask off by one"
@@ -112,17 +94,19 @@ def reload(
     folder: Path,
     settings: Mapping[str, Any],
 ) -> PreTrainedModel:
-    """The variant from the parent's checkpoint, no key missing and none unexpected.
+    """Load the variant from the parent's checkpoint.
 
-    Raises ValueError, which names the keys.
+    Raises ValueError with the names of keys that are missing or unexpected.
     """
     parent.save_pretrained(folder)
     return load_strictly(variant_class, folder, dtype=parent.dtype, **settings)
 
 
-def load_strictly(model_class: type[PreTrainedModel], folder: Path, **how: Any) -> PreTrainedModel:
-    """`from_pretrained` with nothing missing, unexpected, mismatched or failed; else ValueError."""
-    model, report = model_class.from_pretrained(folder, output_loading_info=True, **how)
+def load_strictly(
+    model_class: type[PreTrainedModel], folder: Path, **options: Any
+) -> PreTrainedModel:
+    """`from_pretrained`, but a missing, unexpected, mismatched or failed key is a ValueError."""
+    model, report = model_class.from_pretrained(folder, output_loading_info=True, **options)
     wrong = {kind: sorted(map(str, keys)) for kind, keys in report.items() if keys}
     if wrong:
         raise ValueError(f"{model_class.__name__} does not load what was saved: {wrong}")
@@ -130,6 +114,7 @@ def load_strictly(model_class: type[PreTrainedModel], folder: Path, **how: Any) 
 
 
 def keep_names(observation: Observation, variant: PreTrainedModel) -> Observation:
+    """For `PartCheck.terms`: the variant's names are the parent's."""
     return observation
 
 
@@ -138,81 +123,38 @@ Build = Callable[[PreTrainedModel, type[PreTrainedModel], Path, Mapping[str, Any
 
 @dataclass(frozen=True, slots=True)
 class PartCheck:
-    """What one part claims.
-
-    `routes` gives, for a class of the parent, the computations to compare with, from the closest to the most
-    independent: one at least.  Where several claims meet, their first routes are one, and their last.
-
-    `effect` gets what the parent ran and what the variant ran under `effect_scenario` (the parent without checkpointing,
-    along its first route) and gives a sentence for each thing that did not happen; nothing: the effect was shown.
-
-    `build` makes the variant from the parent, which is on the CPU and has the weights of `lab.weights`, in the empty
-    folder given; the settings are the route's.  At most one of a variant's claims has one of its own.  `terms` gives
-    the observation of a variant in the parent's names: fused weights split, gradients of experts summed.
-    """
+    """How one part is checked."""
 
     part: str
-    says: str  # one sentence, for the report
+    says: str  # what the part promises, in one sentence for the report
+    # For a class of the parent, the routes to compare with: at least one, from the closest to the
+    # most independent.  Several parts of one variant share their first routes and their last.
     routes: Callable[[type[PreTrainedModel]], tuple[Route, ...]]
+    # From what parent and variant ran under `effect_scenario`, a sentence for each thing that did
+    # not happen.  The parent runs without checkpointing, along its first route.
     effect: Callable[[Evidence, Evidence, PairFacts], Iterable[str]]
     planted_errors: tuple[PlantedError, ...]
     effect_scenario: Scenario = Scenario(train=True)
     hides: tuple[Hidden, ...] = ()
+    # Make the variant from the parent, which is on the CPU with the weights of `models.weights`, in
+    # an empty folder, with the route's settings.  One part of a variant at most has its own.
     build: Build = reload
+    # Put an observation of the variant in the parent's terms: split fused weights, sum the
+    # gradients of experts.
     terms: Callable[[Observation, PreTrainedModel], Observation] = keep_names
-    # What `attn_implementation` may be: others are a ValueError when the model is built.  None: as the parent.
+    # Accepted values of `attn_implementation`; others must be a ValueError when the model is built.
+    # None: the same values as the parent.
     attentions: tuple[str, ...] | None = None
-    # Whether others are what the flags of the class say: run, a ValueError, or an ImportError where not installed.
+    # Other values follow the flags of the class: they run, or are a ValueError, or an ImportError
+    # if a package is not installed.
     by_flags: bool = False
-    # Of those, the one that attention weights have to be asked of.  None: any gives them.
+    # The value of `attn_implementation` that returns attention weights; None: each of them does.
     weights_under: str | None = None
-    # The `gradient_checkpointing_kwargs` that verify runs, beside none.
+    # The `gradient_checkpointing_kwargs` to try, beside none.
     checkpointing: tuple[Mapping[str, Any], ...] = ({},)
-    # Whether outputs have dtypes of their own in a scene, where they are documented to.
+    # Whether outputs have other dtypes than the parent's in a scenario, as documented.
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
     same_rng_order: bool = True
-    # Whether the part is at work where hidden states are asked for.
+    # Whether the part works when hidden states are asked for.
     works_with_hidden_states: bool = True
-
-
-# --- for plants
-
-
-@contextmanager
-def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """`owner.name`, a function of a module or a method of a class, is `make(what it was)`.
-
-    Raises AttributeError where there is none: a plant that changes nothing must not look like one that is not seen.
-    """
-    was = vars(owner)[name] if name in vars(owner) else getattr(owner, name)
-    setattr(owner, name, make(was))
-    try:
-        yield
-    finally:
-        setattr(owner, name, was)
-
-
-def around(
-    name: str, wrong: Callable[..., Any], *, within: str | None = None
-) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
-    """For `PlantedError.apply`: every call `f(*args)` of the generated module's function `name` is `wrong(f, *args)`.
-
-    With `within`, of the method `name` of the generated module's class of that name.
-    """
-
-    def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
-        module = sys.modules[type(model).__module__]
-        owner = module if within is None else getattr(module, within)
-
-        def make(was: Callable[..., Any]) -> Callable[..., Any]:
-            return lambda *args, **kwargs: wrong(was, *args, **kwargs)
-
-        return replaced(owner, name, make)
-
-    return apply
-
-
-def defines(*names: str) -> Callable[[PairFacts], bool]:
-    """For `PlantedError.fits`: the generated module has each of these functions or classes."""
-    return lambda facts: all(hasattr(facts.module, name) for name in names)

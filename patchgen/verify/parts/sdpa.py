@@ -14,15 +14,9 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import (
-    PairFacts,
-    PartCheck,
-    PlantedError,
-    Route,
-    Scenario,
-    around,
-    defines,
-)
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.planting import around, defines
+from patchgen.verify.parts.scenario import Scenario
 
 Sdpa = Callable[..., Tensor]
 

@@ -25,7 +25,8 @@ from patchgen.runtime.checkpointing import (
     switch_on,
 )
 from patchgen.verify.compare.differences import differences, worst
-from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import batch
 from patchgen.verify.models.weights import draw_weights
 
 # Stray seeds, threads and warnings of transformers are not what is tested here.

@@ -18,7 +18,8 @@ from patchgen.parts.loss.capped import capped_losses
 from patchgen.parts.loss.linear import linear_losses
 from patchgen.parts.loss.states import loss_without_logits
 from patchgen.verify.compare.differences import differences, worst
-from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import batch
 from patchgen.verify.models.weights import draw_weights
 from patchgen.verify.observe.float64 import compute_in_float64
 

@@ -16,7 +16,8 @@ from transformers.utils import logging
 from patchgen.parts.moe import CopyToExperts, Mixture, upcycle, z_loss
 from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.verify.compare.differences import differences, worst
-from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import batch
 from patchgen.verify.models.weights import draw_weights
 from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.float64 import compute_in_float64

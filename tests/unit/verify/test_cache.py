@@ -11,7 +11,8 @@ pytest.importorskip("transformers")
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.generation import CUTS
-from patchgen.verify.parts.part_check import Scenario, replaced
+from patchgen.verify.parts.planting import replaced
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.variants import find_variants
 from tests.toytree import REPOSITORY
 

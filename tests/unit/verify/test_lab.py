@@ -23,7 +23,8 @@ from patchgen.verify.compare.differences import (
     worst,
 )
 from patchgen.verify.compare.tolerance import rounding
-from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import batch
 from patchgen.verify.models.weights import draw_weights
 from patchgen.verify.observe.trace import traced
 

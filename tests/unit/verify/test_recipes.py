@@ -14,7 +14,8 @@ from torch.nn import functional as F
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import DROPOUT, Case
 from patchgen.verify.observe.pace import count_fast_path
-from patchgen.verify.parts.part_check import Scenario, replaced
+from patchgen.verify.parts.planting import replaced
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.variants import find_variants
 from tests.toytree import REPOSITORY
 

@@ -15,13 +15,14 @@ from transformers import (
 )
 from transformers.models.bark.modeling_bark import BarkCoarseModel
 
-from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import batch
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.weights import draw_weights
 from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.step import outputs, remembering_nothing
 from patchgen.verify.observe.trace import traced
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.parts.scenario import Scenario
 
 STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 

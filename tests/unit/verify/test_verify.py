@@ -21,7 +21,7 @@ from patchgen.verify.parts.combine import (
     training_scenario,
     weights_route,
 )
-from patchgen.verify.parts.part_check import Scenario
+from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.report.pages import RunDescription, as_json, as_markdown
 from patchgen.verify.report.result import Result, counts, find_unproven, from_json
 from patchgen.verify.run.child import Work, read_work

@@ -1,0 +1,132 @@
+"""Sizes of tiny models, by the names that configurations give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Names that transformers uses in every configuration, if need be through its `attribute_map`.
+# No two sizes are equal, so that a transposed or swapped axis cannot fit.  Two query heads share a
+# key head.  Features are multiples of eight, which grouped matmul requires in bfloat16.
+SIZES = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "num_local_experts": 5,
+    "num_experts_per_tok": 2,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+FIRST_WORD = 3  # tokens below are special
+
+# Other names for these sizes, in models without an `attribute_map`, and sizes of some models only.
+MORE_SIZES = {
+    **dict.fromkeys(("d_model", "n_embd", "dim", "embed_dim"), SIZES["hidden_size"]),
+    **dict.fromkeys(
+        ("d_ff", "d_inner", "ffn_dim", "hidden_dim", "encoder_ffn_dim", "decoder_ffn_dim"),
+        SIZES["intermediate_size"],
+    ),
+    **dict.fromkeys(
+        ("d_kv", "d_head", "head_dim"), SIZES["hidden_size"] // SIZES["num_attention_heads"]
+    ),
+    **dict.fromkeys(
+        ("n_head", "num_heads", "encoder_attention_heads", "decoder_attention_heads"), 4
+    ),
+    **dict.fromkeys(
+        ("num_layers", "n_layer", "num_decoder_layers", "encoder_layers", "decoder_layers"), 3
+    ),
+    **dict.fromkeys(
+        ("n_positions", "n_ctx", "max_target_positions"), SIZES["max_position_embeddings"]
+    ),
+    **dict.fromkeys(
+        ("num_experts", "n_routed_experts", "moe_num_experts"), SIZES["num_local_experts"]
+    ),
+    "moe_intermediate_size": 24,
+    "shared_expert_intermediate_size": 40,
+    "intermediate_size_mlp": 40,
+    "embedding_size": 16,
+    "image_size": 12,
+    "patch_size": 3,
+    "max_image_size": 24,
+    "output_channels": SIZES["hidden_size"],  # of Sam's encoder: prompts are added to its output
+    # Mixtures of experts: their defaults leave three layers without any.
+    **dict.fromkeys(("moe_topk", "moe_top_k"), SIZES["num_experts_per_tok"]),
+    **dict.fromkeys(("ffn_hidden_size", "expert_ffn_hidden_size", "share_expert_dim"), 40),
+    "encoder_sparse_step": 2,
+    "zero_expert_num": 2,
+    # Latent attention.
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 24,
+    "rotary_dim": 4,
+    # By default a group would have more experts than the tiny model has.
+    **dict.fromkeys(("n_group", "topk_group"), 1),
+    # With three layers, no layer would be left to compute the keys that others share.
+    "num_kv_shared_layers": 0,
+    # What another model hands to the text model.
+    **dict.fromkeys(
+        ("out_hidden_size", "text_hidden_size", "audio_hidden_size"), SIZES["hidden_size"]
+    ),
+    # State spaces: heads times head size is the expanded hidden size, twice `hidden_size`.
+    **dict.fromkeys(("mamba_n_heads", "mamba_d_state"), 4),
+    "mamba_d_head": 16,
+    "mamba_d_ssm": 64,
+}
+# Names of optimum, and the key of `SIZES` that each stands for.
+NORMALIZED = {
+    "VOCAB_SIZE": "vocab_size",
+    "HIDDEN_SIZE": "hidden_size",
+    "NUM_LAYERS": "num_hidden_layers",
+    "ENCODER_NUM_LAYERS": "num_hidden_layers",
+    "DECODER_NUM_LAYERS": "num_hidden_layers",
+    "NUM_ATTENTION_HEADS": "num_attention_heads",
+    "ENCODER_NUM_ATTENTION_HEADS": "num_attention_heads",
+    "DECODER_NUM_ATTENTION_HEADS": "num_attention_heads",
+    "NUM_KEY_VALUE_HEADS": "num_key_value_heads",
+}
+# For names in none of the tables: a value above `LARGE` becomes the size that the name's ending
+# suggests.
+LARGE = 256
+SHRUNK = {
+    r"vocab": SIZES["vocab_size"],
+    r"(hidden|emb\w*)_(size|dim)$|^d_\w+$|_dim$": SIZES["hidden_size"],
+    r"(intermediate|ffn|mlp|ff)\w*_(size|dim)$": SIZES["intermediate_size"],
+}
+# For models whose layers come in stages, such as Swin; these replace the sizes above.
+STAGES = {
+    "depths": [2, 2],
+    "num_heads": [2, 4],
+    "embed_dim": 16,
+    "image_size": 32,
+    "patch_size": 2,
+    "window_size": 4,
+}
+
+# By model type: values that checkpoints set and that the model cannot be built or run without.
+SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
+    "dbrx": {
+        "d_model": 32,  # read under this name before the experts get it
+        "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0},
+        "ffn_config": {
+            "hidden_size": 32,
+            "ffn_hidden_size": 40,
+            "moe_num_experts": 5,
+            "moe_top_k": 2,
+        },
+    },
+    "dots1": {"n_shared_experts": 1},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv"]},
+    "longcat_flash": {"num_key_value_heads": SIZES["num_attention_heads"]},
+    "mamba2": {"head_dim": 16, "n_groups": 1},
+    **dict.fromkeys(
+        ("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), {"vision_start_token_id": 151652}
+    ),
+    "step3p5": {"sliding_window": 5},
+    "xmod": {"default_language": "en_XX"},
+}
