@@ -1,1 +1,4 @@
-"""What a project is: its configuration, its files, where its things lie, and by whose rules it is flattened."""
+"""What a project is.
+
+Its configuration, its files, where its things lie, and by whose rules it is flattened.
+"""

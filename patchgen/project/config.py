@@ -1,6 +1,7 @@
 """What a project asks for: `[tool.patchgen]` of the nearest pyproject.toml, checked key by key.
 
-In: the folder to start from.  Out: a frozen `Config`.  Every mistake is an error at the key, before any work is done.
+In: the folder to start from.  Out: a frozen `Config`.  Every mistake is an error at the key, before
+any work is done.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ LONGEST_LINE = 320  # what ruff accepts
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`home` is the folder of the pyproject.toml: every path in it counts from there, and so do shown paths.
+    """`home` is the folder of the pyproject.toml: every path in it counts from there, and so do
+    shown paths.
 
-    `outputs` pairs a folder of modular files with the folder that their outputs go to, both relative to `home`.
+    `outputs` pairs a folder of modular files with the folder that their outputs go to, both
+    relative to `home`.
     """
 
     home: Path
@@ -37,7 +40,8 @@ class Config:
 
 
 def find_config(starts: Sequence[Path]) -> Config:
-    """The configuration that governs `starts`, of which the first that is below one wins; else that of no project.
+    """The configuration that governs `starts`, of which the first that is below one wins; else that
+    of no project.
 
     Raises PatchgenError PG901 or PG902 for a table that is there and is wrong.
     """
@@ -51,7 +55,8 @@ def find_config(starts: Sequence[Path]) -> Config:
 def nearest_config(
     folder: Path, read: Callable[[Path], Config | None] | None = None
 ) -> Config | None:
-    """The configuration of the nearest pyproject.toml at or above `folder` that has one; raises as `find_config`.
+    """The configuration of the nearest pyproject.toml at or above `folder` that has one; raises as
+    `find_config`.
 
     `read` is `read_config` for somebody who asks about many folders, and remembers.
     """
@@ -61,7 +66,9 @@ def nearest_config(
 
 
 def _home_without_config(folder: Path) -> Path:
-    """The nearest folder that looks like the top of a project, else `folder` itself, or what holds its package."""
+    """The nearest folder that looks like the top of a project, else `folder` itself, or what holds
+    its package.
+    """
     for candidate in (folder, *folder.parents):
         if (candidate / FILE).is_file() or (candidate / ".git").exists():
             return candidate
@@ -101,7 +108,8 @@ def _place_of(error: Exception) -> Location:
 def make_config(section: object, home: Path) -> Config:
     """`Config` from the parsed table.
 
-    Raises Refusals with every wrong key, or PG902 when the project requires another version of patchgen.
+    Raises Refusals with every wrong key, or PG902 when the project requires another version of
+    patchgen.
     """
     if not isinstance(section, dict):
         raise PatchgenError("PG901", Location(FILE), f"[{TABLE}] must be a table")

@@ -1,7 +1,7 @@
 """Which modular files a run is about, and where the outputs of each one go.
 
-In: a configuration and the paths of the command line.  Out: sorted `Modular`s, and a problem for every path that leads
-to none.  Nothing is read but folders.
+In: a configuration and the paths of the command line.  Out: sorted `Modular`s, and a problem for
+every path that leads to none.  Nothing is read but folders.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
 
 def is_below(path: Path, root: Path) -> bool:
-    """As `path.is_relative_to(root)`, which takes ten times as long, for paths that are resolved."""
+    """Do for resolved paths what `path.is_relative_to(root)` takes ten times as long for."""
     top = root.parts
     return path.parts[: len(top)] == top
 
@@ -73,10 +73,11 @@ class Project:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Modular:
-    """One modular file: where it lies, the folder of its outputs, and by whose rules it is flattened.
+    """One modular file: where it lies, the folder of its outputs, and by whose rules it is
+    flattened.
 
-    `recorded`: its outputs stand in the project's patchgen.lock.  Outputs of a foreign tree, and those that went to
-    another place by `--out`, are remembered in the cache alone.
+    `recorded`: its outputs stand in the project's patchgen.lock.  Outputs of a foreign tree, and
+    those that went to another place by `--out`, are remembered in the cache alone.
     """
 
     shown: str
@@ -88,7 +89,10 @@ class Modular:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a run is about.  `folders` are those whose generated files must come from one of `modulars`."""
+    """What a run is about.
+
+    `folders` are those whose generated files must come from one of `modulars`.
+    """
 
     modulars: tuple[Modular, ...]
     folders: tuple[Path, ...]
@@ -96,7 +100,7 @@ class Found:
 
 
 def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
-    """The modular files below `paths`, or below what the configuration names when there are none."""
+    """The modular files below `paths`; without any, those that the configuration names."""
     problems: list[Problem] = []
     modulars: dict[Path, Modular] = {}
     folders: list[Path] = []
@@ -133,12 +137,14 @@ def make_modular(
     if profile == "transformers" or (
         project.package_root is not None and is_below(path, project.package_root)
     ):
-        recorded = False  # Nothing but outputs is written into a tree that is not ours, even if we stand in it.
+        # Nothing but outputs is written into a tree that is not ours, even if we stand in it.
+        recorded = False
     return Modular(project.shown(path), path, folder, profile, recorded)
 
 
 def output_folder(project: Project, folder: Path) -> Path:
-    """Where the outputs of modular files in `folder` go: `--out`, else what the longest mapping says, else beside.
+    """Where the outputs of modular files in `folder` go: `--out`, else what the longest mapping
+    says, else beside.
 
     `folder` is absolute and resolved.
     Raises PatchgenError PG904 where a mapping leads out of the project.
@@ -162,21 +168,28 @@ def output_folder(project: Project, folder: Path) -> Path:
 def confine(project: Project, path: Path) -> Path:
     """`path` with symbolic links followed, when writing there is allowed.
 
-    Raises PatchgenError PG904 else: only the project and the folders that the command line names are written to.
+    Raises PatchgenError PG904 else: only the project and the folders that the command line names
+    are written to.
     """
     real = path.resolve()
     if any(real.is_relative_to(root) for root in project.writable):
         return real
     hint = "name the folder with --out, or the tree that holds it with --package-root"
     if path.is_symlink():
-        hint = "it is a symbolic link: put a file in its place, or delete it and run `patchgen convert`"
+        hint = (
+            "it is a symbolic link: put a file in its place, or "
+            "delete it and run `patchgen convert`"
+        )
     raise PatchgenError(
         "PG904", Location(project.shown(path)), f"lies outside {project.home.name}", hint
     )
 
 
 def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> str:
-    """By whose rules the file at `path` is flattened: those of transformers for files inside that package."""
+    """By whose rules the file at `path` is flattened.
+
+    Those of transformers for files inside that package.
+    """
     package = os.path.dirname(path)
     while (above := os.path.dirname(package)) != package and is_package(above):
         package = above
@@ -198,7 +211,10 @@ def _resolver() -> Callable[[Path], Path]:
 
 
 def _modular_files(project: Project, top: Path) -> Iterator[Path]:
-    """What has a modular name at or below `top`, sorted; a folder or a pipe comes too, to be refused by the reader."""
+    """What has a modular name at or below `top`, sorted.
+
+    A folder or a pipe comes too, to be refused by the reader.
+    """
     if _LOOKS_MODULAR.fullmatch(top.name):
         if os.path.lexists(top):
             yield top

@@ -1,7 +1,9 @@
-"""Where patchgen keeps what is its own: caches, locks, journals, and the records of trees that are not the project's.
+"""Where patchgen keeps what is its own: caches, locks, journals, and the records of trees that are
+not the project's.
 
-The project's lie in `.patchgen_cache/` at its top.  Nothing is put into a foreign tree: what belongs to one lies in
-the user's cache folder (or `PATCHGEN_CACHE_DIR`), under a name made from the tree's path.
+The project's lie in `.patchgen_cache/` at its top.  Nothing is put into a foreign tree: what
+belongs to one lies in the user's cache folder (or `PATCHGEN_CACHE_DIR`), under a name made from the
+tree's path.
 """
 
 from __future__ import annotations
@@ -19,18 +21,25 @@ CACHE = ".patchgen_cache"
 LOCK = "patchgen.lock"  # checked in: what each output was made from
 OUTCOMES = "outcomes"  # inside it: one file per modular file
 _TAG = """Signature: 8a477f597d28d172789f06886806bc55
-# This folder holds a cache of patchgen; it can be deleted at any time.  See https://bford.info/cachedir/
+# This folder holds a cache of patchgen; it can be deleted at any time.  See
+# https://bford.info/cachedir/
 """
 
 
 def root_of(project: Project, path: Path) -> Path:
-    """The innermost folder named for writing that holds `path`; its own folder where there is none."""
+    """The innermost folder named for writing that holds `path`.
+
+    Its own folder where there is none.
+    """
     holders = [root for root in project.writable if is_below(path, root)]
     return max(holders, key=lambda root: len(root.parts), default=path.parent)
 
 
 def state_of(project: Project, root: Path) -> Path:
-    """The folder for the lock and the journal of runs that write below `root`; it need not exist."""
+    """The folder for the lock and the journal of runs that write below `root`.
+
+    It need not exist.
+    """
     beside = (
         root == project.out and root != project.package_root and root.is_relative_to(project.home)
     )
@@ -45,7 +54,7 @@ def lock_of(project: Project, root: Path) -> Path:
 
 
 def is_own(project: Project, root: Path) -> bool:
-    """Whether `root` is the project, and not a foreign tree that the command line was started in."""
+    """Whether `root` is the project, and not another tree that the command was started in."""
     return root == project.home and root != project.package_root
 
 
@@ -57,7 +66,8 @@ def cache_of(project: Project, root: Path) -> Path:
 def make_state(folder: Path) -> Path:
     """`folder`, made and marked as a cache, with what keeps it out of backups and of git.
 
-    Raises OSError where it cannot be made, and PatchgenError PG904 for a link, which may lead anywhere.
+    Raises OSError where it cannot be made, and PatchgenError PG904 for a link, which may lead
+    anywhere.
     """
     if folder.is_symlink():
         raise PatchgenError(
@@ -66,7 +76,8 @@ def make_state(folder: Path) -> Path:
     if not (folder / ".gitignore").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in (("CACHEDIR.TAG", _TAG), (".gitignore", "*\n")):
-            # What stands there already may be a link that leads out, or a pipe, which is waited for.
+            # What stands there already may be a link that leads out, or a pipe, which is waited
+            # for.
             with (
                 contextlib.suppress(FileExistsError),
                 (folder / name).open("x", encoding="utf-8") as file,
@@ -94,7 +105,8 @@ def _make_folder(wanted: str) -> Path:
     except OSError:
         import tempfile  # loads more than all else that a check of unchanged files does
 
-        # No home: a folder that is this user's alone, since others may write to the place for temporary files.
+        # No home: a folder that is this user's alone, since others may write to the place for
+        # temporary files.
         folder = Path(
             tempfile.gettempdir(), f"patchgen-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
         )

@@ -1,7 +1,9 @@
-"""By whose rules modular files are flattened: what a run needs to know of each profile, and no more.
+"""By whose rules modular files are flattened: what a run needs to know of each profile, and no
+more.
 
-A profile takes a group of files and gives one `Flattened` each, in the same order.  The strict profile works file by
-file; a profile that knows of an order between files, or formats many at once, takes the group as a whole.
+A profile takes a group of files and gives one `Flattened` each, in the same order.  The strict
+profile works file by file; a profile that knows of an order between files, or formats many at once,
+takes the group as a whole.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ CHUNKS_PER_WORKER = (
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`flatten` yields one result per path, in order, with so many processes; `split` deals files out to workers.
+    """`flatten` yields one result per path, in order, with so many processes; `split` deals files
+    out to workers.
 
-    `chained`: outputs are parents of other files of the run, so the files of a run are flattened together.
+    `chained`: outputs are parents of other files of the run, so the files of a run are flattened
+    together.
     """
 
     name: str
@@ -84,8 +88,8 @@ def _lint_strictly(
         yield with_built_twice(flat, env.shown(path.parent.resolve() / path.name))
 
 
-# What they give is not written: it is how files go through workers and cache to be linted, those of transformers by
-# `LINT`, a project's own by `LINT_STRICT`.
+# What they give is not written: it is how files go through workers and cache to be linted, those of
+# transformers by `LINT`, a project's own by `LINT_STRICT`.
 LINT, LINT_STRICT = "lint", "lint-strict"
 PROFILES: Mapping[str, Profile] = {
     "strict": Profile("strict", _flatten_strictly, evenly),

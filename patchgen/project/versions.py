@@ -1,4 +1,5 @@
-"""The releases of what can change the text of an output: found by looking at files, nothing is imported.
+"""The releases of what can change the text of an output: found by looking at files, nothing is
+imported.
 
 `importlib.metadata` would answer the same in 25 ms, most of it spent on importing a mail parser.
 """
@@ -61,7 +62,10 @@ _NOT_COMPILED = {"author", "cli", "runtime", "training", "verify", "__pycache__"
 
 @functools.cache
 def own_digest() -> str:
-    """The sha256 over the sources that make outputs: what was cached by other code is not believed."""
+    """The sha256 over the sources that make outputs.
+
+    What was cached by other code is not believed.
+    """
     top = os.path.dirname(patchgen.__file__)
     whole = hashlib.sha256()
     for folder, inner, names in os.walk(top):

@@ -1,7 +1,7 @@
 """Which bases a merged class has.
 
-In: the arguments of the parent's header (renamed) and of the child's.  Out: the arguments of the merged header, and
-the names of its bases.
+In: the arguments of the parent's header (renamed) and of the child's.  Out: the arguments of the
+merged header, and the names of its bases.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _BARE = re.compile(r"[^\W\d]\w*\Z")
 def merged_arguments(
     child: Sequence[Item], parent: Sequence[Item], model_base: str
 ) -> tuple[Item, ...]:
-    """The parent's arguments, with the child's further bases in their places; keywords are the parent's only."""
+    """The parent's arguments, with the child's further bases in their places.
+
+    Keywords are the parent's only.
+    """
     extras = [item for item in child if not _is_keyword(item) and item.text != model_base]
     bases = [item for item in parent if not _is_keyword(item)]
     for place, base in enumerate(bases):
@@ -44,7 +47,9 @@ def _is_keyword(item: Item) -> bool:
 
 
 def _replacing(base: str, extras: Iterable[Item]) -> Item | None:
-    """The first extra base that ends like `base` from a capital letter on, or with all of it (embedding_gemma2)."""
+    """The first extra base that ends like `base` from a capital letter on, or with all of it
+    (embedding_gemma2).
+    """
     for extra in extras:
         suffix = common_suffix(base, extra.text)
         if suffix[:1].isupper() or extra.text.endswith(base):

@@ -1,7 +1,7 @@
 """Where the commas of a bracketed list are.
 
-In: a text and the place of its opening bracket.  Out: the place of the closing one and the slices between the commas,
-comments and line ends included, since both travel with what stands before them.
+In: a text and the place of its opening bracket.  Out: the place of the closing one and the slices
+between the commas, comments and line ends included, since both travel with what stands before them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _TOKEN = re.compile(rf"(?s:{_STRING})|#[^\n]*|[()\[\]{{}},:]")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of a list: `text` without outer blanks, `after` from its comma to the next entry (empty: no comma).
+    """One entry of a list: `text` without outer blanks, `after` from its comma to the next entry
+    (empty: no comma).
 
     `before` holds the comments between an opening bracket and the first entry.
     """
@@ -34,7 +35,9 @@ class Item:
 
 
 def bracket_span(text: str, start: int = 0) -> tuple[int, int] | None:
-    """Where the first round bracket after `start` opens and closes, unless a colon or the end comes first."""
+    """Where the first round bracket after `start` opens and closes, unless a colon or the end comes
+    first.
+    """
     depth, opened = 0, -1
     for token in _TOKEN.finditer(text, start):
         match token.group():
@@ -92,7 +95,10 @@ def items(text: str) -> tuple[Item, ...]:
 
 
 def _attach(found: list[Item], before: str, entry: str) -> Item:
-    """The entry; comments above it follow the comma of the entry before, which is where they are written."""
+    """The entry.
+
+    Comments above it follow the comma of the entry before, which is where they are written.
+    """
     if found and before:
         found[-1] = Item(found[-1].text, found[-1].after + before, found[-1].before)
         before = ""
@@ -100,7 +106,7 @@ def _attach(found: list[Item], before: str, entry: str) -> Item:
 
 
 def _split_before(text: str) -> tuple[str, str]:
-    """The comments at the start of `text`, with their line ends, and the rest without outer blanks."""
+    """The comments at the start of `text` with their line ends, and the rest, stripped."""
     before = []
     while (text := text.lstrip()).startswith("#"):
         line, _, text = text.partition("\n")
@@ -109,7 +115,10 @@ def _split_before(text: str) -> tuple[str, str]:
 
 
 def joined(entries: Sequence[Item]) -> str:
-    """The entries as they stand between two brackets; a comma is added where one is needed, and none taken away."""
+    """The entries as they stand between two brackets.
+
+    A comma is added where one is needed, and none taken away.
+    """
     parts = []
     for entry in entries[:-1]:
         # A comma cannot stand behind a comment.

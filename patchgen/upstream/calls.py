@@ -1,4 +1,5 @@
-"""Which calls name the parent class, as in `nn.Module.__init__(self)`, and what `super()` makes of them.
+"""Which calls name the parent class, as in `nn.Module.__init__(self)`, and what `super()` makes of
+them.
 
 In: a statement of a modular method and the bases of the merged class.  Out: the statement's text.
 """
@@ -26,7 +27,9 @@ def parents_called(bases: Sequence[str]) -> frozenset[str]:
 
 
 def to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str]) -> Statement:
-    """`statement` with `Parent.method(self, ...)` written `super().method(...)`, wherever in it the call stands."""
+    """`statement` with `Parent.method(self, ...)` written `super().method(...)`, wherever in it the
+    call stands.
+    """
     if not any(f"{parent}." in statement.text for parent in parents):
         return statement
     first = first_line(statement.node)

@@ -1,7 +1,8 @@
-"""One modular file of transformers and its parents, as the texts of its outputs before linting and formatting.
+"""One modular file of transformers and its parents, as the texts of its outputs before linting and
+formatting.
 
-In: the path of the modular file, and `read`, which gives the text of a file (so that a parent converted a moment ago
-can stand in for the one on disk).  Out: one `Output` a kind.
+In: the path of the modular file, and `read`, which gives the text of a file (so that a parent
+converted a moment ago can stand in for the one on disk).  Out: one `Output` a kind.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ class _Conversion:
         return hidden
 
     def _join_graphs(self) -> None:
-        """Lets the parents see the modular file's definitions, then the modular file those that it imports."""
+        """Lets the parents see the modular file's definitions, then the modular file those that it
+        imports.
+        """
         for parent in self.parents.values():
             parent.graph.see(self.graph, parent.view.names(frozenset(parent.facts.siblings)))
             parent.graph.settle()
@@ -140,7 +143,7 @@ class _Conversion:
         body.place(block.name, piece)
 
     def _inherited(self, graph: Graph, found: frozenset[str], kind: str, body: Body) -> list[str]:
-        """What a merged class with the identifiers `found` brings from its parent's file, in order."""
+        """What a merged class with the identifiers `found` needs of its parent's file, in order."""
 
         @functools.cache
         def needs(name: str) -> frozenset[str]:
@@ -181,7 +184,9 @@ class _Conversion:
             raise
 
     def _docs(self, name: str, renamed: str) -> Callable[[str], str] | None:
-        """How strings and comments of the parent `renamed` read in class `name`, where the two differ."""
+        """How strings and comments of the parent `renamed` read in class `name`, where the two
+        differ.
+        """
         if name == renamed:
             return None
         suffix = common_suffix(name, renamed)

@@ -1,6 +1,8 @@
-"""What an output holds and in which order: dependencies before the class that brings them, first come first served.
+"""What an output holds and in which order: dependencies before the class that brings them, first
+come first served.
 
-In: names to bring, and the graphs that know them.  Out: names in order, and the `Body` that collects their texts.
+In: names to bring, and the graphs that know them.  Out: names in order, and the `Body` that
+collects their texts.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ _FIRST = ("logger", "_CHECKPOINT_FOR_DOC", "_CONFIG_FOR_DOC")
 
 
 class Body:
-    """The definitions of one output.  Placing a name again gives it the new piece and the later place."""
+    """The definitions of one output.
+
+    Placing a name again gives it the new piece and the later place.
+    """
 
     def __init__(self) -> None:
         self._pieces: dict[str, Piece] = {}
@@ -50,7 +55,8 @@ class Body:
 def own_order(names: Set[str], modular: Graph) -> list[str]:
     """The order of what a class brings that has no parent in another model.
 
-    First what came from other files, file by file; the files in the alphabetical order of their first names.
+    First what came from other files, file by file; the files in the alphabetical order of their
+    first names.
     """
     origins = modular.origins
     sources = list(dict.fromkeys(origins[name] for name in sorted(names) if name in origins))
@@ -66,7 +72,10 @@ def own_order(names: Set[str], modular: Graph) -> list[str]:
 def inherited_order(
     names: Set[str], parent: Graph, modular: Graph, needs: Callable[[str], Set[str]]
 ) -> list[str]:
-    """The order of what a class brings by way of its parent class: classes with their dependencies, then the rest."""
+    """The order of what a class brings by way of its parent class.
+
+    Classes with their dependencies, then the rest.
+    """
     classes = [name for name in names if parent.nodes[name].is_class]
     listed: dict[str, None] = {}
     for name in sorted(classes, key=lambda name: _place(name, parent)):
@@ -80,7 +89,8 @@ def inherited_order(
     rest = names - listed.keys()
     others = [name for name in rest if name not in modular.positions]
     ours = rest - set(others)
-    # Names that the parent file has from elsewhere come in reverse alphabetical order, which is how it happens to be.
+    # Names that the parent file has from elsewhere come in reverse alphabetical order, which is how
+    # it happens to be.
     by_name = sorted(others, reverse=True)
     return [
         *listed,

@@ -1,6 +1,8 @@
-"""The end of every output: its part of the modular file's `__all__`, and of its module-level `__getattr__`.
+"""The end of every output: its part of the modular file's `__all__`, and of its module-level
+`__getattr__`.
 
-Both statements name what belongs to several files.  Each name goes where a class of that name would go.
+Both statements name what belongs to several files.  Each name goes where a class of that name would
+go.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ Route = Callable[[str], str]  # the name of a class -> its kind
 
 
 def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
-    """By kind, the text of `__all__` with the names of that kind, in order; none where the value is no list.
+    """By kind, the text of `__all__` with the names of that kind, in order; none where the value is
+    no list.
 
-    `text` is the assignment, `leading` the blank lines and comments above it; comments inside the list are lost.
+    `text` is the assignment, `leading` the blank lines and comments above it; comments inside the
+    list are lost.
     """
     value = _value(text)
     if not isinstance(value, ast.List):
@@ -27,9 +31,11 @@ def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
 
 
 def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:
-    """By kind, the text of `__getattr__ = deprecate_attr(__name__, remove={...})` with the names of that kind.
+    """By kind, the text of `__getattr__ = deprecate_attr(__name__, remove={...})` with the names of
+    that kind.
 
-    The call is built anew, on one line: colmodernvbert's is written over several and comes out as it fits.
+    The call is built anew, on one line: colmodernvbert's is written over several and comes out as
+    it fits.
     """
     call = _value(text)
     if not isinstance(call, ast.Call):

@@ -1,9 +1,10 @@
 """What one file, modular or parent, says at its top level.
 
-In: its text.  Out: `FileFacts`: definitions, imports and exports as pieces of text.  The syntax tree is dropped at
-once (keeping trees costs more than everything else, by way of the garbage collector); names are found on demand.
-Of a parent file, classes and functions are parsed only where they are joined with those of the modular file.
-Silently dropped, as transformers does: docstrings, expressions, annotated assignments, `try`, loops, other `if`s.
+In: its text.  Out: `FileFacts`: definitions, imports and exports as pieces of text.  The syntax
+tree is dropped at once (keeping trees costs more than everything else, by way of the garbage
+collector); names are found on demand. Of a parent file, classes and functions are parsed only where
+they are joined with those of the modular file. Silently dropped, as transformers does: docstrings,
+expressions, annotated assignments, `try`, loops, other `if`s.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class What(Enum):
 
 @dataclass(frozen=True)
 class Block:
-    """A definition: `leading` holds the blank and comment lines above it, `position` its rank in its file."""
+    """A definition.
+
+    `leading` holds the blank and comment lines above it, `position` its rank in its file.
+    """
 
     what: What
     name: str
@@ -72,8 +76,9 @@ class ModelImport:
 class FileFacts:
     """A file in pieces.
 
-    `siblings` are the names that it imports from files beside it.  `followers` are the blocks that assign to an item
-    or attribute of a name, by that name: they are called by their whole target (doge).
+    `siblings` are the names that it imports from files beside it.  `followers` are the blocks that
+    assign to an item or attribute of a name, by that name: they are called by their whole target
+    (doge).
     """
 
     path: str
@@ -90,9 +95,11 @@ class FileFacts:
 
 @functools.lru_cache(maxsize=1024)
 def read_facts(text: str, path: str) -> FileFacts:
-    """The facts of the file at `path`; remembered, since hundreds of modular files share their parents.
+    """The facts of the file at `path`; remembered, since hundreds of modular files share their
+    parents.
 
-    Raises PatchgenError PG006 for what is not Python, PG601 and PG602 for imports that no output could have.
+    Raises PatchgenError PG006 for what is not Python, PG601 and PG602 for imports that no output
+    could have.
     """
     reader = _Reader(make_source(text, path))
     for statement, leading, code in reader.statements():
@@ -130,7 +137,9 @@ class _Reader:
         )
 
     def statements(self) -> Iterator[tuple[ast.stmt, str, str]]:
-        """Each top-level statement with the lines above it and its own lines, whatever is indented below included."""
+        """Each top-level statement with the lines above it and its own lines, whatever is indented
+        below included.
+        """
         body, ends = self._parsed()
         done = 0
         for index, statement in enumerate(body):
@@ -163,7 +172,10 @@ class _Reader:
         return parse_text(self.source.text, self.source.path).body, {}
 
     def _with_footer(self, last: int, following: int) -> int:
-        """The last line with the indented comments that end a block; a comment at column 0 belongs to what follows."""
+        """The last line with the indented comments that end a block.
+
+        A comment at column 0 belongs to what follows.
+        """
         end = last
         for line in range(last + 1, following):
             text = self.source.lines[line - 1]
@@ -226,7 +238,7 @@ class _Reader:
             self.imports.append(ImportText(leading, code, guard=False))
 
     def _note_names(self, statement: ast.ImportFrom) -> bool:
-        """Whether `statement` imports from another model, in which case its names are remembered."""
+        """Whether `statement` imports from another model; its names are then recorded."""
         if statement.level == 1 and statement.module and _FOREIGN_FILE.match(statement.module):
             self.siblings += (alias.asname or alias.name for alias in statement.names)
         module = model_module(statement)
@@ -241,7 +253,10 @@ class _Reader:
 
 
 def model_module(statement: ast.ImportFrom) -> tuple[str, ...]:
-    """Below `models`, the parts of the module that `statement` imports from; empty where that is no model's file."""
+    """Below `models`, the parts of the module that `statement` imports from.
+
+    Empty where that is no model's file.
+    """
     module = statement.module or ""
     if statement.level == 0 and module.startswith("transformers.models."):
         below = module.removeprefix("transformers.models.")

@@ -1,4 +1,7 @@
-"""The texts that a run works with: files as they are on disk, and outputs made a moment ago in their place."""
+"""The texts that a run works with.
+
+Files as they are on disk, and outputs made a moment ago in their place.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class Files:
 
     @contextmanager
     def asked(self) -> Iterator[Mapping[Path, str]]:
-        """The files whose texts are asked for meanwhile, with the sha256 of their bytes; empty for missing ones."""
+        """The files whose texts are asked for meanwhile, with the sha256 of their bytes.
+
+        Empty for missing ones.
+        """
         self._asked.clear()
         yield self._asked
 
@@ -51,7 +57,8 @@ class Files:
             self._known[path] = None
             if path.exists():
                 data = read_bytes(path, path.as_posix())
-                # Whoever wrote these files is trusted with the characters in them: their copies are what is wanted.
+                # Whoever wrote these files is trusted with the characters in them: their copies are
+                # what is wanted.
                 text = decode(data, path.as_posix(), allow_bidi=True)
                 self._known[path] = text, hashlib.sha256(data).hexdigest()
         return self._known[path]

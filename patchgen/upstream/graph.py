@@ -1,7 +1,9 @@
-"""Which definitions need which: every identifier that names a definition counts, attributes and keywords included.
+"""Which definitions need which: every identifier that names a definition counts, attributes and
+keywords included.
 
-In: the blocks of a file, with the renaming under which they are seen.  Out: a `Graph`, filled from several files and
-then asked.  Nothing is renamed and no identifier looked for until a definition is reached.
+In: the blocks of a file, with the renaming under which they are seen.  Out: a `Graph`, filled from
+several files and then asked.  Nothing is renamed and no identifier looked for until a definition is
+reached.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from patchgen.upstream.uses import Piece
 
 
 class View:
-    """One file as it reads after renaming; `source` names it.  The modular file's own view renames nothing."""
+    """One file as it reads after renaming; `source` names it.
+
+    The modular file's own view renames nothing.
+    """
 
     def __init__(self, source: str, renaming: Renaming | None, model: str) -> None:
         self.source = source
@@ -73,7 +78,8 @@ class Node:
 class Graph:
     """The definitions that one file's classes can reach, and where each stands in that file.
 
-    `origins` says from which graph an adopted one was taken last, which may have it from another one in turn.
+    `origins` says from which graph an adopted one was taken last, which may have it from another
+    one in turn.
     """
 
     def __init__(self, view: View, facts: FileFacts) -> None:
@@ -93,7 +99,9 @@ class Graph:
         self._settled: Mapping[str, Node] = self.nodes
 
     def see(self, modular: Graph, siblings: frozenset[str]) -> None:
-        """Takes in what the modular file defines, all but the classes and values that this file has of its own."""
+        """Takes in what the modular file defines, all but the classes and values that this file has
+        of its own.
+        """
         for name, node in modular.nodes.items():
             match node.block.what:
                 case What.FUNCTION:
@@ -107,12 +115,17 @@ class Graph:
         self._followers = modular._followers | self._followers
 
     def settle(self) -> None:
-        """Ends the taking in: what is adopted later changes nothing for the definitions that are here (evolla)."""
+        """Ends the taking in.
+
+        What is adopted later changes nothing for the definitions that are here (evolla).
+        """
         self._settled = dict(self.nodes)
         self._closed.clear()
 
     def adopt(self, name: str, other: Graph, kept: Set[str] = frozenset()) -> None:
-        """Takes `name` and what it needs from `other`, in place of what has the same names here, all but `kept`."""
+        """Takes `name` and what it needs from `other`, in place of what has the same names here,
+        all but `kept`.
+        """
         needs = other.closed(name)
         for taken in (*(needs - kept), name):
             self.nodes[taken] = other.nodes[taken]
@@ -127,12 +140,18 @@ class Graph:
         return found.union(known & set(followers)) if followers else found
 
     def needs(self, identifiers: frozenset[str]) -> frozenset[str]:
-        """What code with these identifiers needs: what it mentions, and all that the functions and values need."""
+        """What code with these identifiers needs.
+
+        What it mentions, and all that the functions and values need.
+        """
         found = identifiers & self.nodes.keys()
         return found.union(*(self.closed(name) for name in found if not self.nodes[name].is_class))
 
     def closed(self, name: str) -> frozenset[str]:
-        """What a function or value needs, at any distance; classes end the search and are part of the answer."""
+        """What a function or value needs, at any distance.
+
+        Classes end the search and are part of the answer.
+        """
         known = self._closed.get(name)
         if known is None:
             known = self._closed[name] = frozenset(self._walk(name)) - {name}
@@ -154,7 +173,8 @@ def _siblings(model: str) -> re.Pattern[str]:
     return re.compile(rf"(\bfrom \.(?:{'|'.join(KINDS)})_){re.escape(model)}(?= import\b)")
 
 
-# A value of the modular file counts for the parent's classes only if it is documentation (hubert, sew).
+# A value of the modular file counts for the parent's classes only if it is documentation (hubert,
+# sew).
 _OVERRIDING = re.compile("_CHECKPOINT|_EXPECTED|_FOR_DOC|_HIDDEN_STATES_START_POSITION")
 
 

@@ -1,6 +1,8 @@
-"""What the PIL image processor of a model takes from the other one: copies, so that it loads without torchvision.
+"""What the PIL image processor of a model takes from the other one: copies, so that it loads
+without torchvision.
 
-In: the imports that its file would have, and both bodies.  Out: the body with the definitions that it would import.
+In: the imports that its file would have, and both bodies.  Out: the body with the definitions that
+it would import.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The imports of one output: which of those at hand it has, and how they are written.
 
-In: the pool (the modular file's own imports, then those of every parent file, in order) and the body of the output.
-Out: text, exact before the linter sees it.  One name too many would not do: isort first joins and explodes a line that
-is too long, F401 then takes the name away, and the comma that the explosion has left keeps the line exploded
-(sam2_video, deformable_detr).
+In: the pool (the modular file's own imports, then those of every parent file, in order) and the
+body of the output. Out: text, exact before the linter sees it.  One name too many would not do:
+isort first joins and explodes a line that is too long, F401 then takes the name away, and the comma
+that the explosion has left keeps the line exploded (sam2_video, deformable_detr).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _STATEMENT = re.compile(r"(?:from\s+(\S+)\s+)?import\b(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One import statement: `module` is empty for `import a, b`; a name is what is imported and its alias or "".
+    """One import statement: `module` is empty for `import a, b`; a name is what is imported and its
+    alias or "".
 
     `comment` stands behind the statement.
     """
@@ -46,7 +47,8 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """`if test:` over imports; `rest` is the text of its `else`, whose imports are never looked into.
+    """`if test:` over imports; `rest` is the text of its `else`, whose imports are never looked
+    into.
 
     `read` are the names that the statement itself reads.
     """
@@ -70,7 +72,8 @@ Statement = Import | Guarded
 def select_imports(
     pool: Sequence[ImportText], pieces: Sequence[Piece], kind: str, defined: frozenset[str]
 ) -> str:
-    """The imports that `pieces` use and do not define themselves, plain ones first, then those under an `if`.
+    """The imports that `pieces` use and do not define themselves, plain ones first, then those
+    under an `if`.
 
     A name comes from the first statement of the pool that has it.
     """
@@ -85,9 +88,11 @@ def select_imports(
 def _used(
     statements: Iterable[Statement], pieces: Sequence[Piece], defined: frozenset[str]
 ) -> frozenset[str]:
-    """What is read of the names that `statements` bind: by the pieces, or by what decides about a guarded import.
+    """What is read of the names that `statements` bind: by the pieces, or by what decides about a
+    guarded import.
 
-    The latter holds even if that import is then left out: sam2_video has two names of it that only the linter removes.
+    The latter holds even if that import is then left out: sam2_video has two names of it that only
+    the linter removes.
     """
     statements = list(statements)
     bound = {_bound(name) for one in statements for name in _names(one)}
@@ -132,7 +137,9 @@ def _filtered(statement: Import, used: frozenset[str], provided: set[str]) -> Im
 
 
 def guard_optional(statements: Sequence[Statement]) -> list[Statement]:
-    """`statements` with every import of torch, and of torchvision, gathered under one `if is_torch_available():`."""
+    """`statements` with every import of torch, and of torchvision, gathered under one `if
+    is_torch_available():`.
+    """
     rest = list(statements)
     for package in _OPTIONAL:
         test = f"is_{package}_available()"
@@ -153,10 +160,11 @@ def _of(statement: Statement, package: str, test: str) -> tuple[Import, ...]:
 
 
 def _importing(statements: Sequence[Statement], name: str) -> list[Statement]:
-    """`statements` with `name` among what the first import from a module called utils takes from there.
+    """`statements` with `name` among what the first import from a module called utils takes from
+    there.
 
-    Where it is there already, or no such import is, a statement of its own comes first; isort joins the two, but what
-    was first loses the blank line above it (neucodec, moss_transcribe_diarize).
+    Where it is there already, or no such import is, a statement of its own comes first; isort joins
+    the two, but what was first loses the blank line above it (neucodec, moss_transcribe_diarize).
     """
     for at, one in enumerate(statements):
         if isinstance(one, Import) and one.module.rpartition(".")[2] == "utils":

@@ -1,7 +1,8 @@
 """What takes the place of `super().method(...)` in a method that a modular class defines.
 
-In: the statements of the method and of the parent's.  Out: the statements of the merged method: what stands before the
-call, the parent's body changed by what stands after the call, and what of that is not in it already.
+In: the statements of the method and of the parent's.  Out: the statements of the merged method:
+what stands before the call, the parent's body changed by what stands after the call, and what of
+that is not in it already.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ SUPER_INIT = "super().__init__"
 class Tables:
     """What the statements after super() calls assign and delete, by the text of the target.
 
-    One for all methods of a class, as in transformers: an assignment in `__init__` also replaces the same target in a
-    method that is unravelled later (`num_patches` in vivit, which is shipped so).
+    One for all methods of a class, as in transformers: an assignment in `__init__` also replaces
+    the same target in a method that is unravelled later (`num_patches` in vivit, which is shipped
+    so).
     """
 
     assigned: dict[str, Statement] = field(default_factory=dict)
@@ -57,7 +59,9 @@ def super_call(statement: Statement, name: str) -> bool:
 
 
 def inherited_body(parent: Body, tail: Sequence[Statement], tables: Tables) -> list[Statement]:
-    """The parent's statements without docstring, with those replaced and dropped that `tables` name, then the tail."""
+    """The parent's statements without docstring, with those replaced and dropped that `tables`
+    name, then the tail.
+    """
     body: list[Statement] = []
     present: set[str] = set()
     for statement in parent.statements:
@@ -86,7 +90,7 @@ def _target(statement: Statement, lines: Sequence[str]) -> str:
 
 
 def hoist_init(body: list[Statement], parent: Sequence[Statement]) -> list[Statement]:
-    """`super().__init__` directly after the docstring if that is its place in the parent's method."""
+    """`super().__init__` below the docstring, if it stands there in the parent's method."""
     in_parent = next((s for s in parent if not is_docstring(s)), None)
     if in_parent is None or SUPER_INIT not in in_parent.text:
         return body

@@ -1,6 +1,7 @@
 """Into which kind of file a class goes, by the end of its name.
 
-In: a class name and the cased name of the model.  Out: a kind, which is also the beginning of the output's file name.
+In: a class name and the cased name of the model.  Out: a kind, which is also the beginning of the
+output's file name.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ _KIND_OF_FILE = re.compile(f"({'|'.join(KINDS)})_")
 
 
 def kind_of(name: str, cased: str) -> str:
-    """The kind of class `name` of model `cased`; `Sam2VideoProcessor` of Sam2Video is a processor, not of videos."""
+    """The kind of class `name` of model `cased`.
+
+    `Sam2VideoProcessor` of Sam2Video is a processor, not of videos.
+    """
     match = _SUFFIX.search(name.replace(cased, ""))
     return _KIND_OF_SUFFIX[match[1]] if match else "modeling"
 

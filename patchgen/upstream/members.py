@@ -1,8 +1,9 @@
 """What a class text consists of: decorators, header, docstring, attributes and methods.
 
-In: the text of one class at column 0, formatted.  Out: its parts as text, which `merge` puts together.  What is no
-docstring, attribute or method (`pass`, nested classes, `if` blocks, several statements on a line) has no part and is
-lost.  The members are found by their indentation, without a parser: most of them are only copied.
+In: the text of one class at column 0, formatted.  Out: its parts as text, which `merge` puts
+together.  What is no docstring, attribute or method (`pass`, nested classes, `if` blocks, several
+statements on a line) has no part and is lost.  The members are found by their indentation, without
+a parser: most of them are only copied.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from patchgen.upstream.brackets import Item, bracket_span, colon_after, items
 from patchgen.upstream.statements import Statement, is_docstring, slice_of
 
-# A string or comment, which may hold anything, or the start of a line one level down that closes no bracket.
+# A string or comment, which may hold anything, or the start of a line one level down that closes no
+# bracket.
 TRIPLE = r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""' + r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
 _SINGLE = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"' + r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'"
 _START = re.compile(rf"{TRIPLE}|{_SINGLE}|#[^\n]*|^    (?=[^\s)\]}}#])", re.MULTILINE | re.DOTALL)
@@ -26,7 +28,10 @@ _DOCSTRING = re.compile(r'    [a-zA-Z]*"""')
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A statement of a class: the blank and comment lines above, its own whole lines, and their place from 0."""
+    """A statement of a class.
+
+    The blank and comment lines above, its own whole lines, and their place from 0.
+    """
 
     leading: str
     text: str
@@ -40,7 +45,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A class in pieces; attributes are keyed by the text of their target, methods by their name."""
+    """A class in pieces.
+
+    Attributes are keyed by the text of their target, methods by their name.
+    """
 
     decorators: str
     arguments: tuple[Item, ...]
@@ -87,7 +95,10 @@ def _split(text: str, body: int) -> Iterator[Member]:
 
 
 def _end_of(text: str, start: int, end: int) -> int:
-    """Where the statement from `start` ends; blank lines and comments one level down before `end` are not its."""
+    """Where the statement from `start` ends.
+
+    Blank lines and comments one level down before `end` are not its.
+    """
     while (previous := text.rfind("\n", start, end - 1) + 1) > start:
         line = text[previous:end]
         if not line.isspace() and not line.startswith("    #"):
@@ -97,7 +108,8 @@ def _end_of(text: str, start: int, end: int) -> int:
 
 
 def _file(methods: dict[str, Member], method: Member) -> None:
-    """A second method of a name is its setter, unless it is the property and the first one was the setter.
+    """A second method of a name is its setter, unless it is the property and the first one was the
+    setter.
 
     Of three, one is lost (the overloads of `edgetam_video`).
     """
@@ -120,7 +132,9 @@ def _is_docstring(text: str) -> bool:
 
 
 def _attribute_key(text: str) -> str | None:
-    """The text of the (first) target of an assignment that has its lines for itself, annotated or not."""
+    """The text of the (first) target of an assignment that has its lines for itself, annotated or
+    not.
+    """
     if ";" not in text and (found := _SIMPLE_KEY.match(text)):
         return found.group(1)
     if "=" not in text and ":" not in text or text.startswith(("    if ", "    class ")):

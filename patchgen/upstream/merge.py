@@ -1,7 +1,8 @@
 """What a modular class becomes together with the class of another model that it derives from.
 
-In: the text of both classes, the parent's already renamed.  Out: the text of one class without inheritance between
-them, and its bases.  Text is cut at the positions of `ast`; no tree outlives the call.  Layout is left to ruff.
+In: the text of both classes, the parent's already renamed.  Out: the text of one class without
+inheritance between them, and its bases.  Text is cut at the positions of `ast`; no tree outlives
+the call.  Layout is left to ruff.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ def merge_class(
 ) -> tuple[str, tuple[str, ...]]:
     """The merged class's text, to be formatted, and its bases.
 
-    `model_base` is the base of `child` that `parent` stands for, `docs` a renaming of the parent's strings and
-    comments.  Raises PatchgenError PG620 to PG622; `child_at` maps a line and a byte column of the child's text to a
-    place.
+    `model_base` is the base of `child` that `parent` stands for, `docs` a renaming of the parent's
+    strings and comments.  Raises PatchgenError PG620 to PG622; `child_at` maps a line and a byte
+    column of the child's text to a place.
     """
     at = child_at or (lambda line, _column: Location(child.name, line))
     leading, text = (
@@ -101,7 +102,9 @@ class _Merge:
         return merged.values()
 
     def _methods(self) -> Iterable[str]:
-        """The text of the parent's methods, overridden and without the removed ones, then the child's own."""
+        """The text of the parent's methods, overridden and without the removed ones, then the
+        child's own.
+        """
         tables, parents = Tables(), parents_called(self.bases)
         above = self.inherited.methods
         merged = {
@@ -121,7 +124,8 @@ class _Merge:
     def _added(self, method: Method, tables: Tables, parents: frozenset[str]) -> str:
         """The text of a method that the parent has not."""
         head = _head(method, method.parameters, method.returns)
-        return f"{method.leading}{method.decorators}{head}{method.tail}{self._body(method, None, tables, parents)}"
+        body = self._body(method, None, tables, parents)
+        return f"{method.leading}{method.decorators}{head}{method.tail}{body}"
 
     def _overriding(
         self, method: Method, above: Method, tables: Tables, parents: frozenset[str]
@@ -155,7 +159,10 @@ class _Merge:
         tables: Tables,
         parents: frozenset[str],
     ) -> list[Statement]:
-        """The statements of the merged body; those before the call to `super()` name the parent class no more."""
+        """The statements of the merged body.
+
+        Those before the call to `super()` name the parent class no more.
+        """
         statements: list[Statement] = []
         for place, statement in enumerate(own.statements):
             if not super_call(statement, method.name):
@@ -168,7 +175,8 @@ class _Merge:
                 tables.note(own.lines, following)
             inherited = parsed(above)
             statements += inherited_body(inherited, tail, tables)
-            # Not where the child names the base itself: sam3_tracker works on the configuration first.
+            # Not where the child names the base itself: sam3_tracker works on the configuration
+            # first.
             return hoist_init(post_init_last(statements), inherited.statements)
         return statements
 
@@ -193,9 +201,11 @@ def _is_removal(attribute: Member) -> bool:
 
 
 def is_method_removal(method: Member) -> bool:
-    """A blank line, a `def` on one line and a `raise` of an error: that text asks for the method's removal.
+    """A blank line, a `def` on one line and a `raise` of an error: that text asks for the method's
+    removal.
 
-    It is told by its text alone: directly under the `class` line it is an ordinary method (`postprocess` of
-    deepseek_vl), and a comment on the `def` line changes nothing (embedding_gemma2).
+    It is told by its text alone: directly under the `class` line it is an ordinary method
+    (`postprocess` of deepseek_vl), and a comment on the `def` line changes nothing
+    (embedding_gemma2).
     """
     return method.leading == "\n" and _RAISING.match(method.text) is not None

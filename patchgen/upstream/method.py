@@ -1,6 +1,7 @@
 """A method in the pieces that an override takes from one side or the other.
 
-In: the member's text.  Out: a `Method`, cut without a parser, and on demand the statements of its body.
+In: the member's text.  Out: a `Method`, cut without a parser, and on demand the statements of its
+body.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ _FIRST = re.compile(rf"\s*[a-zA-Z]*(?:{TRIPLE})[^\n]*\n", re.DOTALL)
 class Method:
     """A method in pieces; joined in this order they are its text.
 
-    `leading` holds the lines above, `between` those between decorators and `def`, `opening` reaches to the bracket,
-    `parameters` is what the brackets hold, `returns` the text from there to the colon, `tail` the rest of that line.
-    `line` is the place of the body's first line in the class, from 0.
+    `leading` holds the lines above, `between` those between decorators and `def`, `opening` reaches
+    to the bracket, `parameters` is what the brackets hold, `returns` the text from there to the
+    colon, `tail` the rest of that line. `line` is the place of the body's first line in the class,
+    from 0.
     """
 
     name: str
@@ -41,7 +43,9 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The statements of a body, whose nodes count lines in `lines`, and the comment lines below the last of them."""
+    """The statements of a body, whose nodes count lines in `lines`, and the comment lines below the
+    last of them.
+    """
 
     lines: tuple[str, ...]
     statements: tuple[Statement, ...]
@@ -87,7 +91,10 @@ def parsed(method: Method) -> Body:
 
 
 def docstring_of(method: Method) -> str:
-    """The docstring with the lines above it, wherever in the body it stands; empty when there is none."""
+    """The docstring with the lines above it, wherever in the body it stands.
+
+    Empty when there is none.
+    """
     if '"""' not in method.body:
         return ""
     if (

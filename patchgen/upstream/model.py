@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class ClassText:
     """A class statement as text.
 
-    `leading` is the comment lines directly above it (no blank lines), `text` runs from the first decorator to the last
-    line of the body, at column 0, with its final newline.
+    `leading` is the comment lines directly above it (no blank lines), `text` runs from the first
+    decorator to the last line of the body, at column 0, with its final newline.
     """
 
     name: str
@@ -20,7 +20,8 @@ class ClassText:
 
 @dataclass(frozen=True, slots=True)
 class ImportText:
-    """A top-level import statement, or an `if` that guards imports (`guard`), exact, with the lines above it.
+    """A top-level import statement, or an `if` that guards imports (`guard`), exact, with the lines
+    above it.
 
     `leading` holds blank lines and comments; `text` ends with a newline.
     """

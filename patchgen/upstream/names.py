@@ -1,7 +1,8 @@
 """How a model's name is spelt, and how one model's text becomes another's.
 
-In: the table of configuration classes of `models/auto`, and two lower names.  Out: a `Renaming`, which rewrites
-identifiers, strings and comments by prefix: a match needs a left boundary but no right one (`sam2ple`, sam2).
+In: the table of configuration classes of `models/auto`, and two lower names.  Out: a `Renaming`,
+which rewrites identifiers, strings and comments by prefix: a match needs a left boundary but no
+right one (`sam2ple`, sam2).
 """
 
 from __future__ import annotations
@@ -13,10 +14,16 @@ from dataclasses import dataclass
 
 from patchgen.upstream.tokens import has_fstring, rewrite
 
-# Names of a package outside transformers, and what transformers calls after them (jamba, zamba2, nemotron_h).
+# Names of a package outside transformers, and what transformers calls after them (jamba, zamba2,
+# nemotron_h).
 _NEVER = frozenset(
-    "mamba_ssm mamba-ssm use_mambapy mamba_inner_fn mamba_selective_state_update mamba_selective_scan"
-    " is_mambapy_available mamba2_split_conv1d_scan_combined mamba2_selective_state_update mamba2_chunk_scan".split()
+    (
+        "mamba_ssm mamba-ssm use_mambapy mamba_inner_fn "
+        "mamba_selective_state_update mamba_selective_scan"
+    )(
+        " is_mambapy_available mamba2_split_conv1d_scan_combined "
+        "mamba2_selective_state_update mamba2_chunk_scan"
+    ).split()
 )
 _COPIED = "# Copied from"
 # What makes the plain substitution inexact: imports that stay as they are, and comments that go.
@@ -38,7 +45,10 @@ class NameTable:
         return "".join(piece.title() for piece in lower.split("_"))
 
     def lower(self, cased: str) -> str:
-        """`Qwen2_5_VL` -> `qwen2_5_vl`; outside the table every capital begins a piece (`a_x_k2_gate`, axk2)."""
+        """`Qwen2_5_VL` -> `qwen2_5_vl`.
+
+        Outside the table every capital begins a piece (`a_x_k2_gate`, axk2).
+        """
         model_type = self.type_of.get(f"{cased}Config")
         if model_type is None:
             model_type = "_".join(re.findall(r"[A-Z][^A-Z]*", cased)).lower()
@@ -52,7 +62,9 @@ def make_table(entries: Iterable[tuple[str, str]]) -> NameTable:
 
 
 def read_table(mappings: str, configuration: str) -> NameTable:
-    """The table that `auto_mappings.py` and `configuration_auto.py` of one transformers make together."""
+    """The table that `auto_mappings.py` and `configuration_auto.py` of one transformers make
+    together.
+    """
     first: list[tuple[str, str]] = []
     entries: list[tuple[str, str]] = []
     for tree in (ast.parse(mappings), ast.parse(configuration)):
@@ -62,7 +74,8 @@ def read_table(mappings: str, configuration: str) -> NameTable:
                     targets=[ast.Name("CONFIG_MAPPING_NAMES")], value=ast.Call() as call
                 ):
                     found = _pairs(call)
-                    # `OrderedDict(**{"gpt-sw3": ...}, **CONFIG_MAPPING_NAMES)` puts its entry in front.
+                    # `OrderedDict(**{"gpt-sw3": ...}, **CONFIG_MAPPING_NAMES)` puts its entry in
+                    # front.
                     (first if entries else entries).extend(found)
                 case ast.Expr(
                     ast.Call(
@@ -88,7 +101,10 @@ def _pairs(call: ast.Call) -> list[tuple[str, str]]:
 
 
 class Renaming:
-    """From one lower name to another, over text.  Equal names give a renaming that changes nothing but comments."""
+    """From one lower name to another, over text.
+
+    Equal names give a renaming that changes nothing but comments.
+    """
 
     def __init__(self, old: str, new: str, table: NameTable) -> None:
         old, new = old.replace("-", "_"), new.replace("-", "_")
@@ -97,7 +113,8 @@ class Renaming:
         self.old, self.new = old, new
         self._spellings = spellings
         self._cased = cased_new
-        # One entry fewer where the cased name is all capitals (CLIP): then the next character decides (x_clip).
+        # One entry fewer where the cased name is all capitals (CLIP): then the next character
+        # decides (x_clip).
         self._upper = new.upper() if len(spellings) == 2 else None
         self._needles = tuple({key.lower() for key in spellings})
         self._is_delicate = any(needle in kept for needle in self._needles for kept in _NEVER)
@@ -106,7 +123,9 @@ class Renaming:
         self._names: dict[str, str] = {}
 
     def apply(self, text: str) -> str:
-        """`text` with identifiers, strings and comments renamed, and without its `# Copied from` comments."""
+        """`text` with identifiers, strings and comments renamed, and without its `# Copied from`
+        comments.
+        """
         touched = self._touches(text)
         if not touched and _COPIED not in text:
             return text

@@ -1,6 +1,7 @@
 """The files that a modular file derives from, each under the renaming that its outputs want.
 
-In: the facts of the modular file.  Out: a `Parent` for every file of another model that it imports from, by module.
+In: the facts of the modular file.  Out: a `Parent` for every file of another model that it imports
+from, by module.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ def make_parents(
         if block.what is What.CLASS:
             bases = [base for base in block.bases if base in module_of]
             if len(bases) > 1:
-                what = f"class `{block.name}` derives from two classes of other models: {' and '.join(bases)}"
+                what = (
+                    f"class `{block.name}` derives from two classes of other "
+                    f"models: {' and '.join(bases)}"
+                )
                 at = Location(facts.path, block.line, 1)
                 raise PatchgenError(
                     "PG605",

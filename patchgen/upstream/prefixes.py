@@ -1,6 +1,7 @@
 """By which prefix a parent file is renamed: `DeepseekV3` may become `Dots3NoteText` in dots3_note.
 
-In: the pairs of class and parent class that a modular file declares for one parent file.  Out: one cased prefix.
+In: the pairs of class and parent class that a modular file declares for one parent file.  Out: one
+cased prefix.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ def common_suffix(first: str, second: str) -> str:
 
 
 def prefix_of(name: str, parent: str, cased: str, cased_parent: str) -> str:
-    """What stands for the parent's model in class `name`, derived from `parent` of model `cased_parent`."""
+    """What stands for the parent's model in class `name`, derived from `parent` of model
+    `cased_parent`.
+    """
     suffix = common_suffix(name, parent)
     if suffix[:1].isupper():
         prefix = name.replace(suffix, "")
@@ -27,7 +30,10 @@ def prefix_of(name: str, parent: str, cased: str, cased_parent: str) -> str:
 
 
 def choose(prefixes: Iterable[str], cased: str) -> str:
-    """The most frequent of `prefixes`; on a tie `cased` if it is among them, else the last that was met."""
+    """The most frequent of `prefixes`.
+
+    On a tie `cased` if it is among them, else the last that was met.
+    """
     ranking = Counter(prefixes).most_common()
     if not ranking:
         return cased
@@ -36,7 +42,9 @@ def choose(prefixes: Iterable[str], cased: str) -> str:
 
 
 def without_collision(prefix: str, cased: str, cased_parent: str, parent_text: str) -> str:
-    """`prefix`, or `cased` where a class of the parent file begins as those of that prefix would (janus)."""
+    """`prefix`, or `cased` where a class of the parent file begins as those of that prefix would
+    (janus).
+    """
     if prefix == cased:
         return prefix
     theirs = prefix.replace(cased, cased_parent)

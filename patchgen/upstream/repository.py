@@ -1,10 +1,13 @@
-"""Many modular files of transformers at once: those that derive from what others give come after them.
+"""Many modular files of transformers at once: those that derive from what others give come after
+them.
 
-In: paths of modular files.  Out: one `Flattened` each, in the order given.  Files that are not of the run are parents
-as they lie on disk; outputs of the run are parents as the run makes them, whether they are on disk or not.
+In: paths of modular files.  Out: one `Flattened` each, in the order given.  Files that are not of
+the run are parents as they lie on disk; outputs of the run are parents as the run makes them,
+whether they are on disk or not.
 
-Nearly always the tree is right.  So everything is converted against the disk first, and formatted in one batch; only
-where an output differs from the disk, what was made from the old text is made again, level by level.
+Nearly always the tree is right.  So everything is converted against the disk first, and formatted
+in one batch; only where an output differs from the disk, what was made from the old text is made
+again, level by level.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ FILES_THAT_PAY = 20  # fewer are done sooner than a process is forked and has se
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one modular file gives: texts by kind, or problems; `reads` are the files it depends on, with digests."""
+    """What one modular file gives.
+
+    Texts by kind, or problems; `reads` are the files it depends on, with digests.
+    """
 
     texts: Mapping[str, str] = field(default_factory=dict)
     reads: Mapping[Path, str] = field(default_factory=dict)
@@ -42,7 +48,8 @@ def flatten_repository(
 ) -> Iterator[Flattened]:
     """What each of `paths` gives, in their order."""
     collecting = gc.isenabled()
-    gc.disable()  # There are no cycles to speak of, and a collection would walk all that is remembered.
+    # There are no cycles to speak of, and a collection would walk all that is remembered.
+    gc.disable()
     try:
         results = _Run(paths, env, jobs).results()
     finally:
@@ -53,7 +60,10 @@ def flatten_repository(
 
 
 class _Run:
-    """The state of one run: the results so far, and the fresh texts that later files derive from."""
+    """The state of one run.
+
+    The results so far, and the fresh texts that later files derive from.
+    """
 
     def __init__(self, paths: Sequence[Path], env: Environment, jobs: int) -> None:
         self.env = env
@@ -86,7 +96,10 @@ class _Run:
         return sorted(path for level in self.order.levels for path in level)
 
     def _has_parents(self, path: Path) -> bool:
-        """Whether every modular file that `path` needs has some output on disk; which one, converting will tell."""
+        """Whether every modular file that `path` needs has some output on disk.
+
+        Which one, converting will tell.
+        """
         return all(self._has_output(needed) for needed in self.order.needs[path])
 
     def _has_output(self, path: Path) -> bool:
@@ -159,7 +172,8 @@ def _convert_one(path: Path, files: Files, env: Environment) -> Result:
             )
             return Result({}, dict(asked), (problem,))
         except Exception as error:
-            # The boundary of the core: an error that it did not foresee is ours, and the run goes on.
+            # The boundary of the core: an error that it did not foresee is ours, and the run goes
+            # on.
             return Result({}, dict(asked), (defect(env.shown(path), error),))
 
 

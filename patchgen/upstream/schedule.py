@@ -1,7 +1,9 @@
-"""In which order modular files are converted: one that derives from what another gives comes after it.
+"""In which order modular files are converted: one that derives from what another gives comes after
+it.
 
-In: the texts of modular files by path.  Out: levels, each of files that need nothing of each other, and the files that
-need themselves by way of others.  Only files of the run are looked at; no parent has to exist.
+In: the texts of modular files by path.  Out: levels, each of files that need nothing of each other,
+and the files that need themselves by way of others.  Only files of the run are looked at; no parent
+has to exist.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ _IMPORT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`levels` in order, each sorted; `needs` are the files that each derives from; `cycle` runs back to its start."""
+    """`levels` in order, each sorted.
+
+    `needs` are the files that each derives from; `cycle` runs back to its start.
+    """
 
     levels: tuple[tuple[Path, ...], ...]
     needs: Mapping[Path, frozenset[Path]]
@@ -32,7 +37,10 @@ class Order:
 
 
 def make_order(texts: Mapping[Path, str]) -> Order:
-    """The order of all files; those on a cycle, and those that need them, are in no level but `stuck`."""
+    """The order of all files.
+
+    Those on a cycle, and those that need them, are in no level but `stuck`.
+    """
     needs = {
         path: frozenset(_needed(path, text)) & texts.keys() - {path} for path, text in texts.items()
     }

@@ -1,6 +1,7 @@
 """The parameters and the decorators of a method that overrides another.
 
-In: the pieces of both methods.  Out: text.  `**super_kwargs` asks for the parent's parameters (llava_next_video).
+In: the pieces of both methods.  Out: text.  `**super_kwargs` asks for the parent's parameters
+(llava_next_video).
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ _NAME = re.compile(r"\**\s*([^\W\d]\w*)?")
 
 
 def merged_parameters(child: str, parent: str) -> str:
-    """The child's parameters; with `**super_kwargs` the parent's, changed and followed by the child's own."""
+    """The child's parameters.
+
+    With `**super_kwargs` the parent's, changed and followed by the child's own.
+    """
     if SUPER_KWARGS not in child:
         return child
     own, inherited = _Parameters(child), _Parameters(parent)
@@ -52,7 +56,10 @@ def _name(item: Item) -> str:
 
 
 def merged_decorators(child: str, parent: str) -> str:
-    """The child's decorators if it has any, else the parent's; a sole `@no_inherit_decorator` asks for none."""
+    """The child's decorators if it has any, else the parent's.
+
+    A sole `@no_inherit_decorator` asks for none.
+    """
     if not child:
         return parent
     return "" if child.strip() == NO_INHERIT else child

@@ -1,7 +1,8 @@
 """Which statements a block has, each with the comment and blank lines above it.
 
-In: the lines of a text and the nodes of one block of its tree.  Out: statements as whole lines, so that they can be
-moved, replaced and joined again without a look at columns.  Nothing here knows what a statement means.
+In: the lines of a text and the nodes of one block of its tree.  Out: statements as whole lines, so
+that they can be moved, replaced and joined again without a look at columns.  Nothing here knows
+what a statement means.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 class Statement:
     """The statement `node` as whole lines; `leading` holds the blank and comment lines above it.
 
-    `text` includes the comment at the end of its last line and the comments that close its own blocks.  `alone` is
-    False when several statements share its lines (`a = 1; b = 2`); `node` is then the first of them.
+    `text` includes the comment at the end of its last line and the comments that close its own
+    blocks.  `alone` is False when several statements share its lines (`a = 1; b = 2`); `node` is
+    then the first of them.
     """
 
     leading: str
@@ -35,7 +37,9 @@ class Statement:
 
     @property
     def plain(self) -> str:
-        """The text without what follows a `#`, by which repeated statements are found (a `#` in a string counts)."""
+        """The text without what follows a `#`, by which repeated statements are found (a `#` in a
+        string counts).
+        """
         text = _COMMENT.sub("", self.text) if "#" in self.text else self.text
         return _TRAILING.sub("", text).strip()
 
@@ -78,7 +82,9 @@ def is_docstring(statement: Statement) -> bool:
 def statements(
     lines: Sequence[str], body: Sequence[ast.stmt], start: int, end: int
 ) -> tuple[tuple[Statement, ...], str]:
-    """The statements of `body`, which fills `lines[start:end]`, and the comment lines below the last of them."""
+    """The statements of `body`, which fills `lines[start:end]`, and the comment lines below the
+    last of them.
+    """
     found: list[Statement] = []
     above = start
     for first, last, node, alone in _groups(body):
@@ -94,7 +100,9 @@ def statements(
 
 
 def _groups(body: Sequence[ast.stmt]) -> Iterator[tuple[int, int, ast.stmt, bool]]:
-    """The first line from 0, the line after the last, the first node and whether it is the only one, of each group."""
+    """The first line from 0, the line after the last, the first node and whether it is the only
+    one, of each group.
+    """
     index = 0
     while index < len(body):
         node = body[index]
@@ -109,7 +117,9 @@ def _groups(body: Sequence[ast.stmt]) -> Iterator[tuple[int, int, ast.stmt, bool
 
 
 def _split_gap(lines: Sequence[str], indent: int) -> tuple[str, str]:
-    """The lines that close the block of the statement above, which are indented deeper than `indent`, and the rest."""
+    """The lines that close the block of the statement above, which are indented deeper than
+    `indent`, and the rest.
+    """
     cut = 0
     for number, line in enumerate(lines, 1):
         bare = line.lstrip()

@@ -1,7 +1,8 @@
 """A file without the bodies of its classes and functions, so that parsing it costs a tenth.
 
-In: the text of a parent file, as a formatter leaves it: what begins at column 0 begins a statement.  Out: a text with
-the same statements at the same lines, their insides gone, and where each of those really ends.
+In: the text of a parent file, as a formatter leaves it: what begins at column 0 begins a
+statement.  Out: a text with the same statements at the same lines, their insides gone, and where
+each of those really ends.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from collections.abc import Iterator, Mapping
 
 from patchgen.upstream.tokens import STRING
 
-# Strings and comments are consumed whole, so that nothing in them is taken for the beginning of a statement.
+# Strings and comments are consumed whole, so that nothing in them is taken for the beginning of a
+# statement.
 _START = re.compile(
     rf"\#[^\n]*+|{STRING}|^(?:@|(class|def|async def) (\w+)|[^\W\d])", re.DOTALL | re.MULTILINE
 )
 
 
 def hollowed(text: str) -> tuple[str, Mapping[int, int]]:
-    """`text` with hollow classes and functions, and the last line of each by the line of its `class` or `def`."""
+    """`text` with hollow classes and functions, and the last line of each by the line of its
+    `class` or `def`.
+    """
     parts: list[str] = []
     ends: dict[int, int] = {}
     done, line = 0, 1
@@ -39,7 +43,10 @@ def hollowed(text: str) -> tuple[str, Mapping[int, int]]:
 
 
 def _definitions(text: str) -> Iterator[tuple[int, int, int, str, str]]:
-    """Of each definition: where its decorators and itself begin, where the next statement does, keyword and name."""
+    """Of each definition.
+
+    Where its decorators and itself begin, where the next statement does, keyword and name.
+    """
     starts = [match for match in _START.finditer(text) if _begins(text, match)]
     decorators = -1
     for match, following in zip(starts, [*starts[1:], None], strict=True):
@@ -59,7 +66,10 @@ def _begins(text: str, match: re.Match[str]) -> bool:
 
 
 def _end(text: str, at: int, after: int) -> int:
-    """Where the lines of a definition end: comments at column 0 and blank lines belong to what follows."""
+    """Where the lines of a definition end.
+
+    Comments at column 0 and blank lines belong to what follows.
+    """
     end = after
     while end > at:
         line = text.rfind("\n", at, end - 1) + 1

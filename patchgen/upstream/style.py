@@ -1,8 +1,9 @@
-"""Many texts in the style of transformers' repository: one call of its linter, one of its formatter.
+"""Many texts in the style of transformers' repository: one call of its linter, one of its
+formatter.
 
-In: texts by their paths inside the package, which decide what isort takes for its own.  Out: the texts, and what the
-linter says of each that no style can mend.  Formatting is part of the contract: of the 667 outputs only 15 are right
-without the linter's fixes, and a newer ruff loses six.
+In: texts by their paths inside the package, which decide what isort takes for its own.  Out: the
+texts, and what the linter says of each that no style can mend.  Formatting is part of the contract:
+of the 667 outputs only 15 are right without the linter's fixes, and a newer ruff loses six.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ target-version = "py311"
 
 [lint]
 select = [
-    "E", "F", "I", "W", "UP", "FURB", "SIM", "S110", "C4", "C901", "RUF013", "PERF102", "PLC1802", "PLC0208", "PIE794",
-    "PLW1514",
+    "E", "F", "I", "W", "UP", "FURB", "SIM", "S110", "C4", "C901", "RUF013", "PERF102", "PLC1802", "PLC0208",
+    "PIE794", "PLW1514",
 ]
 ignore = ["C901", "E501", "E741", "SIM1", "SIM905", "UP015", "UP031"]
 extend-safe-fixes = ["UP006"]
@@ -45,7 +46,8 @@ indent-style = "space"
 skip-magic-trailing-comma = false
 line-ending = "lf"
 """
-# What makes a text worthless, of all that the linter finds; the rest is the business of those who wrote it.
+# What makes a text worthless, of all that the linter finds; the rest is the business of those who
+# wrote it.
 _UNDEFINED = "F821"
 _SYNTAX = "invalid-syntax"
 
@@ -69,7 +71,8 @@ class Styled:
 
 
 def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
-    """`texts`, by paths such as `models/llama/modeling_llama.py`, as the repository's tools leave them.
+    """`texts`, by paths such as `models/llama/modeling_llama.py`, as the repository's tools leave
+    them.
 
     `jobs` threads, or as many as there are processors.
     Raises PatchgenError PG911 when ruff is not installed, PG912 when it fails.

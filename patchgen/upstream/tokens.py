@@ -1,8 +1,9 @@
 """Where strings, comments and names lie in a piece of Python text, without parsing it.
 
-In: text that is known to be Python.  Out: the text with its tokens rewritten, or its identifiers.  The literal part of
-an f-string is neither a string nor a name; what stands in its braces is code.  A quote nested in an f-string of the
-same quote (Python 3.12) is not understood: transformers supports older interpreters.
+In: text that is known to be Python.  Out: the text with its tokens rewritten, or its identifiers.
+The literal part of an f-string is neither a string nor a name; what stands in its braces is code.
+A quote nested in an f-string of the same quote (Python 3.12) is not understood: transformers
+supports older interpreters.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ STRING = (
     r'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"'
     r"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*')"
 )
-# `import a.b` and `from a.b import ...` alone on their line or lines; relative imports do not match.
+# `import a.b` and `from a.b import ...` alone on their line or lines; relative imports do not
+# match.
 _ABSOLUTE_IMPORT = (
     r"^[ \t]*(?:import[ \t]|from[ \t]+[^\W\d][\w.]*[ \t]+import[ \t]*(?:\([^)]*\))?)[^\n]*"
 )
@@ -32,7 +34,8 @@ _TOKEN = re.compile(
     r"|(?P<name>\b[^\W\d]\w*)",
     re.DOTALL | re.MULTILINE,
 )
-# A name that may be read; an attribute or the keyword of a call; an f-string.  Names come first, being most.
+# A name that may be read; an attribute or the keyword of a call; an f-string.  Names come first,
+# being most.
 _WORD = re.compile(
     r"(?<![\w.])([^\W\d]\w*+)(?![\"']|=(?!=))"
     r"|\b([^\W\d]\w*+)(?![\"'])"
@@ -44,7 +47,10 @@ _PREFIXED_QUOTE = re.compile(rf"\b{_FORMATTED}[\"']")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The names in some code: all of them, and those that stand elsewhere than as attribute or keyword of a call."""
+    """The names in some code.
+
+    All of them, and those that stand elsewhere than as attribute or keyword of a call.
+    """
 
     all: frozenset[str]
     read: frozenset[str]
@@ -70,7 +76,10 @@ def rewrite(
     string: Callable[[str], str],
     comment: Callable[[str], str],
 ) -> str:
-    """`text` with every name, string and comment replaced; absolute imports stay, as does the text of f-strings."""
+    """`text` with every name, string and comment replaced.
+
+    Absolute imports stay, as does the text of f-strings.
+    """
 
     def replaced(match: re.Match[str]) -> str:
         token = match.group()
@@ -98,7 +107,10 @@ def has_fstring(text: str) -> bool:
 
 
 def split_fstring(token: str) -> Iterator[tuple[bool, str]]:
-    """The parts of an f-string in order, each with whether it is code; joined they give the token back."""
+    """The parts of an f-string in order, each with whether it is code.
+
+    Joined they give the token back.
+    """
     at, start, end = 0, 0, len(token)
     while at < end:
         if token.startswith(("{{", "}}"), at):

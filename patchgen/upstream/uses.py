@@ -1,8 +1,9 @@
 """Which of some imported names the pieces of an output use, by Python's scopes.
 
-In: the pieces, and names that imports could bind for them.  Out: those that are read where nothing hides them.  Most
-are decided by looking at words; a syntax tree is made only of a piece in which a name is bound too (a parameter `pad`,
-a local `resize`) or stands in a string that may be an annotation.
+In: the pieces, and names that imports could bind for them.  Out: those that are read where nothing
+hides them.  Most are decided by looking at words; a syntax tree is made only of a piece in which a
+name is bound too (a parameter `pad`, a local `resize`) or stands in a string that may be an
+annotation.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ class Piece:
     words: Words
 
     def may_bind(self, name: str) -> bool:
-        """Whether `name` may be a parameter or a local name somewhere in it; only names in lower case may."""
+        """Whether `name` may be a parameter or a local name somewhere in it.
+
+        Only names in lower case may.
+        """
         if not name.lstrip("_")[:1].islower():
             return False
         return any(
@@ -49,7 +53,10 @@ class Piece:
 
     @functools.cached_property
     def globals_read(self) -> frozenset[str]:
-        """What Python's scope rules say that it reads; a local import of a name counts as a use of it."""
+        """What Python's scope rules say that it reads.
+
+        A local import of a name counts as a use of it.
+        """
         tree = parse_text(self.text, "output")
         local = {
             alias.asname or alias.name
@@ -93,12 +100,16 @@ def _quoted(text: str, names: Set[str]) -> set[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _occurrences(name: str) -> re.Pattern[str]:
-    # The boundary before the name last: a pattern that begins with letters is found at the speed of str.find.
+    # The boundary before the name last: a pattern that begins with letters is found at the speed of
+    # str.find.
     return re.compile(rf"{re.escape(name)}(?<!\w{re.escape(name)})\b")
 
 
 def _binds(text: str, start: int, end: int) -> bool:
-    """Whether the name at `start` stands where a name is bound: as a parameter, a target, an import."""
+    """Whether the name at `start` stands where a name is bound.
+
+    As a parameter, a target, an import.
+    """
     if _STATEMENT_BEFORE.search(text, max(start - 12, 0), start):
         return True
     before = start

@@ -1,7 +1,8 @@
 """Work on many files in several processes that share what this one has read already.
 
-Forked and not spawned: a new interpreter would first read and take apart the same parents again.  The child touches
-neither locks nor streams of the parent, so that threads (a progress bar) do no harm.
+Forked and not spawned: a new interpreter would first read and take apart the same parents again.
+The child touches neither locks nor streams of the parent, so that threads (a progress bar) do no
+harm.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _T = TypeVar("_T")
 def run_in_workers(
     work: Callable[[Sequence[Path]], _T], parts: Sequence[Sequence[Path]]
 ) -> list[_T | None]:
-    """`work` done on every part, the first of them in this process; None for one whose process died."""
+    """`work` done on every part, the first of them in this process.
+
+    None for one whose process died.
+    """
     waiting = [_fork(work, part) for part in parts[1:]]
     results: list[_T | None] = [work(parts[0])] if parts else []
     return [*results, *(_result(pid, pipe) for pid, pipe in waiting)]
@@ -37,7 +41,7 @@ def can_fork() -> bool:
 
 
 def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -> list[list[Path]]:
-    """`paths` in runs of neighbours, which often share parents, with about the same sum of sizes."""
+    """Split `paths` into runs of about the same size; neighbours often share parents."""
     dealt: list[list[Path]] = [[] for _ in range(parts)]
     total, done = sum(map(sizes, paths)), 0
     for path in paths:

@@ -1,1 +1,4 @@
-"""Blocks to a module: the names of the flat file, what is reached, in which order, with which imports."""
+"""Blocks to a module.
+
+The names of the flat file, what is reached, in which order, with which imports.
+"""

@@ -185,7 +185,7 @@ class Builder:
         return stringify_annotations(piece) if self.spells and block.lazy_annotations else piece
 
     def _keep_private_names(self, piece: RewrittenBlock) -> str:
-        """The text of a renamed class, with `__names` written as the old class name mangles them."""
+        """The text of a renamed class, whose `__names` stay mangled with the old name."""
         bases = tuple(ast.unparse(base) for base in _parse_class(piece.text).bases)
         return self.merge(ClassPlan(piece.name, (piece,), bases, (piece.symbol.name,))).text
 

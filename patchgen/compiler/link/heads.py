@@ -5,7 +5,7 @@
     class LlamaForTokenClassification(GenericForTokenClassification, LlamaPreTrainedModel):
         def __init__(self, config):
             super(GenericForTokenClassification, self).__init__(config)
-            self.model = LlamaModel._from_config(config)          # was AutoModel.from_config(config)
+            self.model = LlamaModel._from_config(config)      # was AutoModel.from_config(config)
 
 A generic head builds its base model through `AutoModel`, which knows transformers' own class for
 the model type and no variant.  Without this change, the classifier of a variant would silently use
@@ -37,7 +37,7 @@ _SUPER_CALL = "super().__init__(config)"
 
 
 def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
-    """Put every generic head on the base model of the file, where that differs from the parent's."""
+    """Put every generic head on the base model of the file, where that is not the parent's."""
     if any(block.pieces[0].symbol.module in builder.layers for block in gathered.blocks):
         blocks = tuple(_note_auto_model(block) for block in gathered.blocks)
         gathered = replace(gathered, blocks=blocks)

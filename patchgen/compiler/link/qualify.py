@@ -6,9 +6,9 @@
         def __init__(self, config):            ->        def __init__(self, config):
             self.mlp = MLP(config)                           self.mlp = TinyMLP(config)
 
-In: a block, its module, and a `Naming`.  Out: a `RewrittenBlock`.  Names are replaced at the positions that
-`ast` gives, and every line keeps its number, so that a position in the piece can be translated
-back.  All other text stays byte for byte.
+In: a block, its module, and a `Naming`.  Out: a `RewrittenBlock`.  Names are replaced at the
+positions that `ast` gives, and every line keeps its number, so that a position in the piece can be
+translated back.  All other text stays byte for byte.
 """
 
 from __future__ import annotations

@@ -86,7 +86,10 @@ def _is_public(block: Block) -> bool:
 
 
 def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
-    """Whether a private statement of a modular file does something: `@register` over `def _mine`."""
+    """Whether a private statement of a modular file does something.
+
+    `@register` over `def _mine`.
+    """
     if block.kind in ("import", "doc") or block.is_of_exports:
         return False
     return not builder.changes.is_pure(layer, block)

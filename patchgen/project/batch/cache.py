@@ -1,8 +1,10 @@
-"""What is known from earlier runs, believed only while everything that it was made from is the same.
+"""What is known from earlier runs, believed only while everything that it was made from is the
+same.
 
-In: an `Outcome` that was worked out.  Out: the same without its texts, or None.  Keys are contents: digests of files,
-of settings, of patchgen's own sources; no time stamps.  What cannot be read, or was written by another version, is
-as if it were not there, and so is a folder that cannot be written.
+In: an `Outcome` that was worked out.  Out: the same without its texts, or None.  Keys are contents:
+digests of files, of settings, of patchgen's own sources; no time stamps.  What cannot be read, or
+was written by another version, is as if it were not there, and so is a folder that cannot be
+written.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ FORMAT = 4
 
 @dataclass(frozen=True)
 class Cache:
-    """The outcomes of earlier runs, one file each; one that is not `on` knows nothing and learns nothing."""
+    """The outcomes of earlier runs, one file each.
+
+    One that is not `on` knows nothing and learns nothing.
+    """
 
     project: Project
     on: bool = True
@@ -59,7 +64,9 @@ class Cache:
             return None
 
     def is_made(self, outcome: Outcome) -> bool:
-        """Whether every output of `outcome` was on disk, as it should be, when this run first looked."""
+        """Whether every output of `outcome` was on disk, as it should be, when this run first
+        looked.
+        """
         wanted = (item for made in outcome.made for item in files_of(outcome.modular, made))
         return not outcome.problems and all(
             self._digest(str(path)) == digest for path, digest in wanted
@@ -93,7 +100,8 @@ class Cache:
         return self.project.environment()
 
     def _path(self, modular: Modular) -> Path:
-        # One file a modular file and view of the world: entries that are out of date are written over, never piled up.
+        # One file a modular file and view of the world: entries that are out of date are written
+        # over, never piled up.
         view = f"{modular.path}\0{modular.profile}\0{self._roots}"
         name = hashlib.sha256(view.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         return self._folder_of(root_of(self.project, modular.path)) / f"{name}.json"

@@ -1,4 +1,7 @@
-"""Flattening the modular files of one profile, here and in order; an error costs one file its turn, not the next."""
+"""Flattening the modular files of one profile, here and in order.
+
+An error costs one file its turn, not the next.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def flatten_group(
 
 
 def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bool]:
-    """The next result, and whether `results` is at its end: a generator that has raised gives nothing more."""
+    """The next result, and whether `results` is at its end.
+
+    A generator that has raised gives nothing more.
+    """
     try:
         return next(results), False
     except PatchgenError as error:

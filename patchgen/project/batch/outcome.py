@@ -1,7 +1,8 @@
-"""What flattening one modular file came to, in the form that is compared, recorded and cached: digests, not texts.
+"""What flattening one modular file came to, in the form that is compared, recorded and cached:
+digests, not texts.
 
-In: `Flattened`, which holds texts.  Out: `Outcome`, whose texts are missing when it comes from the cache; a clean run
-never needs them.
+In: `Flattened`, which holds texts.  Out: `Outcome`, whose texts are missing when it comes from the
+cache; a clean run never needs them.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ _SEEN: dict[
 class Made:
     """One output without its text; `diff_digest` is empty where no diff stands beside it.
 
-    `added` and `removed` count the lines by which it differs from its parent, blank ones left out.  Of a new
-    model, which has no diff, `added` counts the lines that were copied from elsewhere than the parent.
+    `added` and `removed` count the lines by which it differs from its parent, blank ones left out.
+    Of a new model, which has no diff, `added` counts the lines that were copied from elsewhere than
+    the parent.
     """
 
     kind: str
@@ -69,7 +71,9 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A file that an outcome depends on, the sha256 of its bytes, and its module where it was read as one."""
+    """A file that an outcome depends on, the sha256 of its bytes, and its module where it was read
+    as one.
+    """
 
     path: str
     digest: str
@@ -78,7 +82,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A question about the file system that was asked of the environment, and its answer, which may be shortened."""
+    """A question about the file system that was asked of the environment, and its answer, which may
+    be shortened.
+    """
 
     question: str
     subject: str
@@ -94,7 +100,8 @@ def make_short(answer: str) -> str:
 class Outcome:
     """One modular file's outputs or problems, and everything that they depend on.
 
-    `digest` is the sha256 of the modular file's text.  `texts` maps file names, those of diffs included, to contents.
+    `digest` is the sha256 of the modular file's text.  `texts` maps file names, those of diffs
+    included, to contents.
     """
 
     modular: Modular
@@ -165,7 +172,10 @@ def _made(file: FlatFile, diff: str | None) -> Made:
 
 
 def _added_to_new(file: FlatFile) -> int:
-    """The lines of a new model that were copied from somewhere else than its parent; imports have no origin."""
+    """The lines of a new model that were copied from somewhere else than its parent.
+
+    Imports have no origin.
+    """
     parent = file.summary.parents[0] if file.summary.parents else ""
     own = {used.path for used in file.parents if used.symbol.rpartition(".")[0] == parent}
     lines = file.text.split("\n")
@@ -209,9 +219,11 @@ def digest_of(text: str) -> str:
 
 
 def digest_of_file(path: Path | str) -> str:
-    """The sha256 of the bytes of the file at `path`, or the empty string where there is none to read.
+    """The sha256 of the bytes of the file at `path`, or the empty string where there is none to
+    read.
 
-    A run asks for most files twice, and reads them once: a second time only where the file may have changed since.
+    A run asks for most files twice, and reads them once: a second time only where the file may have
+    changed since.
     """
     try:
         about = os.stat(path)
@@ -228,8 +240,10 @@ def digest_of_file(path: Path | str) -> str:
 
 
 def _is_settled(about: os.stat_result) -> bool:
-    """Whether a change from now on would give the file another time of change, which nobody can set.
+    """Whether a change from now on would give the file another time of change, which nobody can
+    set.
 
-    Clocks of file systems tick slowly, so two changes at nearly the same moment may bear the same time.
+    Clocks of file systems tick slowly, so two changes at nearly the same moment may bear the same
+    time.
     """
     return os.name == "posix" and about.st_ctime_ns < time.time_ns() - TICK

@@ -22,7 +22,10 @@ _PROJECT: list[Project] = []  # of a worker process, set once when it starts
 def in_workers(
     project: Project, profile: str, chunks: Sequence[Sequence[Modular]], jobs: int
 ) -> Iterator[Outcome]:
-    """Outcomes as they come; the files of workers that died are tried again, each in a process of its own."""
+    """Outcomes as they come.
+
+    The files of workers that died are tried again, each in a process of its own.
+    """
     lost: list[Modular] = []
     with _pool(project, min(jobs, len(chunks))) as pool:
         waiting = {pool.submit(_work, profile, tuple(chunk)): chunk for chunk in chunks}

@@ -1,8 +1,8 @@
 """What an answer of the core depends on: every module it asked for and every file it read.
 
-A `DependencyRecorder` is an environment that remembers every `look` and every `source` that it is asked for.
-With what it remembers, an outcome of an earlier run can be believed for as long as each of these files is the same and
-each question about the file system has the same answer.
+A `DependencyRecorder` is an environment that remembers every `look` and every `source` that it is
+asked for. With what it remembers, an outcome of an earlier run can be believed for as long as each
+of these files is the same and each question about the file system has the same answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from patchgen.syntax.text import Source, decode, make_source
 
 @dataclass(frozen=True)
 class DependencyRecorder(Environment):
-    """An environment that remembers what it is asked; `read` has the digests of texts, empty where reading failed."""
+    """An environment that remembers what it is asked.
+
+    `read` has the digests of texts, empty where reading failed.
+    """
 
     asked: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
     read: dict[str, str] = field(default_factory=dict, compare=False)
@@ -79,7 +82,9 @@ def record(modular: Modular, flattened: Flattened, witness: DependencyRecorder) 
 
 
 def _raw_if_same(path: str, seen: str) -> str:
-    """The digest of the bytes at `path`, or the empty string when its text is no longer the one that was `seen`."""
+    """The digest of the bytes at `path`, or the empty string when its text is no longer the one
+    that was `seen`.
+    """
     text, raw = _digests(Path(path))
     return raw if seen in ("", text) else ""
 

@@ -1,7 +1,9 @@
-"""Flattening many modular files: from the cache where nothing changed, else here or in worker processes.
+"""Flattening many modular files: from the cache where nothing changed, else here or in worker
+processes.
 
-In: the project and its modular files.  Out: one `Outcome` each, in the order of the files, whatever the number of
-workers.  What goes wrong with one file is in its outcome; the others are not touched by it.
+In: the project and its modular files.  Out: one `Outcome` each, in the order of the files, whatever
+the number of workers.  What goes wrong with one file is in its outcome; the others are not touched
+by it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def run(
     known = {
         modular: outcome for modular in modulars if (outcome := cache.load(modular)) is not None
     }
-    # Of a file whose outputs are parents of others, more is needed than what an outcome from the cache has.
+    # Of a file whose outputs are parents of others, more is needed than what an outcome from the
+    # cache has.
     known = {
         m: outcome
         for m, outcome in known.items()
@@ -61,7 +64,9 @@ def run(
 
 
 def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) -> list[Modular]:
-    """`moved` and every file that was made from their outputs as they are on disk, if by way of others; sorted."""
+    """`moved` and every file that was made from their outputs as they are on disk, if by way of
+    others; sorted.
+    """
     readers: dict[str, list[Modular]] = {}
     for modular, outcome in known.items() if moved else ():
         for read in outcome.reads:

@@ -1,1 +1,4 @@
-"""How files are changed: whole or not at all, in turns, and finished by the next run where one was killed."""
+"""How files are changed.
+
+Whole or not at all, in turns, and finished by the next run where one was killed.
+"""

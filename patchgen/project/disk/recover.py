@@ -1,4 +1,7 @@
-"""What killed runs have left: moves that a journal tells of are finished, files that none tells of are removed."""
+"""What killed runs have left.
+
+Moves that a journal tells of are finished, files that none tells of are removed.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ _TEMP = re.compile(r"\.patchgen-(\d+)-\d+\.tmp")
 def recover(state: Path, root: Path) -> tuple[str, ...]:
     """Finish what a killed run had begun below `root`; the files that were moved.
 
-    A target that was changed by others since then is left alone, and so is whatever no run of ours would have staged:
-    a journal may come with a checkout.
+    A target that was changed by others since then is left alone, and so is whatever no run of ours
+    would have staged: a journal may come with a checkout.
     """
     try:
         moves = [Move(**item) for item in json.loads(read_regular(state / JOURNAL))]
@@ -67,7 +70,8 @@ def sweep(folders: Iterable[Path]) -> None:
         with contextlib.suppress(OSError):
             for entry in list(os.scandir(folder)):
                 found = _TEMP.fullmatch(entry.name)
-                # Not the time of modification: a backup is a second name for a file that may be old.
+                # Not the time of modification: a backup is a second name for a file that may be
+                # old.
                 if found and (
                     not _is_alive(int(found[1]))
                     or time.time() - entry.stat().st_ctime > STALE_AFTER

@@ -1,7 +1,9 @@
-"""Files written whole or not at all, one or many: staged beside their targets, verified, then moved into place.
+"""Files written whole or not at all, one or many: staged beside their targets, verified, then moved
+into place.
 
-A journal is written between staging and moving.  A run that was killed before it has changed nothing; one that was
-killed after it is finished by the next.  A run that fails while moving puts back what it had moved.
+A journal is written between staging and moving.  A run that was killed before it has changed
+nothing; one that was killed after it is finished by the next.  A run that fails while moving puts
+back what it had moved.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ _NUMBERS = itertools.count()
 
 
 class Unfinished(OSError):
-    """Some files were moved, and the system lets them be put back no more; the next run finishes what was begun."""
+    """Some files were moved, and the system lets them be put back no more.
+
+    The next run finishes what was begun.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +42,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A staged change: `temp` takes the place of `target`, whose former content is kept as `backup` meanwhile.
+    """A staged change: `temp` takes the place of `target`, whose former content is kept as `backup`
+    meanwhile.
 
-    An empty `temp` removes the target; an empty `backup` means that there was none.  Digests are of contents.
+    An empty `temp` removes the target; an empty `backup` means that there was none.  Digests are of
+    contents.
     """
 
     target: str
@@ -66,8 +73,8 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
 def apply(changes: Sequence[Change], state: Path) -> None:
     """Make every change or none; `state` is a folder for the journal.
 
-    The last change is moved last; without changes nothing is touched.  Raises OSError where a step fails; the files
-    then are what they were before, but for `Unfinished`.
+    The last change is moved last; without changes nothing is touched.  Raises OSError where a step
+    fails; the files then are what they were before, but for `Unfinished`.
     """
     moves: list[Move] = []
     folders: list[Path] = []
@@ -98,7 +105,10 @@ def apply(changes: Sequence[Change], state: Path) -> None:
 
 @contextlib.contextmanager
 def _blamed_on(target: str) -> Iterator[None]:
-    """Errors name `target`, whichever name a step was using: people do not know the names of staged files."""
+    """Errors name `target`, whichever name a step was using.
+
+    People do not know the names of staged files.
+    """
     try:
         yield
     except OSError as error:
@@ -107,7 +117,10 @@ def _blamed_on(target: str) -> Iterator[None]:
 
 
 def _plan(change: Change) -> Move:
-    """The names that a change will use.  Nothing is made yet, so that whatever is made can be found again."""
+    """The names that a change will use.
+
+    Nothing is made yet, so that whatever is made can be found again.
+    """
     old = content_digest(change.path)
     temp = "" if change.data is None else str(_temp_name(change.path.parent))
     backup = str(_temp_name(change.path.parent)) if old else ""
@@ -166,7 +179,10 @@ def _move(move: Move) -> None:
 
 
 def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
-    """Put back every former content.  False where even that fails: the journal stays, and the next run goes on."""
+    """Put back every former content.
+
+    False where even that fails: the journal stays, and the next run goes on.
+    """
     try:
         for move in reversed(moves):
             if content_digest(Path(move.target)) == move.old:
@@ -202,7 +218,9 @@ def _make_folders(folder: Path) -> list[Path]:
 
 
 def _sync(folders: Iterable[Path]) -> None:
-    """Make the moves themselves last through a loss of power, where the system lets a folder be opened."""
+    """Make the moves themselves last through a loss of power, where the system lets a folder be
+    opened.
+    """
     for folder in sorted(folders):
         with contextlib.suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY)

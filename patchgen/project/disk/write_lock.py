@@ -1,4 +1,7 @@
-"""Runs at the same time: those that write take turns, one that only looks sees no half of another's work."""
+"""Runs at the same time.
+
+Those that write take turns, one that only looks sees no half of another's work.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,11 @@ _Seen = TypeVar("_Seen")
 
 @contextlib.contextmanager
 def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> Iterator[None]:
-    """This run's turn to write below `root`.  What killed runs left there, and in `folders`, is finished or removed.
+    """This run's turn to write below `root`.  What killed runs left there, and in `folders`, is
+    finished or removed.
 
-    Raises PatchgenError PG906 when another run does not end, and OSError where the place cannot be written to.
+    Raises PatchgenError PG906 when another run does not end, and OSError where the place cannot be
+    written to.
     """
     state = make_state(state_of(project, root))
     with _alone(state):
@@ -45,7 +50,7 @@ def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
 
 
 def _traces(project: Project) -> tuple[str, ...]:
-    """What differs before and after another run has written, and names the journal while it does."""
+    """A state that changes when another run writes, and shows its journal while it does."""
     traces = []
     for root in project.writable:
         for path in (state_of(project, root) / JOURNAL, lock_of(project, root)):

@@ -1,7 +1,7 @@
 """The gate: is every output what its modular file gives?
 
-In: the outcomes of a run, and the files and records as they are.  Out: a `Report`.  Nothing is written here; `convert`
-writes what the verdicts say.
+In: the outcomes of a run, and the files and records as they are.  Out: a `Report`.  Nothing is
+written here; `convert` writes what the verdicts say.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def examine(
 def _look_at(
     project: Project, outcomes: Sequence[Outcome]
 ) -> tuple[dict[Path, str], list[Problem]]:
-    """The digests of all outputs as they are, empty for those that are missing, and what is wrong with the others."""
+    """The digests of all outputs as they are, empty for those that are missing, and what is wrong
+    with the others.
+    """
     files: dict[Path, str] = {}
     problems = _linked_lock(project, outcomes)
     for path in (
@@ -102,7 +104,10 @@ def _linked_lock(project: Project, outcomes: Sequence[Outcome]) -> list[Problem]
 
 
 def _require_inside(project: Project, path: Path) -> None:
-    """Nothing, for what `convert` may write to; raises PatchgenError PG904 for a link that leads out."""
+    """Nothing, for what `convert` may write to.
+
+    Raises PatchgenError PG904 for a link that leads out.
+    """
     if path.is_symlink():
         confine(project, path)
 
@@ -140,7 +145,9 @@ def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
 
 
 def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
-    """Modular files that give the same output, if only by case, with an error for each that names the others."""
+    """Modular files that give the same output, if only by case, with an error for each that names
+    the others.
+    """
     owners: dict[str, list[Modular]] = {}
     for outcome in outcomes:
         for name in dict.fromkeys(

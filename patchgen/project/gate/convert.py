@@ -1,7 +1,9 @@
-"""Making the tree what the gate wants: every file that can be mended, then the records, all or nothing.
+"""Making the tree what the gate wants: every file that can be mended, then the records, all or
+nothing.
 
-In: the outcomes of a run.  Out: the gate's report as it was before, and the names of what was written.  Holds the lock
-of the place that it writes to, and first finishes what a killed run had begun there.
+In: the outcomes of a run.  Out: the gate's report as it was before, and the names of what was
+written.  Holds the lock of the place that it writes to, and first finishes what a killed run had
+begun there.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from patchgen.project.places import LOCK, is_own, lock_of, root_of, state_of
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a run did: the gate's report on the tree as it was, whose verdicts hold no more, which files it changed."""
+    """What a run did.
+
+    The gate's report on the tree as it was, whose verdicts hold no more, which files it changed.
+    """
 
     report: Report
     mended: frozenset[str] = frozenset()
@@ -60,7 +65,10 @@ def load_records(project: Project) -> dict[Path, Record]:
 
 
 def _base(project: Project, root: Path) -> Path:
-    """The folder that the names in the records of `root` start from: such places inside the project share a file."""
+    """The folder that the names in the records of `root` start from.
+
+    Such places inside the project share a file.
+    """
     return project.home if state_of(project, root) == state_of(project, project.home) else root
 
 
@@ -73,11 +81,12 @@ def convert(
     force: bool = False,
     remove: bool = False,
 ) -> Written:
-    """Write what is stale, missing or unrecorded; `remove` orphans; `force` replaces files that people wrote.
+    """Write what is stale, missing or unrecorded; `remove` orphans; `force` replaces files that
+    people wrote.
 
-    The records of `evidence` are read anew once it is this run's turn to write.
-    Raises PatchgenError PG904 before anything is written when an output lies where writing is not allowed, and PG903
-    where the system refused a step of writing; the files are then what they were.
+    The records of `evidence` are read anew once it is this run's turn to write. Raises
+    PatchgenError PG904 before anything is written when an output lies where writing is not allowed,
+    and PG903 where the system refused a step of writing; the files are then what they were.
     """
     folders = [*(confine(project, outcome.modular.folder) for outcome in outcomes), *found.folders]
     roots = sorted({root_of(project, folder) for folder in folders})
@@ -199,12 +208,16 @@ def _records_after(
 
 def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Project) -> Record:
     record = make_record(name, outcome, made, made_by, project.config.settings)
-    # Of a foreign tree it is only asked why an output is stale, and whole trees would make for a large file.
+    # Of a foreign tree it is only asked why an output is stale, and whole trees would make for a
+    # large file.
     return record if outcome.modular.recorded else replace(record, lines=())
 
 
 def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) -> list[Change]:
-    """The change of the records, last of all; none where they are what they were, however the file is laid out."""
+    """The change of the records, last of all.
+
+    None where they are what they were, however the file is laid out.
+    """
     path = lock_of(project, root)
     if records == read_lock(path):
         return []

@@ -1,7 +1,9 @@
-"""How a project's variants stand towards another release of their parents: `patchgen check --package-root NEW_TREE`.
+"""How a project's variants stand towards another release of their parents: `patchgen check
+--package-root NEW_TREE`.
 
-In: the gate's report, worked out against the new tree, and the records of what each output was made from.  Out: for
-each modular file one of four answers, with the upstream diff of every definition that it uses and that changed.
+In: the gate's report, worked out against the new tree, and the records of what each output was made
+from.  Out: for each modular file one of four answers, with the upstream diff of every definition
+that it uses and that changed.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class Drift:
 def find_drift(
     project: Project, report: Report, records: Mapping[Path, Record]
 ) -> tuple[Drift, ...]:
-    """The drift of every modular file of the project, whose parents come from another tree in this run."""
+    """The drift of every modular file of the project, whose parents come from another tree in this
+    run.
+    """
     new, root = project.environment(), project.package_root
     old = replace(project, package_root=None).environment()
     if root is None:
@@ -89,7 +93,10 @@ def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbo
 
 
 def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root: Path) -> bool:
-    """Whether the release at `root` has a say in it: what is found in the same file with and without is others'."""
+    """Whether the release at `root` has a say in it.
+
+    What is found in the same file with and without is others'.
+    """
     module = symbol.symbol.rpartition(".")[0]
     return new.path(module) != old.path(module) or _is_left_out(symbol, new, root)
 
@@ -128,7 +135,8 @@ def _changes(
 def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:
     """Whether the tree at `root` has the whole package but not this module of it.
 
-    It is then found in the installed release, and all would seem well.  A tree without `__init__.py` is a part only.
+    It is then found in the installed release, and all would seem well.  A tree without
+    `__init__.py` is a part only.
     """
     module = symbol.symbol.rpartition(".")[0]
     path = new.path(module)
@@ -137,7 +145,9 @@ def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:
 
 
 def text_of(symbol: str, env: Environment) -> str | None:
-    """The text of the definition `module.name`, or None where there is no such module or definition in it."""
+    """The text of the definition `module.name`, or None where there is no such module or definition
+    in it.
+    """
     module, _, name = symbol.rpartition(".")
     if env.path(module) is None:
         return None

@@ -1,9 +1,11 @@
-"""patchgen.lock: what each output was made from.  People read it, and `check` (why stale?) and `explain` (line maps).
+"""patchgen.lock: what each output was made from.  People read it, and `check` (why stale?) and
+`explain` (line maps).
 
-Checked in; sorted, without times and absolute paths.  A record tells of the run that first gave its output, and is
-made anew only with another output: what `check` finds right, `convert` leaves alone.  So what a record says cannot be
-compared with this run, and each ends with the digest of all that stands in it: a change by hand, or by a merge of two
-of them, is noticed, and `convert` makes the record anew.
+Checked in; sorted, without times and absolute paths.  A record tells of the run that first gave its
+output, and is made anew only with another output: what `check` finds right, `convert` leaves
+alone.  So what a record says cannot be compared with this run, and each ends with the digest of all
+that stands in it: a change by hand, or by a merge of two of them, is noticed, and `convert` makes
+the record anew.
 """
 
 from __future__ import annotations
@@ -28,14 +30,19 @@ from patchgen.syntax.regular import read_regular_text
 FORMAT = 1
 SEAL = "record_sha256"
 EDITED = "its record was edited by hand"
-ABOUT = "Written by `patchgen convert`, read by `patchgen check` and `patchgen explain`: what each output was made from."
+ABOUT = (
+    "Written by `patchgen convert`, read by `patchgen check` and `patchgen "
+    "explain`: what each output was made from."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one output was made from, and by what.  Digests are sha256; `output` and `modular` are shown paths.
+    """What one output was made from, and by what.  Digests are sha256; `output` and `modular` are
+    shown paths.
 
-    `flaw` is empty where patchgen.lock has the record as patchgen wrote it, else it says what is wrong.
+    `flaw` is empty where patchgen.lock has the record as patchgen wrote it, else it says what is
+    wrong.
     """
 
     output: str
@@ -92,7 +99,8 @@ def describe(settings: Settings) -> str:
 def is_of(record: Record | None, made: Made) -> bool:
     """Whether `record` tells of this output and this diff, and is as it was written.
 
-    What they were made from may have changed since: a comment, a definition that is overridden, the release of a tool.
+    What they were made from may have changed since: a comment, a definition that is overridden, the
+    release of a tool.
     """
     if record is None or record.flaw:
         return False
@@ -134,7 +142,10 @@ def _why_not(error: Exception) -> str:
 
 
 def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
-    """`pairs` as JSON's objects are read, of two with one key the last; such keys are added to `repeated`."""
+    """`pairs` as JSON's objects are read, of two with one key the last.
+
+    Such keys are added to `repeated`.
+    """
     table = dict(pairs)
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -259,7 +270,10 @@ def _origins(lines: Mapping[str, str]) -> Iterable[LineOrigin]:
 
 
 def origin_of(lines: Iterable[LineOrigin], line: int) -> Location | None:
-    """The place that line `line` of an output came from; None for a line that the converter wrote itself."""
+    """The place that line `line` of an output came from.
+
+    None for a line that the converter wrote itself.
+    """
     for origin in lines:
         if origin.first <= line <= origin.last:
             return Location(origin.path, origin.line + line - origin.first, 1)

@@ -20,7 +20,9 @@ HEAD = 20_000  # bytes in which a banner is looked for
 def find_orphans(
     project: Project, found: Found, outcomes: Sequence[Outcome], records: Mapping[Path, Record]
 ) -> tuple[Verdict, ...]:
-    """A verdict on every orphan among the records in scope and in the folders that the run is about."""
+    """A verdict on every orphan among the records in scope and in the folders that the run is
+    about.
+    """
     expected = {path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)}
     failed = _places(o.modular for o in outcomes if o.problems)
 
@@ -61,7 +63,10 @@ def _name(modular: Modular) -> str:
 
 
 def _places_of_others(project: Project, found: Found) -> set[tuple[Path, str]]:
-    """The same for what the project has besides: modular files that were not asked for, and places without `--out`."""
+    """The same for what the project has besides.
+
+    Modular files that were not asked for, and places without `--out`.
+    """
     views = (project, replace(project, out=None))
     return {place for view in views for place in _places(discover(view).modulars)} - _places(
         found.modulars
@@ -69,7 +74,10 @@ def _places_of_others(project: Project, found: Found) -> set[tuple[Path, str]]:
 
 
 def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
-    """Whether the run is about the output at `path`: by its folder, or by the modular file that gave it."""
+    """Whether the run is about the output at `path`.
+
+    By its folder, or by the modular file that gave it.
+    """
     if any(path.is_relative_to(folder) for folder in found.folders):
         return True
     givers = [modular for modular in found.modulars if modular.shown == record.modular]
@@ -77,7 +85,10 @@ def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
 
 
 def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
-    """The verdict on a recorded output; its files are offered for removal unless one of them was edited."""
+    """The verdict on a recorded output.
+
+    Its files are offered for removal unless one of them was edited.
+    """
     files = [path for path in (output, output.with_suffix(".diff")) if path.exists()]
     untouched = all(digest_of_file(path) in (record.digest, record.diff_digest) for path in files)
     gone = "gives it no more" if (project.home / record.modular).exists() else "is gone"
@@ -97,7 +108,10 @@ def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
 
 
 def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:
-    """The verdict on a generated file that no record tells of: another folder may be where it should be."""
+    """The verdict on a generated file that no record tells of.
+
+    Another folder may be where it should be.
+    """
     givers = [
         modular for modular in found.modulars if _belongs_to(path, {(path.parent, _name(modular))})
     ]
@@ -116,10 +130,12 @@ def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path
 
 
 def has_banner(path: Path) -> bool:
-    """Whether patchgen, or transformers' converter, says at the top of the file that it wrote it."""
+    """Whether the top of the file says that patchgen or transformers' converter wrote it."""
     return is_generated(read_regular(path)[:HEAD].decode("utf-8", errors="replace"))
 
 
 def _belongs_to(path: Path, places: Set[tuple[Path, str]]) -> bool:
-    """Whether `path` may be an output of a modular file that has one of `places`, and so is no orphan."""
+    """Whether `path` may be an output of a modular file that has one of `places`, and so is no
+    orphan.
+    """
     return any(path.parent == folder and path.stem.endswith(f"_{name}") for folder, name in places)

@@ -42,9 +42,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What holds of one output or of the diff beside it, and the files to write or remove to mend it.
+    """What holds of one output or of the diff beside it, and the files to write or remove to mend
+    it.
 
-    `line` is the first that differs; `diff` leads from the file as it is to the file as it should be.
+    `line` is the first that differs; `diff` leads from the file as it is to the file as it should
+    be.
     """
 
     shown: str

@@ -1,7 +1,7 @@
 """Why an output is stale: what changed since it was recorded.
 
-In: the record, what the modular file gives now, and the files as they are.  Out: reasons in words, none where there is
-no record to compare with.
+In: the record, what the modular file gives now, and the files as they are.  Out: reasons in words,
+none where there is no record to compare with.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def reasons(
 
 
 def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
-    """What changed where all that the output was made from is the same: what is only read, or patchgen's own code."""
+    """What changed where all that the output was made from is the same.
+
+    What is only read, or patchgen's own code.
+    """
     before, after = dict(record.reads), dict(modules_read(outcome))
     modules = sorted(
         module for module in before.keys() | after.keys() if before.get(module) != after.get(module)
@@ -70,7 +73,8 @@ def _parents(record: Record, made: Made, same_modular: bool) -> list[str]:
     )
     if not changed and same_modular:
         changed = sorted(before.keys() ^ after.keys())
-    # A statement without a name ("<import 2>") tells a reader little; where named ones changed too, it is left out.
+    # A statement without a name ("<import 2>") tells a reader little; where named ones changed too,
+    # it is left out.
     changed = [symbol for symbol in changed if not symbol.endswith(">")] or changed
     return [f"the parent changed: {named(changed)}"] if changed else []
 

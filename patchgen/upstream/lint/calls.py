@@ -1,7 +1,7 @@
 """How a method calls its parent's: by `super()`, by the name of a base, with what arguments.
 
-In: trees.  Out: trees in which the ways that mean the same are written the same, and the calls that lose their meaning
-when only the text of the parent's method is taken over.
+In: trees.  Out: trees in which the ways that mean the same are written the same, and the calls that
+lose their meaning when only the text of the parent's method is taken over.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def named_super(node: ast.ClassDef, bases: Sequence[str]) -> ast.ClassDef:
 
 
 def lost_super(method: FunctionDef | None, above: ast.ClassDef) -> ast.expr | None:
-    """A use of `super()` for a member of the parent class that stays in `method`, and goes past the parent."""
+    """A use of `super()` for a member of the parent class that stays in `method`, and goes past the
+    parent.
+    """
     members = members_of(above)
     for statement in method.body if method else ():
         if method and is_unravelled(statement, method.name):
@@ -52,7 +54,9 @@ def lost_super(method: FunctionDef | None, above: ast.ClassDef) -> ast.expr | No
 
 
 def ignored_arguments(method: FunctionDef, above: FunctionDef) -> ast.Call | None:
-    """The call of `super()` that is replaced by the parent's body although it passes other arguments."""
+    """The call of `super()` that is replaced by the parent's body although it passes other
+    arguments.
+    """
     for statement in method.body:
         if is_unravelled(statement, method.name):
             assert isinstance(statement, ast.Expr | ast.Return) and isinstance(
@@ -63,7 +67,9 @@ def ignored_arguments(method: FunctionDef, above: FunctionDef) -> ast.Call | Non
 
 
 def call_without_self(method: FunctionDef, shipped: FunctionDef) -> ast.Call | None:
-    """A call of a class's own method in `method` that passes no `self`, and is `super()` in the shipped one."""
+    """A call of a class's own method in `method` that passes no `self`, and is `super()` in the
+    shipped one.
+    """
     calls = {ast.unparse(call) for node in shipped.body for call, _ in _super_calls(node)}
     for node in ast.walk(method):
         match node:

@@ -1,4 +1,5 @@
-"""A modular file of transformers with all that lint looks at: its parents, its outputs, and each class beside both.
+"""A modular file of transformers with all that lint looks at: its parents, its outputs, and each
+class beside both.
 
 In: a path, and `read`, which gives the text of a file.  Out: a `Case`, read and not yet judged.
 """
@@ -55,7 +56,9 @@ class Shipped:
 
 @dataclass(frozen=True)
 class Pair:
-    """A modular class and its class of another model, which is `renamed` as transformers renames it."""
+    """A modular class and its class of another model, which is `renamed` as transformers renames
+    it.
+    """
 
     block: Block
     base: str
@@ -97,7 +100,10 @@ class Case:
         return self.path.stem.removeprefix("modular_")
 
     def at(self, block: Block, node: ast.AST | None = None) -> Location:
-        """The place of `node`, which was read from the text of `block`; without one, of the block itself."""
+        """The place of `node`, which was read from the text of `block`.
+
+        Without one, of the block itself.
+        """
         if node is None or not isinstance(node, ast.stmt | ast.expr):
             return Location(self.source.path, block.line, 1)
         return self.source.at(block.first_line + node.lineno - 1, node.col_offset)

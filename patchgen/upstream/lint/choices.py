@@ -1,7 +1,8 @@
-"""Definitions that several files offer under one name: the shipped file has one of them for all who use it.
+"""Definitions that several files offer under one name: the shipped file has one of them for all who
+use it.
 
-In: a case.  Out: a finding where a class uses another definition than the file that it derives from would give it, or
-where a definition of the modular file itself is not the shipped one.
+In: a case.  Out: a finding where a class uses another definition than the file that it derives from
+would give it, or where a definition of the modular file itself is not the shipped one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A shipped class against the one that Python's inheritance would make, member by member.
 
-In: a pair, the inherited class and the shipped one.  Out: a problem for each member that behaves differently, at the
-place in the modular file that it comes from.
+In: a pair, the inherited class and the shipped one.  Out: a problem for each member that behaves
+differently, at the place in the modular file that it comes from.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ class _Comparison:
         left, right = ([ast.unparse(b) for b in side.bases] for side in (self.ours, self.theirs))
         gone = [b for b in left if b not in right and not self._is_implied(b, right)]
         if gone or [b for b in left if b in right] != right:
-            what = f"{self.pair.name} would have the bases {', '.join(left)}; shipped are {', '.join(right)}"
+            what = (
+                f"{self.pair.name} would have the bases {', '.join(left)}; "
+                f"shipped are {', '.join(right)}"
+            )
             yield finding("PG723", self._at(None), what)
         if (lost := _lost(self.ours.decorator_list, self.theirs.decorator_list)) is not None:
             yield finding("PG724", self._at(None), f"{self.pair.name} {lost}")
@@ -101,7 +104,10 @@ class _Comparison:
                 "PG712", at, what, "write `raise AttributeError()` where removal is meant"
             )
         if not left or not right:
-            what = f"{whole} {'is in the shipped class only' if right else 'is not in the shipped class'}"
+            what = (
+                f"{whole} "
+                f"{'is in the shipped class only' if right else 'is not in the shipped class'}"
+            )
         else:
             what = f"{whole} would have {len(left)} definitions; shipped are {len(right)}"
         return finding("PG721", at, what)
@@ -114,10 +120,16 @@ class _Comparison:
             yield finding("PG724", at, f"{whole} {lost}")
         if left.args.kwarg and left.args.kwarg.arg == "super_kwargs":
             if not (right.args.kwarg and right.args.kwarg.arg == "super_kwargs"):
-                what = f"{whole} would take ({ast.unparse(left.args)}); shipped are the parent's parameters"
+                what = (
+                    f"{whole} would take ({ast.unparse(left.args)}); shipped "
+                    "are the parent's parameters"
+                )
                 yield finding("PG728", at, what)
         elif not same(left.args, right.args):
-            what = f"{whole} would take ({ast.unparse(left.args)}); shipped is ({ast.unparse(right.args)})"
+            what = (
+                f"{whole} would take ({ast.unparse(left.args)}); shipped "
+                f"is ({ast.unparse(right.args)})"
+            )
             yield finding("PG725", at, what)
         verdict = compared(left.body, right.body)
         if verdict.way is not Way.SAME:
@@ -129,17 +141,26 @@ class _Comparison:
         shown = [short(node) if node else "nothing" for node in (verdict.ours, verdict.theirs)]
         match verdict.way:
             case Way.ORDER:
-                what = f"{whole} would run `{shown[0]}` before `{shown[1]}`; shipped is the other order"
+                what = (
+                    f"{whole} would run `{shown[0]}` before `{shown[1]}`; "
+                    "shipped is the other order"
+                )
                 return finding("PG706", at, what)
             case Way.REPEATED:
                 return finding(
                     "PG707", at, f"{whole} would run `{shown[0]}` once more than the shipped method"
                 )
             case Way.REPLACED:
-                what = f"{whole} would run `{shown[0]}` too, and read it before `{shown[1]}`, which is in its place"
+                what = (
+                    f"{whole} would run `{shown[0]}` too, and read it before "
+                    f"`{shown[1]}`, which is in its place"
+                )
                 return finding("PG713", at, what)
             case Way.POST_INIT:
-                what = f"{whole} would run `self.post_init()` before the end of the method, and what follows after it"
+                what = (
+                    f"{whole} would run `self.post_init()` before the end of "
+                    "the method, and what follows after it"
+                )
                 return finding("PG727", at, what)
         own = next(iter(self.own.methods.get(left.name, ())), None)
         above = next(iter(members_of(self.pair.above).methods.get(left.name, ())), None)

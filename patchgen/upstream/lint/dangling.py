@@ -1,4 +1,6 @@
-"""Names that an output uses and nothing binds, and names that it imports from a sibling that does not have them."""
+"""Names that an output uses and nothing binds, and names that it imports from a sibling that does
+not have them.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +55,11 @@ def _unbound(output: Shipped) -> Iterator[tuple[str, int]]:
 
 
 def _may_dangle(output: Shipped, bound: set[str]) -> bool:
-    """Whether a global is read that is not in `bound`; which one and where, only `references` can tell.
+    """Whether a global is read that is not in `bound`; which one and where, only `references` can
+    tell.
 
-    By the compiler's own tables, which take a fraction of the time: nearly always there is nothing to tell.
+    By the compiler's own tables, which take a fraction of the time: nearly always there is nothing
+    to tell.
     """
     try:
         with warnings.catch_warnings():

@@ -1,6 +1,7 @@
 """Each fact once: what is met with the whole file and with one class, or under two codes.
 
-In: the findings of one file.  Out: the same, sorted, without those that another one says as well or better.
+In: the findings of one file.  Out: the same, sorted, without those that another one says as well or
+better.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from dataclasses import replace
 
 from patchgen.errors import Location, Problem
 
-# The name under which the strict profile keeps a parent's method that is called: `LlamaMLP._init_of_OldMLP`.
+# The name under which the strict profile keeps a parent's method that is called:
+# `LlamaMLP._init_of_OldMLP`.
 _KEPT = re.compile(r"(?P<owner>\w+)\._(?P<method>\w+)_of_(?P<parent>\w+)")
 
 
 def deduplicate(found: Iterable[Problem]) -> tuple[Problem, ...]:
-    """`found`, sorted; a refusal of a class is met with the file, and once more with the class alone."""
+    """`found`, sorted.
+
+    A refusal of a class is met with the file, and once more with the class alone.
+    """
     refused: dict[tuple[Location, str], Problem] = {}
     others: set[Problem] = set()
     for problem in found:
@@ -49,6 +54,8 @@ def _told_by_the_call(others: Iterable[Problem], refused: Iterable[Problem]) -> 
 
 
 def _without_underscores(problem: Problem) -> tuple[str, str]:
-    """The class and the method that `problem` is about, the latter as it stands in the name of what is kept."""
+    """The class and the method that `problem` is about, the latter as it stands in the name of what
+    is kept.
+    """
     owner, method = problem.subject
     return owner, method.strip("_")

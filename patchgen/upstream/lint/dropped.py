@@ -13,7 +13,9 @@ from patchgen.upstream.lint.normalize import short
 
 
 def dropped_statements(case: Case) -> Iterator[Problem]:
-    """Everything but docstrings, imports, definitions and assignments to a name, an item or an attribute of one."""
+    """Everything but docstrings, imports, definitions and assignments to a name, an item or an
+    attribute of one.
+    """
     for statement in parse(case.source).body:
         if not _is_kept(statement):
             what = f"`{short(statement)}` is in no output"

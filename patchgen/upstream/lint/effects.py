@@ -1,8 +1,9 @@
 """Whether two lists of statements do the same, though they are not written in the same order.
 
-In: the statements that Python would run and those that are shipped.  Out: a `Verdict`.  What a statement reads and
-writes is told by the names and attributes in it; making an object is taken to change nothing but the random numbers
-that are drawn next, and the order of a module's children is not looked at.
+In: the statements that Python would run and those that are shipped.  Out: a `Verdict`.  What a
+statement reads and writes is told by the names and attributes in it; making an object is taken to
+change nothing but the random numbers that are drawn next, and the order of a module's children is
+not looked at.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class Effect:
 
 def compared(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Verdict:
     """How the shipped statements `theirs` differ from `ours`, which Python would run."""
-    # A local import of what the file imports above is removed by the linter; names that are missing are `dangling`.
+    # A local import of what the file imports above is removed by the linter; names that are missing
+    # are `dangling`.
     ours, theirs = (
         [s for s in body if not isinstance(s, ast.Import | ast.ImportFrom)]
         for body in (ours, theirs)
@@ -126,7 +128,7 @@ def _without_post_init(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def _post_init_is_last(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> bool:
-    """Whether in both no object is made behind the last `post_init`, which it would not initialise."""
+    """Whether neither makes an object after its last `post_init`, which initialises all."""
     for body in (ours, theirs):
         place = max((n for n, s in enumerate(body) if is_post_init(s)), default=None)
         if place is None:
@@ -143,7 +145,9 @@ def _makes_objects(node: ast.stmt) -> bool:
 
 
 def reduced(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """`body` without assignments whose value nobody sees, since the same target is assigned or deleted below."""
+    """`body` without assignments whose value nobody sees, since the same target is assigned or
+    deleted below.
+    """
     kept = _without_repetitions(body)
     while len(shorter := _without_dead(kept)) < len(kept):
         kept = shorter
@@ -168,7 +172,9 @@ def _without_dead(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _without_repetitions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """`body` without assignments and checks that stand there already, where nothing they read or set has changed."""
+    """`body` without assignments and checks that stand there already, where nothing they read or
+    set has changed.
+    """
     kept: list[ast.stmt] = []
     for statement in body:
         earlier = [n for n, s in enumerate(kept) if dumped(s) == dumped(statement)]
@@ -240,7 +246,10 @@ def _places(body: Sequence[ast.stmt]) -> dict[str, list[int]]:
 
 
 def effect(statement: ast.stmt) -> Effect:
-    """What `statement` reads and writes; one that may leave the function writes `*`, which all others read."""
+    """What `statement` reads and writes.
+
+    One that may leave the function writes `*`, which all others read.
+    """
     reads: set[Path] = {("*",)}
     writes: set[Path] = set()
     for node in _nodes(statement):
@@ -277,7 +286,10 @@ def effect(statement: ast.stmt) -> Effect:
 
 
 def _nodes(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of `statement`, chains of attributes as one; the variables of comprehensions are nobody else's."""
+    """The nodes of `statement`, chains of attributes as one.
+
+    The variables of comprehensions are nobody else's.
+    """
     stack: list[tuple[ast.AST, frozenset[str]]] = [(statement, frozenset())]
     while stack:
         node, own = stack.pop()

@@ -1,4 +1,7 @@
-"""A finding of lint: a problem that stops nobody from writing an output, and makes the exit status 1."""
+"""A finding of lint.
+
+A problem that stops nobody from writing an output, and makes the exit status 1.
+"""
 
 from __future__ import annotations
 

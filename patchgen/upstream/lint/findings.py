@@ -30,7 +30,10 @@ from patchgen.upstream.lint.shapes import shared_names, unrecognised_removals
 def lint_files(
     paths: Sequence[Path], env: Environment, settings: Settings, jobs: int = 1
 ) -> Iterator[Flattened]:
-    """The findings of each of `paths`, in order, as problems; `jobs` is for profiles with workers of their own."""
+    """The findings of each of `paths`, in order, as problems.
+
+    `jobs` is for profiles with workers of their own.
+    """
     files = Files()
     for path in paths:
         with files.asked() as asked:

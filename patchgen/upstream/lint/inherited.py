@@ -1,7 +1,8 @@
 """What a modular class would be if it inherited: the strict profile's merge of it with its parent.
 
-In: a `Pair`, whose parent has the names that transformers gives it, so that only the rules of merging can differ.
-Out: the flat class, with private copies of parents' methods written back where they are called.
+In: a `Pair`, whose parent has the names that transformers gives it, so that only the rules of
+merging can differ. Out: the flat class, with private copies of parents' methods written back where
+they are called.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ def _piece(name: str, text: str, source: Source, first: int) -> RewrittenBlock:
 
 
 def _bases(pair: Pair) -> list[str]:
-    """The bases that stay, in the order in which Python looks into them: the child's own, then the parent's."""
+    """The bases that stay, in the order in which Python looks into them.
+
+    The child's own, then the parent's.
+    """
     places = pair.block.bases.index(pair.base)
     above = [ast.unparse(base) for base in pair.above.bases]
     written = [*pair.block.bases[:places], *above, *pair.block.bases[places + 1 :]]
@@ -75,7 +79,9 @@ def _bases(pair: Pair) -> list[str]:
 
 
 def _without_copies(node: ast.ClassDef) -> ast.ClassDef:
-    """The class with every private copy that is called with its own parameters written in place of the call."""
+    """The class with every private copy that is called with its own parameters written in place of
+    the call.
+    """
     methods = {n.name: n for n in node.body if isinstance(n, FunctionDef)}
     copies = {name: method for name, method in methods.items() if _PRIVATE.match(name)}
     kept = [n for n in node.body if not (isinstance(n, FunctionDef) and n.name in copies)]
@@ -87,7 +93,9 @@ def _without_copies(node: ast.ClassDef) -> ast.ClassDef:
 
 
 def _with_copies(method: FunctionDef, copies: Mapping[str, FunctionDef]) -> FunctionDef:
-    """`method` with the bodies of the copies in place of the statements that do nothing but call them."""
+    """`method` with the bodies of the copies in place of the statements that do nothing but call
+    them.
+    """
     found = [(statement, _copy_for(statement, method, copies)) for statement in method.body]
     body = [s for statement, copy in found for s in (copy.body if copy else [statement])]
     only = found[0][1] if len(found) == 1 else None
@@ -100,7 +108,9 @@ def _with_copies(method: FunctionDef, copies: Mapping[str, FunctionDef]) -> Func
 def _copy_for(
     statement: ast.stmt, method: FunctionDef, copies: Mapping[str, FunctionDef]
 ) -> FunctionDef | None:
-    """The copy that `statement` calls and does nothing else, where its body can stand there instead."""
+    """The copy that `statement` calls and does nothing else, where its body can stand there
+    instead.
+    """
     match statement:
         case ast.Expr(
             ast.Call(func=ast.Attribute(value=ast.Name("self" | "cls"), attr=name)) as call
@@ -125,7 +135,10 @@ def _may_leave(copy: FunctionDef) -> bool:
 
 
 def _reads_locals(method: FunctionDef, call: ast.stmt, copy: FunctionDef) -> bool:
-    """Whether the rest of `method` reads a name that only the copy's body binds: Python would not find it."""
+    """Whether the rest of `method` reads a name that only the copy's body binds.
+
+    Python would not find it.
+    """
     rest = [s for s in method.body if s is not call]
     bound = {p.arg for p in ast.walk(method.args) if isinstance(p, ast.arg)} | _stored(rest)
     read = {
@@ -147,7 +160,10 @@ def _stored(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def passes_through(call: ast.Call, method: FunctionDef) -> bool:
-    """Whether each parameter of `method` gets the caller's variable of the same name; `**super_kwargs` says so."""
+    """Whether each parameter of `method` gets the caller's variable of the same name.
+
+    `**super_kwargs` says so.
+    """
     if not call.args and [ast.unparse(k) for k in call.keywords] == ["**super_kwargs"]:
         return True
     args = method.args

@@ -1,6 +1,8 @@
-"""What an assignment or `del` below one `super()` call does in another method: transformers' tables are never cleared.
+"""What an assignment or `del` below one `super()` call does in another method: transformers' tables
+are never cleared.
 
-`num_patches = ...` of `__init__` replaces `num_patches = ...` in a method that is unravelled later (vivit).
+`num_patches = ...` of `__init__` replaces `num_patches = ...` in a method that is unravelled later
+(vivit).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ class Entry:
 
 
 def leaks(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tuple[str, Problem]]:
-    """The methods of the shipped class that hold, or miss, a statement because of another method."""
+    """The shipped methods that lost a statement because of another method."""
     above, theirs = members_of(pair.above).methods, members_of(shipped).methods
     table: dict[str, Entry] = {}
     for name, methods in members_of(pair.child).methods.items():

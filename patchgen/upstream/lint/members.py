@@ -1,4 +1,7 @@
-"""A class as its members: methods by name, with the setters of properties, and attributes by target."""
+"""A class as its members.
+
+Methods by name, with the setters of properties, and attributes by target.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Syntax trees of what code does: without docstrings, annotations inside functions, and ways to write `super()`.
+"""Syntax trees of what code does: without docstrings, annotations inside functions, and ways to
+write `super()`.
 
 In: text.  Out: an `ast` tree that differs from another only where behaviour can differ.
 """
@@ -41,7 +42,10 @@ def made_plain(tree: ast.Module) -> ast.Module:
 
 
 def every_node(*roots: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below `roots`, in no order, but for `Load` and `Store`: `ast.walk` takes three times as long."""
+    """All nodes below `roots`, in no order, but for `Load` and `Store`.
+
+    `ast.walk` takes three times as long.
+    """
     stack: list[object] = list(roots)
     while stack:
         value = stack.pop()
@@ -55,14 +59,18 @@ def every_node(*roots: ast.AST) -> Iterator[ast.AST]:
 def with_fields(node: _Node, **fields: object) -> _Node:
     """A node as `node` is but for `fields`.
 
-    Trees are shared, and what is known of them is kept by `dumped`: once somebody has one, it is never changed.
+    Trees are shared, and what is known of them is kept by `dumped`: once somebody has one, it is
+    never changed.
     """
     made = type(node)(**{**dict(ast.iter_fields(node)), **fields})
     return ast.copy_location(made, node) if "lineno" in node._attributes else made
 
 
 def rebuilt(node: _Node, change: Callable[[ast.AST], ast.AST]) -> _Node:
-    """`node` with `change` made to every node in it, innermost first; a part without a change is the same object."""
+    """`node` with `change` made to every node in it, innermost first.
+
+    A part without a change is the same object.
+    """
     fields: dict[str, object] = {}
     for name, value in ast.iter_fields(node):
         if isinstance(value, list):
@@ -112,7 +120,7 @@ def _unannotate(node: FunctionDef) -> None:
 
 
 def _shorten(node: ast.Call) -> None:
-    """`super(Own, self)` is `super()` in a method of `Own`, and `.get(key, None)` is `.get(key)`."""
+    """Write `super(Own, self)` as `super()`, and `.get(key, None)` as `.get(key)`."""
     match node:
         case ast.Call(func=ast.Attribute(attr="get"), args=[key, ast.Constant(None)]):
             node.args = [key]

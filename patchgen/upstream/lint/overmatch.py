@@ -16,7 +16,9 @@ from patchgen.upstream.parents import Parent
 
 
 def broken_words(case: Case) -> Iterator[Problem]:
-    """One finding a broken word, at the first class that derives from the file that the word came from."""
+    """One finding a broken word, at the first class that derives from the file that the word came
+    from.
+    """
     seen: set[str] = set()
     for parent in case.parents.values():
         renaming = parent.view.renaming
@@ -26,12 +28,17 @@ def broken_words(case: Case) -> Iterator[Problem]:
             if broken in seen or (place := _shipped_at(case, broken)) is None:
                 continue
             seen.add(broken)
-            what = f"`{word}` is shipped as `{broken}` ({place}): `{renaming.old}` in it is taken for the model"
+            what = (
+                f"`{word}` is shipped as `{broken}` ({place}): `{renaming.old}` "
+                "in it is taken for the model"
+            )
             yield finding("PG705", _at(case, parent), what, "write the text in the modular file")
 
 
 def _candidates(parent: Parent, renaming: Renaming) -> Mapping[str, str]:
-    """Words of the parent's file in which its model's name is followed by a letter, with what becomes of them."""
+    """Words of the parent's file in which its model's name is followed by a letter, with what
+    becomes of them.
+    """
     pattern = re.compile(rf"(?<![A-Za-z0-9]){re.escape(renaming.old)}[a-z]+", re.IGNORECASE)
     found = dict.fromkeys(pattern.findall(parent.facts.text))
     words = {word: renaming.name(word) for word in found if word[len(renaming.old) :] != "s"}
@@ -43,7 +50,10 @@ def _candidates(parent: Parent, renaming: Renaming) -> Mapping[str, str]:
 
 
 def _is_other_case(word: str, renaming: Renaming) -> bool:
-    """Whether a capital begins a new word behind the name: `ClipMLP`; or all is capitals: `CLIPS`."""
+    """Whether a capital begins a new word behind the name.
+
+    `ClipMLP`; or all is capitals: `CLIPS`.
+    """
     return word[len(renaming.old)].isupper()
 
 

@@ -36,7 +36,10 @@ def refusal(problem: Problem, shown: str, fallback: Location) -> Problem:
 
 
 def merged(pair: Pair, case: Case) -> ast.ClassDef | tuple[Problem, ...] | None:
-    """What `pair` would be by inheritance, or why the strict profile would not say; None where that is shipped."""
+    """What `pair` would be by inheritance, or why the strict profile would not say.
+
+    None where that is shipped.
+    """
     try:
         return inherited_class(pair, case)
     except PatchgenError as error:
@@ -44,7 +47,10 @@ def merged(pair: Pair, case: Case) -> ast.ClassDef | tuple[Problem, ...] | None:
 
 
 def _line_of(path: Path, other: str) -> int:
-    """The line on which the modular file imports from the file `other`; the first where it does not."""
+    """The line on which the modular file imports from the file `other`.
+
+    The first where it does not.
+    """
     stem = Path(other).stem
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     return next((n for n, line in enumerate(lines, 1) if f".{stem} import" in line), 1)

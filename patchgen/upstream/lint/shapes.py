@@ -1,7 +1,8 @@
 """Members that transformers tells apart by their text alone, and so takes for something else.
 
-A method that only raises is a removal, unless it stands directly under the `class` line, has a decorator, a comment or
-a docstring: then it is shipped, and raises.  A method that takes the place of an attribute leaves the attribute there.
+A method that only raises is a removal, unless it stands directly under the `class` line, has a
+decorator, a comment or a docstring: then it is shipped, and raises.  A method that takes the place
+of an attribute leaves the attribute there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ def unrecognised_removals(
             continue
         if is_raising(theirs[name][0]):
             what = f"{pair.name}.{name} is not removed but shipped as a method that raises"
-            hint = "write it on one line below a blank line, without decorators, comments and docstring"
+            hint = (
+                "write it on one line below a blank line, without "
+                "decorators, comments and docstring"
+            )
             yield name, finding("PG703", case.at(pair.block, methods[0]), what, hint)
 
 
