@@ -1,4 +1,1 @@
-"""What a project is.
-
-Its configuration, its files, where its things lie, and by whose rules it is flattened.
-"""
+"""A project: its configuration, its files, its places on disk, and its profiles."""

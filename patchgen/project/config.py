@@ -1,6 +1,6 @@
-"""What a project asks for: `[tool.patchgen]` of the nearest pyproject.toml, checked key by key.
+"""Read the configuration: `[tool.patchgen]` of the nearest pyproject.toml.
 
-In: the folder to start from.  Out: a frozen `Config`.  Every mistake is an error at the key, before
+In: the folder to start from.  Out: a frozen `Config`.  Every mistake is reported at its key, before
 any work is done.
 """
 
@@ -24,11 +24,11 @@ LONGEST_LINE = 320  # what ruff accepts
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`home` is the folder of the pyproject.toml: every path in it counts from there, and so do
-    shown paths.
+    """The configuration of a project.
 
-    `outputs` pairs a folder of modular files with the folder that their outputs go to, both
-    relative to `home`.
+    `home` is the folder of the pyproject.toml, from which all its paths and all shown paths start.
+    `outputs` pairs a folder of modular files with the folder of their outputs, both relative to
+    `home`.
     """
 
     home: Path
@@ -40,10 +40,9 @@ class Config:
 
 
 def find_config(starts: Sequence[Path]) -> Config:
-    """The configuration that governs `starts`, of which the first that is below one wins; else that
-    of no project.
+    """The configuration for `starts`: of the first of them that has one, else the default.
 
-    Raises PatchgenError PG901 or PG902 for a table that is there and is wrong.
+    Raises PatchgenError PG901 or PG902 for a table that is wrong.
     """
     for start in starts:
         config = nearest_config(start)
@@ -55,10 +54,10 @@ def find_config(starts: Sequence[Path]) -> Config:
 def nearest_config(
     folder: Path, read: Callable[[Path], Config | None] | None = None
 ) -> Config | None:
-    """The configuration of the nearest pyproject.toml at or above `folder` that has one; raises as
-    `find_config`.
+    """The configuration of the nearest pyproject.toml at or above `folder` that has one.
 
-    `read` is `read_config` for somebody who asks about many folders, and remembers.
+    `read` stands for `read_config`; a caller that asks for many folders passes one that caches.
+    Raises as `find_config`.
     """
     read = read or read_config
     found = (config for place in (folder, *folder.parents) if (config := read(place)) is not None)
@@ -66,9 +65,7 @@ def nearest_config(
 
 
 def _home_without_config(folder: Path) -> Path:
-    """The nearest folder that looks like the top of a project, else `folder` itself, or what holds
-    its package.
-    """
+    """The nearest folder that looks like a project, else the one that holds `folder`'s package."""
     for candidate in (folder, *folder.parents):
         if (candidate / FILE).is_file() or (candidate / ".git").exists():
             return candidate
@@ -78,7 +75,7 @@ def _home_without_config(folder: Path) -> Path:
 
 
 def read_config(folder: Path) -> Config | None:
-    """The configuration in the pyproject.toml of `folder` itself; None where there is none."""
+    """The configuration in the pyproject.toml of `folder` itself; None where it has none."""
     path = folder / FILE
     try:
         table = tomllib.loads(read_regular_text(path))

@@ -1,7 +1,7 @@
-"""Which modular files a run is about, and where the outputs of each one go.
+"""Find the modular files of a run, and the folders of their outputs.
 
 In: a configuration and the paths of the command line.  Out: sorted `Modular`s, and a problem for
-every path that leads to none.  Nothing is read but folders.
+every path that leads to none.  Only folders are read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
 
 def is_below(path: Path, root: Path) -> bool:
-    """Do for resolved paths what `path.is_relative_to(root)` takes ten times as long for."""
+    """Whether `path` is `root` or below it; ten times as fast as `Path.is_relative_to`."""
     top = root.parts
     return path.parts[: len(top)] == top
 
@@ -37,7 +37,7 @@ def _is_package(folder: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A configuration with what the command line adds to it; all paths are absolute and resolved.
+    """A configuration with the options of the command line; all paths are absolute and resolved.
 
     `out` is the one folder for all outputs; `package_root` is where parents are looked for first.
     """
@@ -73,11 +73,10 @@ class Project:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Modular:
-    """One modular file: where it lies, the folder of its outputs, and by whose rules it is
-    flattened.
+    """One modular file, with the folder of its outputs and its profile.
 
-    `recorded`: its outputs stand in the project's patchgen.lock.  Outputs of a foreign tree, and
-    those that went to another place by `--out`, are remembered in the cache alone.
+    `recorded`: its outputs stand in the project's patchgen.lock.  Outputs in another tree, and
+    those that `--out` sent elsewhere, are recorded in the cache only.
     """
 
     shown: str
@@ -89,9 +88,9 @@ class Modular:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a run is about.
+    """The modular files of a run.
 
-    `folders` are those whose generated files must come from one of `modulars`.
+    Generated files in `folders` must come from one of `modulars`.
     """
 
     modulars: tuple[Modular, ...]
@@ -100,7 +99,7 @@ class Found:
 
 
 def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
-    """The modular files below `paths`; without any, those that the configuration names."""
+    """Find the modular files below `paths`, or else those that the configuration names."""
     problems: list[Problem] = []
     modulars: dict[Path, Modular] = {}
     folders: list[Path] = []
@@ -143,11 +142,10 @@ def make_modular(
 
 
 def output_folder(project: Project, folder: Path) -> Path:
-    """Where the outputs of modular files in `folder` go: `--out`, else what the longest mapping
-    says, else beside.
+    """The folder for outputs of modular files in `folder`, which is absolute and resolved.
 
-    `folder` is absolute and resolved.
-    Raises PatchgenError PG904 where a mapping leads out of the project.
+    It is `--out`, else what the longest mapping says, else `folder` itself.  Raises PatchgenError
+    PG904 where a mapping leads out of the project.
     """
     if project.out is not None:
         return project.out
@@ -166,10 +164,10 @@ def output_folder(project: Project, folder: Path) -> Path:
 
 
 def confine(project: Project, path: Path) -> Path:
-    """`path` with symbolic links followed, when writing there is allowed.
+    """`path` with symbolic links followed, if writing there is allowed.
 
-    Raises PatchgenError PG904 else: only the project and the folders that the command line names
-    are written to.
+    Raises PatchgenError PG904 otherwise: a run writes only to the project and to the folders that
+    the command line names.
     """
     real = path.resolve()
     if any(real.is_relative_to(root) for root in project.writable):
@@ -186,9 +184,9 @@ def confine(project: Project, path: Path) -> Path:
 
 
 def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> str:
-    """By whose rules the file at `path` is flattened.
+    """The profile of the file at `path`.
 
-    Those of transformers for files inside that package.
+    Files inside transformers are flattened by its rules.
     """
     package = os.path.dirname(path)
     while (above := os.path.dirname(package)) != package and is_package(above):
@@ -198,7 +196,7 @@ def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> s
 
 
 def _resolver() -> Callable[[Path], Path]:
-    """`Path.resolve` for many folders: what lies above them is looked at once."""
+    """`Path.resolve` for many folders, which resolves their common parents once."""
 
     @functools.cache
     def resolved(folder: Path) -> Path:
@@ -211,9 +209,9 @@ def _resolver() -> Callable[[Path], Path]:
 
 
 def _modular_files(project: Project, top: Path) -> Iterator[Path]:
-    """What has a modular name at or below `top`, sorted.
+    """The paths with a modular name at or below `top`, sorted.
 
-    A folder or a pipe comes too, to be refused by the reader.
+    Folders and pipes with such a name are included; the reader refuses them.
     """
     if _LOOKS_MODULAR.fullmatch(top.name):
         if os.path.lexists(top):

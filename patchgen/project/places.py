@@ -1,9 +1,8 @@
-"""Where patchgen keeps what is its own: caches, locks, journals, and the records of trees that are
-not the project's.
+"""The places of patchgen's own files: caches, locks, journals, records of other trees.
 
-The project's lie in `.patchgen_cache/` at its top.  Nothing is put into a foreign tree: what
-belongs to one lies in the user's cache folder (or `PATCHGEN_CACHE_DIR`), under a name made from the
-tree's path.
+Those of the project lie in `.patchgen_cache/` at its top.  Nothing is put into another tree: its
+files lie in the user's cache folder (or `PATCHGEN_CACHE_DIR`), under a name made from the tree's
+path.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ CACHE = ".patchgen_cache"
 LOCK = "patchgen.lock"  # checked in: what each output was made from
 OUTCOMES = "outcomes"  # inside it: one file per modular file
 _TAG = """Signature: 8a477f597d28d172789f06886806bc55
-# This folder holds a cache of patchgen; it can be deleted at any time.  See
-# https://bford.info/cachedir/
+# This folder holds a cache of patchgen; it can be deleted at any time.  See https://bford.info/cachedir/
 """
 
 
 def root_of(project: Project, path: Path) -> Path:
-    """The innermost folder named for writing that holds `path`.
+    """The innermost folder for writing that holds `path`.
 
-    Its own folder where there is none.
+    Where there is none, the folder of `path` itself.
     """
     holders = [root for root in project.writable if is_below(path, root)]
     return max(holders, key=lambda root: len(root.parts), default=path.parent)
@@ -49,7 +47,7 @@ def state_of(project: Project, root: Path) -> Path:
 
 
 def lock_of(project: Project, root: Path) -> Path:
-    """The file of the records of what lies below `root`: the project's own is checked in."""
+    """The file of the records below `root`; the project's own is checked in."""
     return (root if is_own(project, root) else state_of(project, root)) / LOCK
 
 
@@ -59,12 +57,12 @@ def is_own(project: Project, root: Path) -> bool:
 
 
 def cache_of(project: Project, root: Path) -> Path:
-    """The folder for what is known of modular files below `root`; it need not exist."""
+    """The folder for the cache of modular files below `root`; it need not exist."""
     return state_of(project, root) / OUTCOMES
 
 
 def make_state(folder: Path) -> Path:
-    """`folder`, made and marked as a cache, with what keeps it out of backups and of git.
+    """Make `folder`, marked as a cache so that backups and git leave it out.
 
     Raises OSError where it cannot be made, and PatchgenError PG904 for a link, which may lead
     anywhere.
@@ -93,7 +91,7 @@ def _place_of(root: Path, folder: Path) -> Path:
 
 
 def user_folder() -> Path:
-    """The user's folder for what belongs to no project."""
+    """The user's folder for files that belong to no project."""
     return _make_folder(os.environ.get("PATCHGEN_CACHE_DIR") or _cache_of_user())
 
 

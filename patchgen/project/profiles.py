@@ -1,9 +1,8 @@
-"""By whose rules modular files are flattened: what a run needs to know of each profile, and no
-more.
+"""The profiles by which modular files are flattened.
 
-A profile takes a group of files and gives one `Flattened` each, in the same order.  The strict
-profile works file by file; a profile that knows of an order between files, or formats many at once,
-takes the group as a whole.
+A profile takes a group of files and yields one `Flattened` each, in the same order.  The strict
+profile works file by file.  A profile in which one file needs another's output, or that formats
+many files at once, takes the group as a whole.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ CHUNKS_PER_WORKER = (
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`flatten` yields one result per path, in order, with so many processes; `split` deals files
-    out to workers.
+    """How a profile works on a group of files.
 
-    `chained`: outputs are parents of other files of the run, so the files of a run are flattened
-    together.
+    `flatten` yields one result per path, in order, with so many processes; `split` partitions files
+    among workers.  `chained`: outputs are parents of other files, so that all files of a run are
+    flattened together.
     """
 
     name: str
@@ -41,13 +40,13 @@ class Profile:
 
 
 def evenly(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modular]]:
-    """Runs of neighbours, which often share parents."""
+    """Partition files into runs of neighbours, which often share parents."""
     size = max(1, -(-len(modulars) // (jobs * CHUNKS_PER_WORKER)))
     return [modulars[first : first + size] for first in range(0, len(modulars), size)]
 
 
 def together(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modular]]:
-    """All in one: the profile has workers of its own."""
+    """Keep all files in one part: the profile has workers of its own."""
     return [modulars]
 
 

@@ -1,7 +1,6 @@
-"""The releases of what can change the text of an output: found by looking at files, nothing is
-imported.
+"""The releases of the tools that can change an output, read from files.
 
-`importlib.metadata` would answer the same in 25 ms, most of it spent on importing a mail parser.
+`importlib.metadata` would give the same in 25 ms, most of it for importing a mail parser.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ TOOLS = ("black", "libcst", "ruff")
 
 @functools.cache
 def tool_versions() -> dict[str, str]:
-    """The installed release of each of `TOOLS`; one that is not installed is left out."""
+    """The installed release of each of `TOOLS` that is installed."""
     found: dict[str, str] = {}
     for folder in reversed(sys.path):
         for name in _entries(folder or "."):
@@ -38,7 +37,7 @@ def _entries(folder: str) -> list[str]:
 
 
 def release_of(package: str, env: Environment) -> str:
-    """The `__version__` that the top of `package` states, or the empty string."""
+    """The `__version__` at the top of `package`, or ""."""
     path = env.path(package)
     if path is None:
         return ""
@@ -64,7 +63,7 @@ _NOT_COMPILED = {"author", "cli", "runtime", "training", "verify", "__pycache__"
 def own_digest() -> str:
     """The sha256 over the sources that make outputs.
 
-    What was cached by other code is not believed.
+    Outcomes that other sources made are not loaded from the cache.
     """
     top = os.path.dirname(patchgen.__file__)
     whole = hashlib.sha256()

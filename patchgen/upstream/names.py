@@ -20,7 +20,6 @@ _NEVER = frozenset(
     (
         "mamba_ssm mamba-ssm use_mambapy mamba_inner_fn "
         "mamba_selective_state_update mamba_selective_scan"
-    )(
         " is_mambapy_available mamba2_split_conv1d_scan_combined "
         "mamba2_selective_state_update mamba2_chunk_scan"
     ).split()

@@ -28,8 +28,8 @@ target-version = "py311"
 
 [lint]
 select = [
-    "E", "F", "I", "W", "UP", "FURB", "SIM", "S110", "C4", "C901", "RUF013", "PERF102", "PLC1802", "PLC0208",
-    "PIE794", "PLW1514",
+    "E", "F", "I", "W", "UP", "FURB", "SIM", "S110", "C4", "C901", "RUF013", "PERF102", "PLC1802",
+    "PLC0208", "PIE794", "PLW1514",
 ]
 ignore = ["C901", "E501", "E741", "SIM1", "SIM905", "UP015", "UP031"]
 extend-safe-fixes = ["UP006"]

@@ -1,1 +1,1 @@
-"""Flattening many modular files: what is known already, who does the rest, and what it came to."""
+"""Flatten many modular files: from the cache, here, or in worker processes."""

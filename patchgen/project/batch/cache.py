@@ -1,10 +1,10 @@
-"""What is known from earlier runs, believed only while everything that it was made from is the
-same.
+"""Store outcomes of earlier runs, and load them while nothing that they depend on has changed.
 
-In: an `Outcome` that was worked out.  Out: the same without its texts, or None.  Keys are contents:
-digests of files, of settings, of patchgen's own sources; no time stamps.  What cannot be read, or
-was written by another version, is as if it were not there, and so is a folder that cannot be
-written.
+In: an `Outcome`.  Out: the same without its texts, or None.
+
+A key is made of contents: digests of files, of settings, and of patchgen's own sources.  Times of
+modification are not used.  An entry that cannot be read, or that another version wrote, does not
+count, and a folder that cannot be written stores nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FORMAT = 4
 class Cache:
     """The outcomes of earlier runs, one file each.
 
-    One that is not `on` knows nothing and learns nothing.
+    A cache that is not `on` loads and stores nothing.
     """
 
     project: Project
@@ -52,7 +52,7 @@ class Cache:
     _digests: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def load(self, modular: Modular) -> Outcome | None:
-        """What is known of `modular`, if it still holds."""
+        """The stored outcome of `modular`, if it still holds."""
         if not self.on:
             return None
         try:
@@ -64,16 +64,14 @@ class Cache:
             return None
 
     def is_made(self, outcome: Outcome) -> bool:
-        """Whether every output of `outcome` was on disk, as it should be, when this run first
-        looked.
-        """
+        """Whether every output of `outcome` was right on disk when this run first looked."""
         wanted = (item for made in outcome.made for item in files_of(outcome.modular, made))
         return not outcome.problems and all(
             self._digest(str(path)) == digest for path, digest in wanted
         )
 
     def store(self, outcome: Outcome) -> None:
-        """Remember `outcome`, unless a file changed while it was read or patchgen itself failed."""
+        """Store `outcome`, unless a file changed while it was read or patchgen itself failed."""
         failed = any(problem.code.startswith("PG9") for problem in outcome.problems)
         if not self.on or failed or not all(read.digest for read in outcome.reads):
             return

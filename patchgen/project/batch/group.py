@@ -1,6 +1,6 @@
-"""Flattening the modular files of one profile, here and in order.
+"""Flatten the modular files of one profile, in order.
 
-An error costs one file its turn, not the next.
+An error in one file does not stop the next.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from patchgen.project.profiles import PROFILES
 def flatten_group(
     project: Project, profile: str, modulars: Sequence[Modular], jobs: int = 1
 ) -> Iterator[Outcome]:
-    """Outcomes in order; `jobs` is for a profile that has workers of its own.
+    """Yield the outcomes in order; `jobs` is for a profile that has workers of its own.
 
-    No error of one file keeps the next from its turn.
+    An error in one file does not stop the next.
     """
     rest = list(modulars)
     witness = make_recorder(project)
@@ -37,9 +37,9 @@ def flatten_group(
 
 
 def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bool]:
-    """The next result, and whether `results` is at its end.
+    """The next result, and whether `results` has ended.
 
-    A generator that has raised gives nothing more.
+    A generator that has raised an error yields nothing more.
     """
     try:
         return next(results), False

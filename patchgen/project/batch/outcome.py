@@ -1,8 +1,7 @@
-"""What flattening one modular file came to, in the form that is compared, recorded and cached:
-digests, not texts.
+"""The result of flattening one modular file, as it is compared, recorded and cached.
 
-In: `Flattened`, which holds texts.  Out: `Outcome`, whose texts are missing when it comes from the
-cache; a clean run never needs them.
+In: `Flattened`, which holds texts.  Out: `Outcome`, which holds their digests.  An outcome from the
+cache has no texts; a run in which nothing changed needs none.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _SEEN: dict[
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One output without its text; `diff_digest` is empty where no diff stands beside it.
+    """One output without its text; `diff_digest` is empty where it has no diff.
 
-    `added` and `removed` count the lines by which it differs from its parent, blank ones left out.
-    Of a new model, which has no diff, `added` counts the lines that were copied from elsewhere than
-    the parent.
+    `added` and `removed` count the lines by which it differs from its parent, without blank ones.
+    A new model has no diff: there `added` counts the lines that were copied from elsewhere than the
+    parent.
     """
 
     kind: str
@@ -71,9 +70,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A file that an outcome depends on, the sha256 of its bytes, and its module where it was read
-    as one.
-    """
+    """A file that an outcome depends on, with its digest, and its module if it was read as one."""
 
     path: str
     digest: str
@@ -82,9 +79,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A question about the file system that was asked of the environment, and its answer, which may
-    be shortened.
-    """
+    """A question about the file system with its answer, which may be shortened."""
 
     question: str
     subject: str
@@ -92,16 +87,16 @@ class Lookup:
 
 
 def make_short(answer: str) -> str:
-    """`answer`, or the digest of a long one."""
+    """`answer`, or its digest where it is long."""
     return answer if len(answer) < LONG else digest_of(answer)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One modular file's outputs or problems, and everything that they depend on.
+    """The outputs or problems of a modular file, and everything that they depend on.
 
-    `digest` is the sha256 of the modular file's text.  `texts` maps file names, those of diffs
-    included, to contents.
+    `digest` is the sha256 of the modular file's text.  `texts` maps the names of files, also of
+    diffs, to their contents.
     """
 
     modular: Modular
@@ -120,7 +115,7 @@ def make_outcome(
     reads: tuple[Read, ...],
     lookups: tuple[Lookup, ...],
 ) -> Outcome:
-    """The outcome of a flattening that ended by itself, with or without problems."""
+    """The outcome of a finished flattening, with or without problems."""
     if flattened.problems and not flattened.files:
         return Outcome(modular, digest, (), tuple(sorted(flattened.problems)), reads, lookups, {})
     texts: dict[str, str] = {}
@@ -138,7 +133,7 @@ def make_outcome(
 
 
 def files_of(modular: Modular, made: Made) -> Iterator[tuple[Path, str]]:
-    """The files of one output, the diff included, with the digests that they should have."""
+    """The files of one output with their expected digests, the diff included."""
     yield _inside(modular.folder, made.name), made.digest
     if made.diff_digest:
         yield _inside(modular.folder, made.diff_name), made.diff_digest
@@ -172,7 +167,7 @@ def _made(file: FlatFile, diff: str | None) -> Made:
 
 
 def _added_to_new(file: FlatFile) -> int:
-    """The lines of a new model that were copied from somewhere else than its parent.
+    """Count the lines of a new model that were copied from elsewhere than its parent.
 
     Imports have no origin.
     """
@@ -219,11 +214,10 @@ def digest_of(text: str) -> str:
 
 
 def digest_of_file(path: Path | str) -> str:
-    """The sha256 of the bytes of the file at `path`, or the empty string where there is none to
-    read.
+    """The sha256 of the file at `path`, or "" where it cannot be read.
 
-    A run asks for most files twice, and reads them once: a second time only where the file may have
-    changed since.
+    A run asks for most files twice.  The second time, a file is read again only if it may have
+    changed.
     """
     try:
         about = os.stat(path)
@@ -240,10 +234,8 @@ def digest_of_file(path: Path | str) -> str:
 
 
 def _is_settled(about: os.stat_result) -> bool:
-    """Whether a change from now on would give the file another time of change, which nobody can
-    set.
+    """Whether any change from now on would change the file's time of change.
 
-    Clocks of file systems tick slowly, so two changes at nearly the same moment may bear the same
-    time.
+    The clock of a file system ticks slowly: two changes shortly after each other may have one time.
     """
     return os.name == "posix" and about.st_ctime_ns < time.time_ns() - TICK

@@ -1,4 +1,7 @@
-"""Flattening in worker processes: what kills a worker costs one file, not the run."""
+"""Flatten in worker processes.
+
+A file that kills its worker fails alone; the run goes on.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ _PROJECT: list[Project] = []  # of a worker process, set once when it starts
 def in_workers(
     project: Project, profile: str, chunks: Sequence[Sequence[Modular]], jobs: int
 ) -> Iterator[Outcome]:
-    """Outcomes as they come.
+    """Yield outcomes as they are done.
 
-    The files of workers that died are tried again, each in a process of its own.
+    The files of a worker that died are tried again, each in a process of its own.
     """
     lost: list[Modular] = []
     with _pool(project, min(jobs, len(chunks))) as pool:
@@ -60,7 +63,7 @@ def _pool(project: Project, jobs: int) -> ProcessPoolExecutor:
 def _as_done(
     pool: ProcessPoolExecutor, futures: list[Future[tuple[Outcome, ...]]]
 ) -> Iterator[Future[tuple[Outcome, ...]]]:
-    """Futures as they are done; when the run is interrupted, what has not begun never begins."""
+    """Yield futures as they are done; after an interrupt, those that wait never start."""
     try:
         yield from as_completed(futures)
     except BaseException:
@@ -69,7 +72,7 @@ def _as_done(
 
 
 def _start(project: Project) -> None:
-    """Make this worker end at once, and silently, when it is interrupted or its parent is gone."""
+    """Let this worker end silently when it is interrupted or its parent is gone."""
     _PROJECT[:] = [project]
     gc.disable()  # as `cli.main` does
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,8 +1,8 @@
-"""What an answer of the core depends on: every module it asked for and every file it read.
+"""Record what the flattening of a file depends on: the modules it looked up, and what it read.
 
-A `DependencyRecorder` is an environment that remembers every `look` and every `source` that it is
-asked for. With what it remembers, an outcome of an earlier run can be believed for as long as each
-of these files is the same and each question about the file system has the same answer.
+A `DependencyRecorder` is an environment that records every `look` and every `source`.  The outcome
+of an earlier run holds as long as each of these files is the same and each question about the file
+system has the same answer.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from patchgen.syntax.text import Source, decode, make_source
 
 @dataclass(frozen=True)
 class DependencyRecorder(Environment):
-    """An environment that remembers what it is asked.
+    """An environment that records what it is asked.
 
-    `read` has the digests of texts, empty where reading failed.
+    `read` maps paths to digests of texts; the digest is empty where reading failed.
     """
 
     asked: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
@@ -52,19 +52,19 @@ class DependencyRecorder(Environment):
         return source
 
     def forget(self) -> None:
-        """Begin anew, with another modular file."""
+        """Forget everything, before another modular file."""
         self.asked.clear()
         self.read.clear()
 
 
 def make_recorder(project: Project) -> DependencyRecorder:
-    """A witness over the project's environment."""
+    """A recorder over the project's environment."""
     env = project.environment()
     return DependencyRecorder(env.roots, env.home, env.allow_bidi, env.archives)
 
 
 def record(modular: Modular, flattened: Flattened, witness: DependencyRecorder) -> Outcome:
-    """The outcome of `modular` with all that it depends on."""
+    """The outcome of `modular` with everything that it depends on."""
     text, raw = _digests(modular.path)
     asked = sorted(witness.asked.items(), reverse=True)
     modules = {path: module for (question, module), path in asked if question == "module"}
@@ -82,15 +82,15 @@ def record(modular: Modular, flattened: Flattened, witness: DependencyRecorder) 
 
 
 def _raw_if_same(path: str, seen: str) -> str:
-    """The digest of the bytes at `path`, or the empty string when its text is no longer the one
-    that was `seen`.
+    """The digest of the bytes at `path`, or "" when its text is no longer the one that was
+    `seen`.
     """
     text, raw = _digests(Path(path))
     return raw if seen in ("", text) else ""
 
 
 def _digests(path: Path) -> tuple[str, str]:
-    """The sha256 of the text of a file and that of its bytes; empty where there is none."""
+    """The sha256 of a file's text and of its bytes; both are empty where there is no file."""
     try:
         data = read_regular(path)
         return make_source(

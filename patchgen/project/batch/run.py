@@ -1,9 +1,8 @@
-"""Flattening many modular files: from the cache where nothing changed, else here or in worker
-processes.
+"""Flatten many modular files: from the cache where nothing changed, else here or in workers.
 
-In: the project and its modular files.  Out: one `Outcome` each, in the order of the files, whatever
-the number of workers.  What goes wrong with one file is in its outcome; the others are not touched
-by it.
+In: the project and its modular files.  Out: an `Outcome` for each, in the order of the files,
+whatever the number of workers.  An error in one file is in its outcome, and does not affect the
+others.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ def run(
     jobs: int = 0,
     progress: Progress = lambda done: None,
 ) -> tuple[Outcome, ...]:
-    """The outcome of every modular file, in order; fresh ones are put into the cache.
+    """The outcome of every modular file, in order.  New outcomes are stored in the cache.
 
-    `jobs` is the number of processes; 0 takes as many as there are processors, where that pays.
+    `jobs` is the number of processes; 0 takes one for each processor, where that saves time.
     """
     known = {
         modular: outcome for modular in modulars if (outcome := cache.load(modular)) is not None
@@ -64,9 +63,7 @@ def run(
 
 
 def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) -> list[Modular]:
-    """`moved` and every file that was made from their outputs as they are on disk, if by way of
-    others; sorted.
-    """
+    """`moved`, and every file that was made from their outputs on disk, sorted."""
     readers: dict[str, list[Modular]] = {}
     for modular, outcome in known.items() if moved else ():
         for read in outcome.reads:
@@ -91,7 +88,7 @@ def _enough(files: int) -> int:
 
 
 def _flatten_all(project: Project, modulars: Sequence[Modular], jobs: int) -> Iterator[Outcome]:
-    """Outcomes in any order, by groups that share a profile."""
+    """Yield outcomes in any order, by groups that share a profile."""
     if not modulars:
         return
     from patchgen.project.batch.group import (

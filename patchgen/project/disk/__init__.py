@@ -1,4 +1,1 @@
-"""How files are changed.
-
-Whole or not at all, in turns, and finished by the next run where one was killed.
-"""
+"""Write files: each change whole or not at all, one run at a time."""

@@ -1,6 +1,6 @@
-"""What killed runs have left.
+"""Clean up after runs that were killed.
 
-Moves that a journal tells of are finished, files that none tells of are removed.
+Moves in a journal are finished.  Staged files that no journal names are removed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _TEMP = re.compile(r"\.patchgen-(\d+)-\d+\.tmp")
 
 
 def recover(state: Path, root: Path) -> tuple[str, ...]:
-    """Finish what a killed run had begun below `root`; the files that were moved.
+    """Finish the moves that a killed run started below `root`.  Returns the files that were moved.
 
-    A target that was changed by others since then is left alone, and so is whatever no run of ours
-    would have staged: a journal may come with a checkout.
+    A target that others changed since then stays.  So does a file that patchgen would not have
+    staged, because a journal may come with a checkout.
     """
     try:
         moves = [Move(**item) for item in json.loads(read_regular(state / JOURNAL))]
@@ -40,7 +40,7 @@ def recover(state: Path, root: Path) -> tuple[str, ...]:
 
 
 def _is_plausible(move: Move, root: Path) -> bool:
-    """Whether `move` stays below `root` and concerns files that have the names of staged ones."""
+    """Whether `move` stays below `root` and concerns files with the names of staged ones."""
     target = Path(move.target)
     staged = [Path(name) for name in (move.temp, move.backup) if name]
     inside = target.resolve() == target and target.is_relative_to(root)
@@ -65,7 +65,7 @@ def _finish(move: Move) -> bool:
 
 
 def sweep(folders: Iterable[Path]) -> None:
-    """Remove what killed runs have staged in `folders` and never moved."""
+    """Remove files in `folders` that killed runs staged and never moved."""
     for folder in folders:
         with contextlib.suppress(OSError):
             for entry in list(os.scandir(folder)):

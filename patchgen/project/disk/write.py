@@ -1,9 +1,11 @@
-"""Files written whole or not at all, one or many: staged beside their targets, verified, then moved
-into place.
+"""Write many files, all or none: stage them beside their targets, then move them into place.
 
-A journal is written between staging and moving.  A run that was killed before it has changed
-nothing; one that was killed after it is finished by the next.  A run that fails while moving puts
-back what it had moved.
+    stage      .tmp files beside the targets, with their final content
+    journal    the list of moves, written to disk
+    move       each .tmp file onto its target, the records last
+
+A run that is killed before the journal is written has changed nothing.  The next run finishes one
+that is killed after it.  A run that fails while it moves files puts back those that it moved.
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ _NUMBERS = itertools.count()
 
 
 class Unfinished(OSError):
-    """Some files were moved, and the system lets them be put back no more.
+    """Some files were moved, and cannot be put back.
 
-    The next run finishes what was begun.
+    The next run finishes the moves.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to become of one file: `data`, or nothing when it is to be removed."""
+    """A change of one file: `data` is its content, or None to remove it."""
 
     path: Path
     data: bytes | None
@@ -42,11 +44,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A staged change: `temp` takes the place of `target`, whose former content is kept as `backup`
-    meanwhile.
+    """A staged change: `temp` replaces `target`, whose former content is kept as `backup`.
 
-    An empty `temp` removes the target; an empty `backup` means that there was none.  Digests are of
-    contents.
+    An empty `temp` removes the target.  An empty `backup` means that there was no target.  Digests
+    are of contents.
     """
 
     target: str
@@ -57,9 +58,9 @@ class Move:
 
 
 def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
-    """Make `path` hold `data`; a reader sees the former content or this, never a part of either.
+    """Write `data` to `path`; a reader sees the former content or the new one, never a part.
 
-    Not `lasting`: a loss of power may undo it, which a cache need not wait for.
+    Without `lasting`, a loss of power may undo it; for a cache that does no harm.
     """
     temp = _temp_name(path.parent)
     try:
@@ -73,8 +74,8 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
 def apply(changes: Sequence[Change], state: Path) -> None:
     """Make every change or none; `state` is a folder for the journal.
 
-    The last change is moved last; without changes nothing is touched.  Raises OSError where a step
-    fails; the files then are what they were before, but for `Unfinished`.
+    The last change is moved last.  Without changes, nothing is touched.  Raises OSError where a
+    step fails; except for `Unfinished`, the files are then what they were before.
     """
     moves: list[Move] = []
     folders: list[Path] = []
@@ -105,9 +106,9 @@ def apply(changes: Sequence[Change], state: Path) -> None:
 
 @contextlib.contextmanager
 def _blamed_on(target: str) -> Iterator[None]:
-    """Errors name `target`, whichever name a step was using.
+    """Let errors name `target`, whatever file the step used.
 
-    People do not know the names of staged files.
+    Users do not know the names of staged files.
     """
     try:
         yield
@@ -117,9 +118,9 @@ def _blamed_on(target: str) -> Iterator[None]:
 
 
 def _plan(change: Change) -> Move:
-    """The names that a change will use.
+    """Choose the names that a change will use.
 
-    Nothing is made yet, so that whatever is made can be found again.
+    No file is made yet, so that everything that is made can be found again.
     """
     old = content_digest(change.path)
     temp = "" if change.data is None else str(_temp_name(change.path.parent))
@@ -142,7 +143,7 @@ def _prepare(move: Move, data: bytes | None) -> None:
 
 
 def _stage(temp: Path, data: bytes, target: Path, *, lasting: bool = True) -> None:
-    """Make the file `temp` with `data` and with the mode of `target`."""
+    """Write `data` to the file `temp`, with the mode of `target`."""
     descriptor = os.open(
         temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
     )
@@ -181,7 +182,7 @@ def _move(move: Move) -> None:
 def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
     """Put back every former content.
 
-    False where even that fails: the journal stays, and the next run goes on.
+    Returns False where that fails; the journal then stays, and the next run goes on.
     """
     try:
         for move in reversed(moves):
@@ -202,7 +203,7 @@ def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
 
 
 def discard(moves: Iterable[Move]) -> None:
-    """Remove what the moves have staged and kept."""
+    """Remove staged files and backups of the moves."""
     for move in moves:
         for name in (move.temp, move.backup):
             if name:
@@ -211,16 +212,14 @@ def discard(moves: Iterable[Move]) -> None:
 
 
 def _make_folders(folder: Path) -> list[Path]:
-    """Make `folder`; the folders that had to be made, outermost first."""
+    """Make `folder`; returns the folders that were made, the outermost first."""
     missing = [part for part in (folder, *folder.parents) if not part.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing[::-1]
 
 
 def _sync(folders: Iterable[Path]) -> None:
-    """Make the moves themselves last through a loss of power, where the system lets a folder be
-    opened.
-    """
+    """Let moves survive a loss of power, where the system can open a folder."""
     for folder in sorted(folders):
         with contextlib.suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY)

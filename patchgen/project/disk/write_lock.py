@@ -1,6 +1,7 @@
-"""Runs at the same time.
+"""Let one run write at a time, and let readers see no half-written state.
 
-Those that write take turns, one that only looks sees no half of another's work.
+A run that writes holds a lock file.  A run that only reads looks at the traces of writing before
+and after, and reads again under the lock if they changed.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _Seen = TypeVar("_Seen")
 
 @contextlib.contextmanager
 def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> Iterator[None]:
-    """This run's turn to write below `root`.  What killed runs left there, and in `folders`, is
-    finished or removed.
+    """Hold the lock for writing below `root`; first clean up, there and in `folders`, after killed
+    runs.
 
-    Raises PatchgenError PG906 when another run does not end, and OSError where the place cannot be
-    written to.
+    Raises PatchgenError PG906 when another run does not end, and OSError where writing is
+    impossible.
     """
     state = make_state(state_of(project, root))
     with _alone(state):
@@ -37,7 +38,7 @@ def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> It
 
 
 def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
-    """What `look` sees when no other run writes meanwhile; it is called again when one did."""
+    """The result of `look` while no other run writes; it is called again when one did."""
     before = _traces(project)
     seen = look()
     if JOURNAL not in before and _traces(project) == before:
@@ -50,7 +51,7 @@ def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
 
 
 def _traces(project: Project) -> tuple[str, ...]:
-    """A state that changes when another run writes, and shows its journal while it does."""
+    """A state that changes when another run writes, and that names its journal while it does."""
     traces = []
     for root in project.writable:
         for path in (state_of(project, root) / JOURNAL, lock_of(project, root)):

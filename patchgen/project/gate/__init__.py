@@ -1,1 +1,1 @@
-"""Is every output what its modular file gives, why not, and making it so."""
+"""Compare outputs with what their modular files give, explain differences, and repair them."""

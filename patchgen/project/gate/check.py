@@ -1,7 +1,7 @@
-"""The gate: is every output what its modular file gives?
+"""Check that every output is what its modular file gives.
 
-In: the outcomes of a run, and the files and records as they are.  Out: a `Report`.  Nothing is
-written here; `convert` writes what the verdicts say.
+In: the outcomes of a run, the files, and the records.  Out: a `Report`.  Nothing is written here;
+`convert` writes what the verdicts ask for.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Again = Callable[[Sequence[Modular]], Sequence[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What outputs are compared with: their records, by path, and by what this run would make them.
+    """What outputs are compared with: their records, by path, and how to make them again.
 
-    `again` flattens modular files whose texts are not at hand; it is called at most once.
+    `again` flattens modular files whose texts are not in the cache; it is called at most once.
     """
 
     records: Mapping[Path, Record]
@@ -47,7 +47,7 @@ class Evidence:
 def examine(
     project: Project, found: Found, outcomes: Sequence[Outcome], evidence: Evidence
 ) -> Report:
-    """The verdict on every output of `outcomes`, and on what has no modular file any more."""
+    """The verdict on every output of `outcomes`, and on outputs without a modular file."""
     clashes = find_clashes(outcomes)
     sound = [
         outcome for outcome in outcomes if not outcome.problems and outcome.modular not in clashes
@@ -74,9 +74,7 @@ def examine(
 def _look_at(
     project: Project, outcomes: Sequence[Outcome]
 ) -> tuple[dict[Path, str], list[Problem]]:
-    """The digests of all outputs as they are, empty for those that are missing, and what is wrong
-    with the others.
-    """
+    """The digests of all outputs on disk, empty for missing ones, and problems with the others."""
     files: dict[Path, str] = {}
     problems = _linked_lock(project, outcomes)
     for path in (
@@ -104,10 +102,7 @@ def _linked_lock(project: Project, outcomes: Sequence[Outcome]) -> list[Problem]
 
 
 def _require_inside(project: Project, path: Path) -> None:
-    """Nothing, for what `convert` may write to.
-
-    Raises PatchgenError PG904 for a link that leads out.
-    """
+    """Raise PatchgenError PG904 for a link that leads out of where `convert` may write."""
     if path.is_symlink():
         confine(project, path)
 
@@ -115,7 +110,7 @@ def _require_inside(project: Project, path: Path) -> None:
 def _with_texts(
     outcomes: Sequence[Outcome], files: Mapping[Path, str], again: Again
 ) -> list[Outcome]:
-    """`outcomes`, those that are not clean with the texts that a verdict on them needs."""
+    """`outcomes` with the texts that verdicts on outputs that are not right need."""
     unclean = [
         outcome.modular
         for outcome in outcomes
@@ -145,8 +140,9 @@ def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
 
 
 def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
-    """Modular files that give the same output, if only by case, with an error for each that names
-    the others.
+    """The modular files that give one output, also if only by case, with an error for each.
+
+    The error names the others.
     """
     owners: dict[str, list[Modular]] = {}
     for outcome in outcomes:
@@ -167,9 +163,9 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
 def judge(
     project: Project, outcome: Outcome, made: Made, files: Mapping[Path, str], evidence: Evidence
 ) -> Verdict:
-    """The verdict on one output and the diff beside it: on the first of the two that is not right.
+    """The verdict on one output and its diff: on the first of the two that is not right.
 
-    `files` are the digests of files as they are.
+    `files` maps files to their digests on disk.
     """
     modular, wanted = outcome.modular, tuple(files_of(outcome.modular, made))
     output = wanted[0][0]
@@ -201,7 +197,7 @@ def judge(
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the file at `path` is one that patchgen wrote, or is not there at all."""
+    """Whether patchgen wrote the file at `path`, or there is none."""
     if not path.exists():
         return True
     if not path.is_file():
@@ -211,14 +207,14 @@ def _is_ours(path: Path) -> bool:
 
 
 def _what_it_is(path: Path) -> tuple[str, ...]:
-    """What stands at `path` that is no file, in words."""
+    """What stands at `path` if it is no file, in words."""
     if path.is_file():
         return ()
     return ("a folder" if path.is_dir() else "no regular file",)
 
 
 def _digest(path: Path) -> str:
-    """The digest of the file at `path`; empty where there is none, or something that is no file.
+    """The digest of the file at `path`; "" where there is none, or something that is no file.
 
     Raises OSError for a file that cannot be read.
     """

@@ -1,9 +1,8 @@
-"""Making the tree what the gate wants: every file that can be mended, then the records, all or
-nothing.
+"""Write what the gate asks for: first the files, then the records, all or nothing.
 
-In: the outcomes of a run.  Out: the gate's report as it was before, and the names of what was
-written.  Holds the lock of the place that it writes to, and first finishes what a killed run had
-begun there.
+In: the outcomes of a run.  Out: the gate's report on the tree as it was, and the names of the
+written files.  A run holds the lock of the place that it writes to, and first cleans up after a
+killed one.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ from patchgen.project.places import LOCK, is_own, lock_of, root_of, state_of
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a run did.
-
-    The gate's report on the tree as it was, whose verdicts hold no more, which files it changed.
-    """
+    """What a run wrote: its files, and the gate's report on the tree as it was before."""
 
     report: Report
     mended: frozenset[str] = frozenset()
@@ -40,7 +36,7 @@ class Written:
 
     @property
     def remaining(self) -> tuple[Problem, ...]:
-        """The findings that writing has not mended."""
+        """The findings that writing did not repair."""
         left = [
             v.problem
             for v in self.report.verdicts
@@ -52,7 +48,7 @@ class Written:
 def load_records(project: Project) -> dict[Path, Record]:
     """The records of every place that a run may write to, by the paths of outputs.
 
-    With `--out` the project's own are left out: what they tell of is not what such a run is about.
+    With `--out`, the project's own records are left out, because they are about other files.
     """
     roots = project.writable if project.out is None else [project.out]
     return {
@@ -67,7 +63,7 @@ def load_records(project: Project) -> dict[Path, Record]:
 def _base(project: Project, root: Path) -> Path:
     """The folder that the names in the records of `root` start from.
 
-    Such places inside the project share a file.
+    All places inside the project share one file of records.
     """
     return project.home if state_of(project, root) == state_of(project, project.home) else root
 
@@ -81,12 +77,12 @@ def convert(
     force: bool = False,
     remove: bool = False,
 ) -> Written:
-    """Write what is stale, missing or unrecorded; `remove` orphans; `force` replaces files that
-    people wrote.
+    """Write what is stale, missing or unrecorded.
 
-    The records of `evidence` are read anew once it is this run's turn to write. Raises
-    PatchgenError PG904 before anything is written when an output lies where writing is not allowed,
-    and PG903 where the system refused a step of writing; the files are then what they were.
+    `remove` removes orphans, `force` replaces files that people wrote.  The records of `evidence`
+    are read again under the lock.  Raises PatchgenError PG904, before anything is written, where an
+    output lies outside the places for writing, and PG903 where a step of writing fails; the files
+    are then what they were.
     """
     folders = [*(confine(project, outcome.modular.folder) for outcome in outcomes), *found.folders]
     roots = sorted({root_of(project, folder) for folder in folders})
@@ -183,7 +179,7 @@ def _changes(wanted: Iterable[Wanted]) -> list[Change]:
 def _records_after(
     project: Project, report: Report, mended: Set[str], made_by: str, root: Path
 ) -> dict[str, Record]:
-    """The records below `root` once the outputs in `mended` have been written."""
+    """The records below `root` after the outputs in `mended` have been written."""
     records, base = read_lock(lock_of(project, root)), _base(project, root)
     by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
@@ -214,9 +210,9 @@ def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Proj
 
 
 def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) -> list[Change]:
-    """The change of the records, last of all.
+    """The change of the records, which is written last.
 
-    None where they are what they were, however the file is laid out.
+    None where the records stay the same, whatever the layout of the file.
     """
     path = lock_of(project, root)
     if records == read_lock(path):

@@ -1,5 +1,4 @@
-"""How a project's variants stand towards another release of their parents: `patchgen check
---package-root NEW_TREE`.
+"""Compare variants with another release: `patchgen check --package-root NEW_TREE`.
 
 In: the gate's report, worked out against the new tree, and the records of what each output was made
 from.  Out: for each modular file one of four answers, with the upstream diff of every definition
@@ -28,7 +27,7 @@ _NO_PARENT = (
 
 
 class Fit(enum.StrEnum):
-    """What becomes of a variant under the new release."""
+    """What the new release means for a variant."""
 
     UNAFFECTED = "unaffected"
     CLEAN = "regenerates clean"
@@ -38,9 +37,9 @@ class Fit(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A definition that a variant uses and that the new release has otherwise, or no more.
+    """A definition that a variant uses, and that changed or is gone in the new release.
 
-    `diff` is empty where the recorded text is not at hand to compare with.
+    `diff` is empty where the recorded text is not available.
     """
 
     symbol: str
@@ -50,7 +49,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One modular file under the new release; `problems` is what no longer fits."""
+    """One modular file under the new release; `problems` says what no longer fits."""
 
     modular: str
     fit: Fit
@@ -61,9 +60,7 @@ class Drift:
 def find_drift(
     project: Project, report: Report, records: Mapping[Path, Record]
 ) -> tuple[Drift, ...]:
-    """The drift of every modular file of the project, whose parents come from another tree in this
-    run.
-    """
+    """The drift of every modular file, in a run whose parents come from another tree."""
     new, root = project.environment(), project.package_root
     old = replace(project, package_root=None).environment()
     if root is None:
@@ -93,9 +90,9 @@ def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbo
 
 
 def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root: Path) -> bool:
-    """Whether the release at `root` has a say in it.
+    """Whether the release at `root` provides the module.
 
-    What is found in the same file with and without is others'.
+    A module that is found in the same file with and without `root` belongs to another package.
     """
     module = symbol.symbol.rpartition(".")[0]
     return new.path(module) != old.path(module) or _is_left_out(symbol, new, root)
@@ -133,10 +130,10 @@ def _changes(
 
 
 def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:
-    """Whether the tree at `root` has the whole package but not this module of it.
+    """Whether the tree at `root` is a whole package that lacks this module.
 
-    It is then found in the installed release, and all would seem well.  A tree without
-    `__init__.py` is a part only.
+    The module would then be found in the installed release, and nothing would seem to have
+    changed.  A tree without `__init__.py` is meant as a part of a package.
     """
     module = symbol.symbol.rpartition(".")[0]
     path = new.path(module)
@@ -145,8 +142,8 @@ def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:
 
 
 def text_of(symbol: str, env: Environment) -> str | None:
-    """The text of the definition `module.name`, or None where there is no such module or definition
-    in it.
+    """The text of the definition `module.name`; None where the module or the definition is
+    missing.
     """
     module, _, name = symbol.rpartition(".")
     if env.path(module) is None:

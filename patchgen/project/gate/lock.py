@@ -1,11 +1,12 @@
-"""patchgen.lock: what each output was made from.  People read it, and `check` (why stale?) and
-`explain` (line maps).
+"""Read and write patchgen.lock: what each output was made from.
 
-Checked in; sorted, without times and absolute paths.  A record tells of the run that first gave its
-output, and is made anew only with another output: what `check` finds right, `convert` leaves
-alone.  So what a record says cannot be compared with this run, and each ends with the digest of all
-that stands in it: a change by hand, or by a merge of two of them, is noticed, and `convert` makes
-the record anew.
+People read the file, `check` says from it why an output is stale, and `explain` finds the origins
+of lines.  It is checked in; it is sorted and holds no times and no absolute paths.
+
+A record is about the run that first gave its output, and is written again only with another output:
+what `check` finds right, `convert` leaves alone.  A record can therefore not be compared with the
+current run.  Instead it ends with a digest of its content, by which a change by hand or by a merge
+is noticed; `convert` then writes the record again.
 """
 
 from __future__ import annotations
@@ -38,11 +39,10 @@ ABOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one output was made from, and by what.  Digests are sha256; `output` and `modular` are
-    shown paths.
+    """What one output was made from.  Digests are sha256; `output` and `modular` are display paths.
 
-    `flaw` is empty where patchgen.lock has the record as patchgen wrote it, else it says what is
-    wrong.
+    `flaw` says what is wrong with the entry in patchgen.lock; it is empty for one that patchgen
+    wrote.
     """
 
     output: str
@@ -64,7 +64,7 @@ class Record:
 def make_record(
     output: str, outcome: Outcome, made: Made, made_by: str, settings: Settings
 ) -> Record:
-    """The record of an output that has just been made."""
+    """The record of an output that has just been written."""
     return Record(
         output,
         outcome.modular.shown,
@@ -97,10 +97,10 @@ def describe(settings: Settings) -> str:
 
 
 def is_of(record: Record | None, made: Made) -> bool:
-    """Whether `record` tells of this output and this diff, and is as it was written.
+    """Whether `record` is intact, and about this output and this diff.
 
-    What they were made from may have changed since: a comment, a definition that is overridden, the
-    release of a tool.
+    Its sources may have changed since without an effect on the output: a comment, a definition that
+    is overridden, the release of a tool.
     """
     if record is None or record.flaw:
         return False
@@ -110,7 +110,8 @@ def is_of(record: Record | None, made: Made) -> bool:
 def read_lock(path: Path) -> dict[str, Record]:
     """The records by output; none when there is no file.
 
-    Raises PatchgenError PG507 when it cannot be understood, merge conflicts included.
+    Raises PatchgenError PG507 when the file cannot be understood, for example because of merge
+    conflicts.
     """
     repeated: list[str] = []
     try:
@@ -142,7 +143,7 @@ def _why_not(error: Exception) -> str:
 
 
 def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
-    """`pairs` as JSON's objects are read, of two with one key the last.
+    """A JSON object as a dictionary; of two pairs with one key, the last counts.
 
     Such keys are added to `repeated`.
     """
@@ -154,7 +155,7 @@ def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
 
 
 def _flaw(data: Mapping[str, Any], repeated: list[str]) -> str:
-    """What is wrong with the file beside its records: all of them are then made anew."""
+    """What is wrong with the file as a whole, so that all records are written again."""
     unknown = sorted(data.keys() - {"about", "format", "outputs"})
     if repeated:
         return f"{LOCK} has the key {repeated[0]!r} twice"
@@ -182,7 +183,7 @@ _TEXTS = ("modular", "modular_sha256", "output_sha256", "diff_sha256", "made_by"
 
 
 def _seal(output: str, entry: Mapping[str, Any]) -> str:
-    """The digest of all that `entry` says of `output`, however it is laid out."""
+    """The digest of everything that `entry` says of `output`, whatever the layout."""
     said = {key: value for key, value in entry.items() if key != SEAL}
     text = json.dumps([output, said], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -217,7 +218,7 @@ def _entry(record: Record) -> dict[str, Any]:
 
 
 def _record(output: str, entry: Any, flaw: str) -> Record:
-    """The record of `output` that `entry` is; without what cannot be read in it."""
+    """The record of `output` from `entry`, without fields that cannot be read."""
     if not isinstance(entry, dict):
         return _record(output, {}, flaw)
     if entry.get(SEAL) != _seal(output, entry):
@@ -270,9 +271,9 @@ def _origins(lines: Mapping[str, str]) -> Iterable[LineOrigin]:
 
 
 def origin_of(lines: Iterable[LineOrigin], line: int) -> Location | None:
-    """The place that line `line` of an output came from.
+    """Where line `line` of an output came from.
 
-    None for a line that the converter wrote itself.
+    None for a line that patchgen wrote itself.
     """
     for origin in lines:
         if origin.first <= line <= origin.last:

@@ -1,4 +1,4 @@
-"""Which generated files, and records of such, does no modular file give any more?"""
+"""Find generated files, and records, that no modular file gives any more."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ HEAD = 20_000  # bytes in which a banner is looked for
 def find_orphans(
     project: Project, found: Found, outcomes: Sequence[Outcome], records: Mapping[Path, Record]
 ) -> tuple[Verdict, ...]:
-    """A verdict on every orphan among the records in scope and in the folders that the run is
-    about.
-    """
+    """A verdict on every orphan among the records and in the folders of the run."""
     expected = {path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)}
     failed = _places(o.modular for o in outcomes if o.problems)
 
@@ -54,7 +52,7 @@ def find_orphans(
 
 
 def _places(modulars: Iterable[Modular]) -> set[tuple[Path, str]]:
-    """Where the outputs of `modulars` go, and the names that they end with."""
+    """The folders of the outputs of `modulars`, and how the names of the outputs end."""
     return {(modular.folder, _name(modular)) for modular in modulars}
 
 
@@ -63,9 +61,9 @@ def _name(modular: Modular) -> str:
 
 
 def _places_of_others(project: Project, found: Found) -> set[tuple[Path, str]]:
-    """The same for what the project has besides.
+    """The same for the rest of the project.
 
-    Modular files that were not asked for, and places without `--out`.
+    These are modular files that the run does not include, and places without `--out`.
     """
     views = (project, replace(project, out=None))
     return {place for view in views for place in _places(discover(view).modulars)} - _places(
@@ -76,7 +74,7 @@ def _places_of_others(project: Project, found: Found) -> set[tuple[Path, str]]:
 def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
     """Whether the run is about the output at `path`.
 
-    By its folder, or by the modular file that gave it.
+    Its folder or its modular file decides.
     """
     if any(path.is_relative_to(folder) for folder in found.folders):
         return True
@@ -87,7 +85,7 @@ def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
 def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
     """The verdict on a recorded output.
 
-    Its files are offered for removal unless one of them was edited.
+    Its files may be removed unless one of them was edited.
     """
     files = [path for path in (output, output.with_suffix(".diff")) if path.exists()]
     untouched = all(digest_of_file(path) in (record.digest, record.diff_digest) for path in files)
@@ -108,9 +106,9 @@ def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
 
 
 def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:
-    """The verdict on a generated file that no record tells of.
+    """The verdict on a generated file without a record.
 
-    Another folder may be where it should be.
+    It may have been moved from another folder.
     """
     givers = [
         modular for modular in found.modulars if _belongs_to(path, {(path.parent, _name(modular))})
@@ -122,7 +120,7 @@ def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:
 
 
 def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path]:
-    """The files with a banner below `folders` that are not `known`, sorted."""
+    """The files with a banner below `folders` that are not in `known`, sorted."""
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):
             if path not in known and path.is_file() and has_banner(path):
@@ -135,7 +133,5 @@ def has_banner(path: Path) -> bool:
 
 
 def _belongs_to(path: Path, places: Set[tuple[Path, str]]) -> bool:
-    """Whether `path` may be an output of a modular file that has one of `places`, and so is no
-    orphan.
-    """
+    """Whether `path` may be an output of a modular file with one of `places`."""
     return any(path.parent == folder and path.stem.endswith(f"_{name}") for folder, name in places)

@@ -1,4 +1,4 @@
-"""What the gate says, as values: one `Verdict` per output, one `Report` per run."""
+"""The results of the gate: a `Verdict` for each output, a `Report` for each run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from patchgen.project.places import LOCK
 
 
 class Status(enum.StrEnum):
-    """What holds of one output."""
+    """The state of one output."""
 
     OK = "ok"
     STALE = "stale"
@@ -34,7 +34,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A file as it should be; `data` is None for one that should not be there."""
+    """A file as it should be; `data` is None for one that should not exist."""
 
     path: Path
     data: bytes | None
@@ -42,11 +42,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What holds of one output or of the diff beside it, and the files to write or remove to mend
-    it.
+    """The state of one output or of its diff, and the files to write or remove to repair it.
 
-    `line` is the first that differs; `diff` leads from the file as it is to the file as it should
-    be.
+    `line` is the first line that differs; `diff` leads from the file as it is to the file as it
+    should be.
     """
 
     shown: str
@@ -60,7 +59,7 @@ class Verdict:
 
     @property
     def problem(self) -> Problem | None:
-        """The verdict as a finding; None when all is well."""
+        """The verdict as a finding; None for an output that is right."""
         if self.status is Status.OK:
             return None
         what, hint = _say(self)
@@ -87,7 +86,7 @@ class Report:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The modular files for which nothing can be made, in order."""
+        """The modular files that give no outputs, in order."""
         places = {problem.at.path for problem in self.problems if problem.severity == "error"}
         return tuple(
             sorted(
@@ -97,7 +96,7 @@ class Report:
 
 
 def _say(verdict: Verdict) -> tuple[str, str]:
-    """What to tell a person about a verdict, and what to do about it."""
+    """The message about a verdict, and the hint."""
     why = f": {'; '.join(verdict.why)}" if verdict.why else ""
     convert = "run `patchgen convert`"
     match verdict.status:

@@ -1,7 +1,7 @@
-"""Why an output is stale: what changed since it was recorded.
+"""Explain why an output is stale: what changed since it was recorded.
 
-In: the record, what the modular file gives now, and the files as they are.  Out: reasons in words,
-none where there is no record to compare with.
+In: the record, what the modular file gives now, and the files on disk.  Out: reasons in words, none
+without a record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def reasons(
     made_by: str,
     settings: str,
 ) -> tuple[str, ...]:
-    """What changed; `present` has the digests of the files that are not right, by name."""
+    """What changed; `present` maps files that are not right to their digests on disk."""
     if record is None:
         return ()
     if record.flaw:
@@ -49,9 +49,9 @@ def reasons(
 
 
 def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
-    """What changed where all that the output was made from is the same.
+    """What changed where all definitions that the output was made from are the same.
 
-    What is only read, or patchgen's own code.
+    That is a file that was only read, or patchgen's own code.
     """
     before, after = dict(record.reads), dict(modules_read(outcome))
     modules = sorted(
@@ -95,7 +95,7 @@ def _of_module(module: str, names: Sequence[str]) -> str:
 
 
 def _releases(old: str, new: str) -> list[str]:
-    """The tools whose release is another one, each with both."""
+    """The tools whose release changed, each with both releases."""
     before, after = ({name: release for name, _, release in _pairs(text)} for text in (old, new))
     names = sorted(before.keys() | after.keys())
     differing = [name for name in names if before.get(name) != after.get(name)]
