@@ -48,18 +48,32 @@ def members(statements: Sequence[Statement]) -> tuple[Member, ...]:
     """The members of a class body, in the order of their first statements."""
     groups: list[list[Statement]] = []
     for number, statement in enumerate(statements):
-        if groups and _describes(statement, statements[number - 1]):
-            next(group for group in groups if statements[number - 1] in group).append(statement)
+        above = statements[number - 1]
+        if groups and _describes(statement, above):
+            # A string below an attribute belongs to the group of the attribute.
+            for group in groups:
+                if above in group:
+                    group.append(statement)
+                    break
             continue
-        names = set(statement.names)
-        # A statement that binds two names can join two groups.
-        sharing = [group for group in groups if names & _bound_by(group)]
-        for group in sharing:
-            groups.remove(group)
-        groups.append([*(s for group in sharing for s in group), statement])
+        joined = _take_sharing(groups, set(statement.names))
+        groups.append([*joined, statement])
     found = [Member(_bound_by(group), _sort(statements, group)) for group in groups]
     position = {statement.key: number for number, statement in enumerate(statements)}
     return tuple(sorted(found, key=lambda member: position[member.key]))
+
+
+def _take_sharing(groups: list[list[Statement]], names: set[str]) -> list[Statement]:
+    """Remove the groups that bind one of `names`, and give their statements.
+
+    A statement that binds two names can join two groups.
+    """
+    taken: list[Statement] = []
+    for group in list(groups):
+        if names & _bound_by(group):
+            groups.remove(group)
+            taken += group
+    return taken
 
 
 def _bound_by(group: Sequence[Statement]) -> frozenset[str]:
@@ -173,14 +187,18 @@ def _acts_on_others(member: Member, parents: Sequence[Member]) -> bool:
     """Whether making the member may change another one, as `@f.register` does: then it stays."""
     others = {name for other in parents for name in other.names} - member.names
     for statement in member.statements:
-        node = statement.node
-        made: list[ast.AST] = list(getattr(node, "decorator_list", []))
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            made = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
-        for part in made:
-            if any(isinstance(n, ast.Name) and n.id in others for n in ast.walk(part)):
-                return True
+        for part in _find_called_parts(statement.node):
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name) and node.id in others:
+                    return True
     return False
+
+
+def _find_called_parts(node: ast.stmt) -> list[ast.AST]:
+    """The decorators of a definition, or the calls in any other statement."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return list(node.decorator_list)
+    return [call for call in ast.walk(node) if isinstance(call, ast.Call)]
 
 
 def _is_bare(statement: Statement) -> bool:

@@ -37,7 +37,11 @@ def insert_rest(call: cst.Call, old: cst.Call, rest: tuple[cst.Arg, ...]) -> cst
 def find_repeated(call: cst.Call, rest: tuple[cst.Arg, ...]) -> tuple[str, ...]:
     """The keywords that are both in `rest` and in `call`."""
     given = {argument.keyword.value for argument in call.args if argument.keyword}
-    return tuple(a.keyword.value for a in rest if a.keyword and a.keyword.value in given)
+    found: list[str] = []
+    for argument in rest:
+        if argument.keyword and argument.keyword.value in given:
+            found.append(argument.keyword.value)
+    return tuple(found)
 
 
 def _rank(argument: cst.Arg) -> int:

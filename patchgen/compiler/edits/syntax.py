@@ -196,16 +196,20 @@ def _join_texts(node: cst.BaseExpression) -> Iterator[object]:
     strings = list(_strings(node))
     yield next((type(s) for s in strings if not isinstance(s, cst.SimpleString)), cst.SimpleString)
     text: str | bytes | None = None
-    for part in (part for string in strings for part in _split_string(string)):
-        if isinstance(part, str) and isinstance(text, str):
-            text += part
-        elif isinstance(part, bytes) and isinstance(text, bytes):
-            text += part
-        else:
+    for string in strings:
+        for part in _split_string(string):
+            if isinstance(part, str) and isinstance(text, str):
+                text += part
+                continue
+            if isinstance(part, bytes) and isinstance(text, bytes):
+                text += part
+                continue
             if text is not None:
                 yield text
-            text = part if isinstance(part, str | bytes) else None
-            if text is None:
+            if isinstance(part, str | bytes):
+                text = part
+            else:
+                text = None
                 yield part
     if text:
         yield text

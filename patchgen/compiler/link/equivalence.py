@@ -15,8 +15,8 @@ import ast
 from collections.abc import Iterable
 
 from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.changes import is_plain, is_plain_value
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.plain_values import is_plain, is_plain_value
 from patchgen.errors import Location
 from patchgen.syntax.blocks import Block, ModuleIndex
 

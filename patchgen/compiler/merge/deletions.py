@@ -91,11 +91,13 @@ def _all_is_seen(bodies: Sequence[ClassBody], bases: Sequence[str]) -> bool:
     """Whether every attribute that the classes and their bases set can be read from their text."""
     if not {base.rpartition(".")[2] for base in bases} <= _MODEST_BASES:
         return False
-    if any(_SETTING & body.names or body.node.keywords for body in bodies):
-        return False
-    decorators = {decorator.short_name for body in bodies for decorator in body.decorators}
-    if not decorators <= _SETTING_NOTHING:
-        return False
+    for body in bodies:
+        # A metaclass, or a hook for attributes, may set anything.
+        if _SETTING & body.names or body.node.keywords:
+            return False
+        for decorator in body.decorators:
+            if decorator.short_name not in _SETTING_NOTHING:
+                return False
     return not any(_may_set_unseen(method) for method in _methods(bodies))
 
 

@@ -187,9 +187,16 @@ def take_apart(plan: ClassPlan) -> Draft:
 
 
 def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
+    """The head, the nearest docstring, the statements, and what follows the last class."""
     docstrings = [body.docstring for body in bodies if body.docstring]
-    # A merged class has members, so that `pass` and `...` of its parents can go.
-    kept = [s for s in order if len(bodies) == 1 or not is_placeholder(s.node)]
-    every = [*docstrings[:1], *kept] or list(order[:1])
-    text = "".join(statement.leading + statement.text for statement in every)
-    return head + (text or f"{INDENT}pass\n") + bodies[-1].tail
+    kept = list(order)
+    if len(bodies) > 1:
+        # A merged class has members, so that `pass` and `...` of its parents can go.
+        kept = [statement for statement in order if not is_placeholder(statement.node)]
+    statements = [*docstrings[:1], *kept]
+    if not statements:
+        statements = list(order[:1])
+    text = "".join(statement.leading + statement.text for statement in statements)
+    if not text:
+        text = f"{INDENT}pass\n"
+    return head + text + bodies[-1].tail

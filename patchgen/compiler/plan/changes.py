@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.plain_values import is_plain
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
@@ -44,19 +45,6 @@ _ACTING_BUILTINS = frozenset({"exec", "eval", "print", "open", "input", "globals
 _UNBOUNDED = frozenset({"exec", "globals"})
 _REGISTERING = ("torch.library", "torch.fx", "torch.serialization", "torch.utils._pytree")
 _PLAIN_CALLS = ("os.getenv", "os.path", "os.environ.get", "sys.version_info")
-_MAKES_PLAIN_VALUES = frozenset(
-    {
-        "getLogger",
-        "get_logger",
-        "TypeVar",
-        "ParamSpec",
-        "NewType",
-        "namedtuple",
-        "compile",
-        "frozenset",
-        "getenv",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,38 +346,3 @@ def _global_names(text: str) -> frozenset[str]:
         if isinstance(node, ast.Global):
             found.update(node.names)
     return frozenset(found)
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_plain_text(text: str) -> bool:
-    for statement in ast.parse(text).body:
-        if not isinstance(statement, ast.Assign | ast.AnnAssign):
-            return False
-        if statement.value and not is_plain_value(statement.value):
-            return False
-    return True
-
-
-def is_plain(block: Block) -> bool:
-    """Whether a block binds names to values that cannot change.
-
-    These are numbers, strings, tuples of them, a logger.
-    """
-    return block.kind == "assign" and _is_plain_text(block.text)
-
-
-def is_plain_value(value: ast.expr) -> bool:
-    """Whether an expression makes a value that cannot change."""
-    match value:
-        case ast.Constant():
-            return True
-        case ast.Tuple(elts=parts):
-            return all(map(is_plain_value, parts))
-        case ast.UnaryOp(operand=operand):
-            return is_plain_value(operand)
-        case ast.BinOp(left=left, right=right):
-            return is_plain_value(left) and is_plain_value(right)
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name in _MAKES_PLAIN_VALUES
-        case _:
-            return False

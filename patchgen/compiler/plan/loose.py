@@ -54,17 +54,19 @@ def find_loose_statement(source: Source) -> PatchgenError | None:
 def _names_of_edit(tree: ast.Module) -> Iterator[str]:
     """How the file calls `patchgen.edits.edit`."""
     for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=aliases):
-                imported = [(alias.name, alias.asname or alias.name) for alias in aliases]
-            case ast.ImportFrom(module=str(module), names=aliases):
-                imported = [
-                    (f"{module}.{alias.name}", alias.asname or alias.name) for alias in aliases
-                ]
-            case _:
-                continue
-        yield from (bound for name, bound in imported if name == f"{_WORDS}.edit")
-        yield from (f"{bound}.edit" for name, bound in imported if name == _WORDS)
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        package = ""
+        if isinstance(node, ast.ImportFrom):
+            package = f"{node.module}."
+        for alias in node.names:
+            name = package + alias.name
+            bound = alias.asname or alias.name
+            if name == f"{_WORDS}.edit":
+                yield bound
+            elif name == _WORDS:
+                # `import patchgen.edits as e` and `from patchgen import edits`.
+                yield f"{bound}.edit"
 
 
 def _called_name(decorator: ast.expr) -> str:
