@@ -162,6 +162,7 @@ def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
     lazy = _has_lazy_annotations(tree)
     blocks: list[Block] = []
     end = 0
+    # Blocks are whole lines, so that they can be moved as text.
     for group in _group_by_line(tree.body):
         first = first_line(group[0])
         last = max(node.end_lineno or node.lineno for node in group)

@@ -249,6 +249,7 @@ def make_environment(
     entries = search_path() if search is None else search
     every += [Path(entry or ".") for entry in entries]
     folders = dict.fromkeys(folder.resolve() for folder in every if folder.is_dir())
+    # A file on the search path is a zip or an egg.
     archives = dict.fromkeys(path.resolve() for path in every if path.is_file())
     return Environment(tuple(folders), home.resolve(), archives=tuple(archives))
 

@@ -165,6 +165,7 @@ class _Walker:
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
         arguments = node.args
         self._visit_all([*node.decorator_list, *arguments.defaults, *arguments.kw_defaults], scope)
+        # The name is bound outside, the parameters inside.
         label = self._bind(node.name, node, scope)
         inner = self._type_parameters(node, scope)
         every = [

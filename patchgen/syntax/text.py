@@ -119,6 +119,7 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
     except LookupError as error:
         what = f"declares an unknown encoding {encoding!r}"
         raise PatchgenError("PG003", Location(name), what) from error
+    # After decoding: in UTF-16 the bytes would differ.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     _refuse_controls(text, name, allow_bidi)
     return text

@@ -104,6 +104,7 @@ def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassB
     code = Fragment(text, (node,), split_lines(text))
     head, comment, head_end = _read_head(code, node)
     statements = list(_read_statements(code, node, head_end, origin))
+    # The docstring is no member: the nearest class's own counts.
     docstring = None
     if ast.get_docstring(node, clean=False) is not None:
         docstring, *statements = statements

@@ -83,6 +83,7 @@ def _decorations(body: ClassBody) -> dict[str, str]:
 
 def find_field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:
     """Where the fields of the flat class would not be those of the inherited one."""
+    # Without a merge, or without fields, nothing changes.
     if len(bodies) == 1 or not fields.flat:
         return
     for place, body in enumerate(bodies):

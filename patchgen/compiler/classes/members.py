@@ -113,6 +113,7 @@ def lay(
         if not replaced or _must_follow(member, replaced, parents, own, after):
             new += member.statements
             continue
+        # The member stands where the first of them stood.
         first, *others = replaced
         anchored.setdefault(first.key, []).extend(_adapt(member, first))
         for other in others:
@@ -210,6 +211,7 @@ def _adapt(member: Member, parent: Member) -> tuple[Statement, ...]:
 
     `x = v` over `x: T = u` is `x: T = v`: annotations are inherited.
     """
+    # Only single assignments can take the annotation over.
     if len(member.statements) != 1 or len(parent.statements) != 1:
         return member.statements
     child, old = member.statements[0], parent.statements[0]

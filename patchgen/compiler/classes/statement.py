@@ -58,6 +58,7 @@ class Statement:
 
 def _is_certain(node: ast.stmt, names: frozenset[str]) -> bool:
     match node:
+        # Bound in both branches is bound in any case.
         case ast.If(body=body, orelse=[_, *_] as orelse):
             return all(names <= _find_certain(branch) for branch in (body, orelse))
         case (

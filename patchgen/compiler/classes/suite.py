@@ -101,6 +101,7 @@ def _find_last_comment(code: Fragment, last: int, indent: str) -> int:
 
 def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
     """Line and character column behind the colon of the header that begins at `line`, `column`."""
+    # A colon in brackets belongs to an annotation or a slice.
     depth = 0
     text = code.text[code.line_span(line, line)[0] + column :]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

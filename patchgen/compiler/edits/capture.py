@@ -72,6 +72,7 @@ class Check:
     def _require_same(self, name: Named, body: ClassBody) -> None:
         """Check a name of the method: what bound it may be gone, but nothing else may bind it."""
         was = self.before[name.number or 0]
+        # A local whose binding is gone is a global now, or unbound: Python tells.
         if name.scope is None or name.scope == was.scope:
             return
         edit, at = self._find_binder(name, body)

@@ -60,6 +60,7 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     node = statement.node
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
+    # `@edit` may be imported under another name.
     calls: list[ast.expr] = []
     for decorator in node.decorator_list:
         callee = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -124,6 +125,7 @@ def _refuse_ellipses(body: ClassBody, statement: Statement, old: ast.With, new: 
     """`...` under `with new:` needs the one `...` under `with old:` that it stands for."""
     for kind in KINDS:
         given, wanted = find_ellipses(old.body, kind), find_ellipses(new.body, kind)
+        # Not repeated, or repeated once: then it is clear what it stands for.
         if not wanted or len(given) == len(wanted) == 1:
             continue
         at = body.at(statement, wanted[-1])

@@ -107,6 +107,7 @@ def _write(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None
         changes += [declaration.replacement(change, method) for change in one.changes]
         edits.append(EditNames(one.edit, read_numbered(declaration.tree.text, numbers)))
     text = replace_matches(method.tree, changes)
+    # Only a text can be compared name by name.
     if text is None:
         return None
     before = read_numbered(method.tree.text, numbers)
@@ -115,6 +116,7 @@ def _write(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None
 
 
 def _make(body: ClassBody, edit: EditDeclaration, target: Target) -> _Made:
+    # The declaration is read as the method is, so that both compare.
     tree = read_tree(edit.statement.text, body.at(edit.statement, edit.node))
     return _Made(edit, tree, tuple(_find_replacements(body, edit, tree, target)))
 
@@ -133,6 +135,7 @@ def _find_replacements(
     ]
     for change in changes:
         _refuse_repeated(body.at(edit.statement, edit.new), change)
+        # A statement cannot stand inside an expression.
         if not isinstance(change.match.place, Run) and change.expression is None:
             what = "`with old:` matches a part of a statement, which only an expression can replace"
             place = body.at(edit.statement, edit.new)

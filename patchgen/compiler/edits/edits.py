@@ -67,6 +67,7 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     owner, target = _find(bodies, place, first)
     method = target.node
     assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+    # Before libcst is loaded: most mistakes are misspelt names.
     for edit in edits:
         _refuse_unknown_names(body, edit, method)
     # libcst is loaded only where there is an edit.

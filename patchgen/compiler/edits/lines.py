@@ -49,6 +49,7 @@ def part(suite: cst.BaseSuite, start: int, stop: int) -> tuple[Line, ...]:
 def _take_part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
     first = 0
     for line in read_lines(suite).body:
+        # A compound statement counts as one.
         size = len(line.body) if isinstance(line, cst.SimpleStatementLine) else 1
         here = slice(max(start - first, 0), max(min(stop - first, size), 0))
         first += size
@@ -61,9 +62,12 @@ def _take_part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
 
 def _divide(line: cst.SimpleStatementLine, here: slice) -> cst.SimpleStatementLine:
     *others, last = line.body[here]
+    # The last statement of a line needs no semicolon.
     body = [*others, last.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]
+    # The comments above the line belong to its first statement.
     if here.start > 0:
         line = line.with_changes(leading_lines=())
+    # The comment behind the line belongs to its last statement.
     if here.stop < len(line.body):
         line = line.with_changes(trailing_whitespace=cst.TrailingWhitespace())
     return line.with_changes(body=body)
@@ -80,6 +84,7 @@ def replace_statements(
     at = 0
     for start, stop, new in sorted(changes, key=lambda change: change[:2]):
         above: tuple[cst.EmptyLine, ...] = ()
+        # The comments above replaced statements describe the place, and stay.
         for line in part(suite, start, stop)[:1]:
             above = tuple(line.leading_lines)
         pieces += [Lines(part(suite, at, start)), Lines(below=above), new]

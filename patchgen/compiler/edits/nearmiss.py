@@ -39,6 +39,7 @@ def describe_nearest_miss(
     ]
     diff = [*diff[:_MOST_LINES], "  ..."] if len(diff) > _MOST_LINES else diff
     where = f"the nearest is {body.at(target, place[0])}"
+    # The text shows an `elif` as an `if`, which explains nothing.
     if _is_elif(place[0], target):
         where += "; an elif matches only together with the branches below it"
     return "\n".join([where, *(f"        {line}" for line in diff)])

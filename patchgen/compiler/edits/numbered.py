@@ -105,6 +105,7 @@ class _Numbering(cst.CSTTransformer):
                 numbered = self.numbers.write(self.next, name)
                 updated_node = updated_node.with_changes(value=numbered)
                 self.next += 1
+        # Matches refer to the original nodes, the numbered tree has others.
         self.copies[id(original_node)] = updated_node
         return updated_node
 
@@ -166,6 +167,7 @@ def _read_occurrences(text: str) -> tuple[Occurrence, ...]:
 def _compare(
     with_numbers: Sequence[Occurrence], without: Sequence[Occurrence], numbers: Numbers
 ) -> Iterator[Named]:
+    # Both texts have one shape, so that occurrences correspond.
     for marked, plain in zip(with_numbers, without, strict=True):
         scope = None if plain.scope is None else _read_label(plain.scope, with_numbers)
         yield Named(plain.name, numbers.read(marked.name), scope, plain.is_read, plain.node)

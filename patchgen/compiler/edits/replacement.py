@@ -100,6 +100,7 @@ def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[i
     comments: dict[int, list[Lines]] = {}
     number = itertools.count()
     for change in changes:
+        # Sites and changes are counted in the order in which `wrapped` numbers them.
         wraps = {id(site): next(number) in wrapped for site in change.sites()}
         block = change.new.visit(_Changed(_fill(change, wraps)))
         assert isinstance(block, cst.BaseSuite)
@@ -109,6 +110,7 @@ def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[i
             (statement,) = statements(block)
             assert isinstance(statement, cst.Expr)
             parts[id(place)] = _in_place(enclose(statement.value, wrap))
+            # An expression has no line of its own for the comments of new code.
             comments.setdefault(id(_find_line(tree, place)), []).append(_drop_statement(block))
             continue
         lines = _drop_statement(block) if change.deletes else read_lines(block)
@@ -134,8 +136,10 @@ def _branch(lines: Lines) -> Callable[[cst.If], cst.If | cst.Else | cst.RemovalS
     def changed(old: cst.If) -> cst.If | cst.Else | cst.RemovalSentinel:
         block = replace_statements(cst.IndentedBlock([old]), [(0, 1, lines)])
         match block.body:
+            # A single `if` can be an `elif` again.
             case [cst.If() as only] if not block.footer:
                 return only
+            # Nothing is left of the branch.
             case [cst.SimpleStatementLine(body=[cst.Pass()], leading_lines=[])]:
                 return cst.RemoveFromParent()
             case _:

@@ -19,6 +19,7 @@ from patchgen.compiler.edits.ellipsis import is_ellipsis
 
 def measure_similarity(pattern: ast.expr, found: ast.expr, holes: Collection[str]) -> float:
     """The mean similarity of the texts, the shapes and the names of both."""
+    # `autojunk` would ignore frequent characters of long texts.
     text = difflib.SequenceMatcher(None, spell(pattern), spell(found), autojunk=False).ratio()
     if isinstance(pattern, ast.Name | ast.Constant):
         return text  # another one has neither its shape nor its name

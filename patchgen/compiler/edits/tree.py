@@ -60,6 +60,7 @@ def read_tree(text: str, at: Location) -> Tree:
 
     Raises PatchgenError PG308 at `at` where libcst cannot read it.
     """
+    # Checked before parsing: an overflow would end the process.
     if _count_brackets(text) > _MOST_BRACKETS or _count_levels(text) > _MOST_LEVELS:
         raise _too_deep(at)
     try:

@@ -83,9 +83,11 @@ def _read_literal(statement: Statement) -> str | None:
     node = statement.node
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return None
+    # A literal has the same value wherever it stands.
     try:
         ast.literal_eval(node.value)
     except (ValueError, TypeError):
         return None
+    # Brackets keep the precedence: `(1, 2)` and `-1` in a sum.
     text = statement.fragment.source(node.value)
     return text if isinstance(node.value, ast.List | ast.Dict | ast.Set) else f"({text})"

@@ -58,6 +58,7 @@ def find_useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) ->
 
     `bases` are the bases outside the chain.
     """
+    # Silence is better than a wrong error.
     if len(bodies) == 1 or not _all_is_seen(bodies, bases):
         return
     known = {name for body in bodies for name in body.names} | _SET_BY_BASES

@@ -65,6 +65,7 @@ def refusal(
         return Refusal(why, "write out what the parent's forward does")
     if "forward" in changed and not restated:
         members = {name for statement in order for name in statement.names}
+        # Without the decorator, nothing would set these.
         missed = sorted(_find_read(order) - members - _find_set(order))
         if not missed:
             return None

@@ -104,6 +104,7 @@ def settle_names(draft: Draft) -> Draft:
 def lay_members(draft: Draft) -> Draft:
     """Lay the child's members over the parents', from the last class of the chain to the first."""
     laid = _in_order(draft, lambda order: order)
+    # Notes tell the author something, and refuse nothing.
     notes = tuple(find_missing_parameters(draft.bodies))
     return replace(laid, notes=notes).found(*find_remaining(laid.bodies, laid.order))
 
@@ -181,6 +182,7 @@ def take_apart(plan: ClassPlan) -> Draft:
     """Read the classes of the chain, with private names that mean the same in the flat class."""
     bodies = []
     for place, (block, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):
+        # Statements are moved as text, which needs equal indentation.
         plain = normalize_indentation(block)
         bodies.append(read_class_body(write_out_private_names(plain, own, plan.name), own, place))
     return Draft(plan, tuple(bodies))

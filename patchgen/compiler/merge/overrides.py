@@ -21,6 +21,7 @@ def find_claimed_twice(body: ClassBody) -> Iterator[Problem]:
     for name in sorted(body.names - {"_"}):
         functions = [s for s in body.binders(name) if isinstance(s.node, Function)]
         for one, other in zip(functions, functions[1:], strict=False):
+            # Setters and overloads define one name several times on purpose.
             if not _belongs_to(one.node, other.node):
                 at = body.at(other, other.node)
                 what = f"{name} is defined here and on line {body.at(one, one.node).line}"
@@ -53,6 +54,7 @@ def _compare_parameters(
 ) -> Iterator[str]:
     name = override.name
     parent = next((other for other in behind if name in other.names), None)
+    # `**kwargs` takes any parameter.
     if parent is None or override.args.kwarg:
         return
     binders = parent.binders(name)

@@ -32,6 +32,7 @@ def write_out_private_names(block: RewrittenBlock, own: str, flat: str) -> Rewri
     Raises PatchgenError PG241 for one inside an f-string that has it as text as well.
     """
     prefix = own.lstrip("_")
+    # Python strips the underscores; a class named `_` mangles nothing.
     if prefix == flat.lstrip("_") or not prefix or "__" not in block.text:
         return block
     found = [*_find_in_code(block.text), *_find_in_fstrings(block)]

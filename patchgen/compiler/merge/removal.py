@@ -34,6 +34,7 @@ def mark_removals(bodies: Sequence[ClassBody]) -> Removals:
     problems: list[Problem] = []
     for place, body in enumerate(bodies):
         behind = bodies[place + 1 :]
+        # Only what a merged class binds can be left out.
         known = {name for other in behind for name in other.names}
         statements = []
         for statement in body.statements:

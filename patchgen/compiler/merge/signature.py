@@ -77,6 +77,7 @@ def make_class_head(
     the project knows, each with the method whose override makes it useless.
     """
     chosen = _Chosen(plan, bodies, edited, order, further, list(bodies[0].decorators))
+    # From the nearest parent on, so that nearer decorators come first.
     for place, body in enumerate(bodies[1:], start=1):
         for decorator in body.decorators:
             chosen.inherit(decorator, place)
@@ -197,6 +198,7 @@ def _check_type_parameters(bodies: Sequence[ClassBody]) -> list[Problem]:
     for body in bodies[1:]:
         for parameter in getattr(body.node, "type_params", []):
             written = ast.unparse(parameter)
+            # A type parameter of the same spelling means the same in the child.
             if written not in own:
                 what = (
                     f"{body.own_name} has a type parameter {written}, which its child does not have"

@@ -39,6 +39,7 @@ def settle_specials(bodies: tuple[ClassBody, ...], flat: str) -> Specials:
     if not any("__slots__" in body.names for body in bodies):
         return Specials(tuple(hashed), tuple(problems))
     slots = _unite_slots(bodies, flat)
+    # The other problems are reported together with this one.
     if isinstance(slots, Problem):
         return Specials(tuple(hashed), (*problems, slots))
     comma = "," if len(slots) == 1 else ""
@@ -97,6 +98,7 @@ def _unite_slots(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Pr
     found: list[str] = []
     for body in bodies:
         binders = body.binders("__slots__")
+        # Computed slots are not known here.
         slots = _read_literal(binders[0].node) if len(binders) == 1 else None
         if slots is None:
             at = body.at(binders[0]) if binders else body.at_head()

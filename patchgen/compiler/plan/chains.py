@@ -39,6 +39,7 @@ def check_class_statement(bindings: Bindings, base: Base) -> Problem | None:
         raise PatchgenError(
             "PG109", base.at, f"the base {base.expression} is a module, not a class", hint
         )
+    # A factory or an assignment can make a class too.
     block = bindings.require(base.symbol, base.at)
     if block.kind == "class":
         return None
@@ -68,6 +69,7 @@ def split(
     mro = lineages.mro(symbol, at)
     # The chain always holds the class itself.
     chain = mro[: _merged_length(mro, lineages, bindings, layers, at)]
+    # Unmerged, the class keeps the bases that its author wrote.
     written = tuple(base.symbol for base in bases)
     if len(chain) == 1:
         return Split(chain, written)

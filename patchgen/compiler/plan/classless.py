@@ -27,6 +27,7 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     Raises PatchgenError PG125 where no imported module, or more than one, defines what the file
     defines.
     """
+    # What the file defines itself; its imports say who the parents can be.
     own = {name: block for block in modular.blocks for name in _own_names(block)}
     parents = _parents(modular, bindings)
     if not own or not parents:
@@ -49,6 +50,7 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     name = next(iter(own))
     modules = ", ".join(parents)
     what = f"{name} takes the place of nothing in {modules}, and the file declares no class"
+    # The name may be a misspelt one of a parent.
     near = did_you_mean(name, [known for index in parents.values() for known in index.names])
     raise PatchgenError("PG125", modular.source.at(own[name].first), what, near or _HINT)
 
@@ -77,5 +79,6 @@ def _parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]
 
 def _may_be_followed(module: str, bindings: Bindings) -> bool:
     is_modular = module.rpartition(".")[2].startswith("modular_")
+    # A part adds to a model, and is no model to follow.
     is_part = module == PARTS or module.startswith(f"{PARTS}.")
     return bindings.flatten_scope.flattens(module) and not is_modular and not is_part

@@ -103,6 +103,7 @@ def make_plan(
 
     Raises Refusals with every problem of its class statements.
     """
+    # A modular file can extend the variant of another one.
     layers = _find_layers(modular, bindings)
     known = _Known(bindings, Lineages(bindings), layers, kept)
     declared: list[Declaration] = []
@@ -112,10 +113,12 @@ def make_plan(
         for name in layer.classes:
             try:
                 declared.append(_declare(layer, name, known))
+            # Go on, so that one run reports every class that fails.
             except PatchgenError as error:
                 problems += problems_of(error)
     if problems:
         raise Refusals(problems)
+    # Only now are the parents of all classes known.
     mentioned = find_mentions(layers, {d.symbol: d.parents for d in declared}, bindings)
     for place, declaration in enumerate(declared):
         if declaration.symbol in mentioned:
@@ -267,6 +270,7 @@ def _find_prefixes(
             found = pairs.setdefault(module, [])
             folder = module.rpartition(".")[0].rpartition(".")[2]
             model = model_prefix(folder, bindings.env.index(module, base.at).classes)
+            # Classes without a common ending say nothing about the prefix.
             prefix = derive(declaration.symbol.name, base.symbol.name, model)
             if prefix is not None:
                 found.append((prefix, declaration.at))

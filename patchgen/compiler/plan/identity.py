@@ -80,6 +80,7 @@ def _find_special_bases(bases: Sequence[Symbol]) -> Iterator[str]:
     for base in bases:
         if base.module in ("typing", "typing_extensions") and base.name in _TYPING:
             yield f"{base} makes something of each class body that it is a base of"
+        # An enum makes members of all attributes, also of merged ones.
         if base.module == "enum":
             yield f"{base} makes members of the attributes of a class body"
 
@@ -315,6 +316,7 @@ def _check_base(symbol: Symbol, lineages: Lineages) -> Iterator[str]:
     try:
         line = everywhere.mro(everywhere.bindings.canonical(symbol, nowhere), nowhere)
         for base in line:
+            # Their hooks work alike for a merged class.
             if _is_of_a_known_package(base) or base.module == "builtins":
                 continue
             if lineages.bindings.env.path(base.module) is None:

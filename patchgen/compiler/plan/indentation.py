@@ -35,6 +35,7 @@ class _Beginning:
 
 def normalize_indentation(block: RewrittenBlock) -> RewrittenBlock:
     """`block` with only spaces before its statements; unchanged where that is so already."""
+    # Nearly all blocks: no need to tokenize them.
     if not _ODD.search(block.text):
         return block
     lines = block.text.split("\n")
@@ -54,6 +55,7 @@ def normalize_indentation(block: RewrittenBlock) -> RewrittenBlock:
         old = _white_space(line)
         depth = depths.get(row, levels.get(old) if row in comments else None)
         new = old if depth is None else INDENT * depth
+        # Recorded, so that positions can be translated back to the file.
         if new != old:
             edits.append(Edit(row, 0, old, new))
         done.append("" if row in behind else new + line[len(old) :])

@@ -28,6 +28,7 @@ def makes_rewrites(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindin
     for place, (index, node) in enumerate(bodies[:-1]):
         if _makes_edits(index, node, bindings):
             return True
+        # Removing what no parent binds is no removal.
         behind = {name for _, other in bodies[place + 1 :] for name in bound_names(other.body)}
         if any(removed_name(statement) in behind for statement in node.body):
             return True
@@ -44,6 +45,7 @@ def _find_statement(index: ModuleIndex, name: str) -> Iterator[ast.ClassDef]:
 
 
 def _makes_edits(index: ModuleIndex, node: ast.ClassDef, bindings: Bindings) -> bool:
+    # The words of an edit have to be imported, so most files need no look.
     if "patchgen" not in index.source.text:
         return False
     edit = Symbol(MODULE, "edit")

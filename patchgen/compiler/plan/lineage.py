@@ -98,6 +98,7 @@ class Lineages:
             what = f"a class inherits from itself: {cycle}"
             raise PatchgenError("PG106", at, what, "take one base out of the cycle")
         bases = self.direct_bases(symbol, at)
+        # Nothing is known of its bases, and nothing is needed.
         if bases is None:
             return (symbol,)
         # C3 merges the orders of the bases and the order in which they are written.
@@ -124,6 +125,7 @@ class Lineages:
             return None
         index = env.index(symbol.module, at)
         block = index.definition(symbol.name)
+        # An alias or a factory: `check_class_statement` reports it where it matters.
         if block is None or block.kind != "class":
             return None
         bases = bases_of(self.bindings, index, symbol.name)

@@ -31,6 +31,7 @@ def find_mentions(
     makes an object of the parent: if the class `Base` was merged with it, no class of the flat file
     would be the parent any more.
     """
+    # Several classes of the modular files can have the same parent.
     heirs: dict[Symbol, list[Symbol]] = {}
     for heir, ancestors in parents.items():
         for parent in ancestors:

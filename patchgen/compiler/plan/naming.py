@@ -49,6 +49,7 @@ class Naming:
 
     def resolve(self, symbol: Symbol, home: str) -> Resolution:
         """Where code that stands in module `home` finds `symbol` in the flat files."""
+        # Code that is written on top of the parent may mean the parent itself.
         above = self.plan.layer(home) < self.plan.layer(symbol.module)
         # Only these facts about `home` matter, so few results are computed.
         key = (symbol, home in self._layer_modules, home == symbol.module, above)
@@ -68,6 +69,7 @@ class Naming:
         """
         if self.plan.subclass_of(symbol) is None:
             return None
+        # Without the subclass, this is what code of its own module would find.
         place = self._find(symbol, symbol.module in self._layer_modules, True)
         if place.key is None or place.key == symbol:
             return None
@@ -79,6 +81,7 @@ class Naming:
         modules = (*self._layer_modules, *self.plan.parents, symbol.module)
         text = "".join(self._index(module).source.text for module in sorted(set(modules)))
         wanted = f"_{name.lstrip('_')}Parent"
+        # Each layer can have a parent of this name: the number tells them apart.
         number = len(self.plan.layers) - self.plan.layer(symbol.module) + 1
         while (found := wanted if number == 1 else f"{wanted}{number}") in text:
             number += len(self.plan.layers)
@@ -134,6 +137,7 @@ class Naming:
             return self._declared(name) or Resolution(symbol, name)
         if module in self._base_kinds:
             return self._declared(name) or Resolution(symbol, name, self._base_kinds[module])
+        # A source: its classes get the new prefix.
         if module in self.plan.prefixes:
             return self._renamed(symbol)
         if not self.bindings.flatten_scope.flattens(module):
@@ -149,6 +153,7 @@ class Naming:
         """The definition of `name` in the nearest layer that has one: it replaces a parent's."""
         for layer in self.plan.layers:
             block = layer.definition(name)
+            # Each output has an `__all__` of its own.
             if block is None or name == "__all__":
                 continue
             symbol = Symbol(layer.source.module, name)
@@ -158,6 +163,7 @@ class Naming:
 
     def _renamed(self, symbol: Symbol) -> Resolution:
         prefix = self.plan.prefixes[symbol.module]
+        # Functions and constants keep their names.
         if not self._is_class(symbol):
             return self._declared(symbol.name) or Resolution(symbol, symbol.name)
         name = prefix.apply(symbol.name) if prefix else symbol.name

@@ -62,6 +62,7 @@ class Outside:
             found: set[str] = set()
             for symbol in declaration.chain:
                 found |= self._find_set_below(symbol)
+            # A statement below a merged class sets the attribute.
             if name in found:
                 return None
             inherited = self._inherited(declaration.rest)
@@ -84,6 +85,7 @@ class Outside:
             for heir in self._env.index(module, _NOWHERE).classes:
                 mro = self.lineages.mro(Symbol(module, heir), _NOWHERE)
                 places = [mro.index(symbol) for symbol in declaration.chain if symbol in mro]
+                # A class that derives from none of the chain has nothing to add.
                 first = min(places, default=len(mro))
                 for symbol in mro[first + 1 :]:
                     if symbol not in declaration.chain:
@@ -108,6 +110,7 @@ class Outside:
 
     def _own(self, symbol: Symbol) -> frozenset[str] | None:
         """What a class itself has; None where it cannot be known."""
+        # Builtin classes are the same wherever patchgen runs.
         if symbol.module == "builtins":
             return frozenset(dir(getattr(builtins, symbol.name, object)))
         if self._env.path(symbol.module) is None:
@@ -122,6 +125,7 @@ class Outside:
         for block in index.blocks:
             if block.kind in ("class", "import"):
                 continue
+            # Parsing every block of every base would take too long.
             if f"{symbol.name}." in block.text or "setattr" in block.text:
                 found.update(_find_attributes_set(ast.walk(ast.parse(block.text))))
         return frozenset(found)
@@ -130,6 +134,7 @@ class Outside:
 def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
     """The class statement that alone binds `name`, if its body alone decides what the class has."""
     binders = [block for block in index.blocks if name in block.defines]
+    # Bound twice, the class depends on what runs.
     if len(binders) != 1 or binders[0].kind != "class":
         return None
     node = _find_statement(binders[0])

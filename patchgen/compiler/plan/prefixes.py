@@ -45,6 +45,7 @@ def model_prefix(folder: str, classes: Iterable[str]) -> str:
     """
     wanted = folder.replace("_", "").lower()
     for name in classes:
+        # `gpt2` and `GPT2`, `t5_gemma` and `T5Gemma`: case and underscores do not count.
         for end in range(1, len(name) + 1):
             if name[:end].replace("_", "").lower() == wanted:
                 return name[:end]
@@ -58,9 +59,11 @@ def derive(new: str, parent: str, model: str) -> Prefix | None:
     """
     known = bool(model) and parent.startswith(model)
     stem = parent[len(model) :] if known else ""
+    # The known prefix tells where the rest of the name begins.
     if stem and new.endswith(stem) and new != stem:
         return Prefix((model,), new[: -len(stem)], (new, parent))
     suffix = _find_common_suffix(new, parent)
+    # One name that is the end of the other leaves an empty prefix.
     if not suffix or suffix in (new, parent):
         return None
     # `EsmcLayer(LlamaDecoderLayer)` says what becomes of Llama, not of LlamaDecoder.
