@@ -87,7 +87,7 @@ def problems_of(error: PatchgenError) -> tuple[Problem, ...]:
     return error.problems if isinstance(error, Refusals) else (error.problem,)
 
 
-def pointed_at(problem: Problem, line: str) -> Problem:
+def point_at(problem: Problem, line: str) -> Problem:
     """Add the text of the line and a caret below its column to the hint of `problem`."""
     place = problem.at.column - 1
     start = len(line) - len(line.lstrip())

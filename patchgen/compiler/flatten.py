@@ -29,7 +29,7 @@ from patchgen.compiler.plan.loose import find_loose_statement
 from patchgen.compiler.plan.model import ClassPlan, MergedClass
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
-from patchgen.errors import PatchgenError, Problem, Refusals, pointed_at, problems_of
+from patchgen.errors import PatchgenError, Problem, Refusals, point_at, problems_of
 from patchgen.syntax.blocks import index
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source, require_compilable
@@ -146,7 +146,7 @@ def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:
     number = problem.at.line
     # An error at the end of the file is reported on the line behind the last one.
     line = lines[number - 1].rstrip("\n") if number <= len(lines) else ""
-    return pointed_at(problem, line)
+    return point_at(problem, line)
 
 
 # Outlines
