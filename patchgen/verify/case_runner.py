@@ -1,4 +1,4 @@
-"""Where the cases of one variant are run: pairs are built once and kept."""
+"""Run the cases of one variant.  Pairs of models are built once and kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from patchgen.verify.variants import Variant
 
 @dataclass(frozen=True)
 class CaseRunner:
-    """One variant, on one device."""
+    """Runs the cases of one variant on one device."""
 
     variant: Variant
     device: str = "cpu"
@@ -35,7 +35,7 @@ class CaseRunner:
         return {}
 
     def pair(self, case: Case) -> Pair:
-        """The two sides of the case's class."""
+        """The parent and the variant of the case's class."""
         key = (case.head, repr(case.changes))  # some values are dictionaries
         if key not in self._pairs:
             self._pairs[key] = Pair(self.variant, case.head, self.device, dict(case.changes))
@@ -49,7 +49,10 @@ class CaseRunner:
         return Result(self.variant.name, case.name, **asdict(verdict), seconds=seconds)
 
     def ready(self, case: Case) -> tuple[Case, Pair]:
-        """The case as this variant's configuration can have it, and its two sides.  Raises Nothing where it cannot."""
+        """The case with the changes that this configuration knows, and its pair.
+
+        Raises NothingToCompare if the configuration cannot have the changes.
+        """
         if case.changes and not case.whole:
             case = _possible(self.pair(replace(case, changes=())), case)
         return case, self.pair(case)
@@ -69,9 +72,9 @@ class CaseRunner:
         return {}
 
     def find_smallest_planted(self, case: Case) -> float | None:
-        """The smallest error planted in the variant's first class, in this dtype, that fits it; None where none does.
+        """How far the smallest planted error moves the variant's first class, in the case's dtype.
 
-        What a bound stands beside.
+        None if no planted error fits.  A bound is compared with this number.
         """
         main = replace(case, head=self.variant.heads[0], changes=())
         key = (main.head, case.dtype)
@@ -83,7 +86,7 @@ class CaseRunner:
 
 
 def _fitting(pair: Pair, dtype: torch.dtype) -> Iterator[float]:
-    """How far each planted error moves the variant, of those that fit."""
+    """How far each planted error that fits moves the variant."""
     for planted_error in (
         planted_error
         for part_check in pair.part_checks
@@ -94,7 +97,7 @@ def _fitting(pair: Pair, dtype: torch.dtype) -> Iterator[float]:
 
 
 def _place(error: Exception) -> str:
-    """Where it was raised: the innermost file and line."""
+    """The innermost file and line that the error was raised at: " (modeling_llama.py:233)"."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

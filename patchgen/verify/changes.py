@@ -1,4 +1,4 @@
-"""What does a variant change that no part of patchgen tells of?  Read from its diff.
+"""Find what a variant changes without a part of patchgen, from its diff.
 
 Before, in the diff of a variant written by hand::
 
@@ -7,8 +7,8 @@ Before, in the diff of a variant written by hand::
     ...
     +    supports_gradient_checkpointing = True
 
-After: `("checkpoint",)`, the name of a claim in `patchgen/verify/claims`.  Experts that newly have transformers' grouped
-products, by its decorator or its function, are `("grouped",)`.
+After: `("checkpoint",)`, the name of a module in `patchgen/verify/parts`.  Experts that newly use
+transformers' grouped products, by its decorator or its function, give `("grouped",)`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FLAG, LAYER = "supports_gradient_checkpointing", "GradientCheckpointingLayer"
 
 
 def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ...]:
-    """The claims that follow from the diff beside `output`, whose text is given."""
+    """The part checks that the diff beside `output` asks for; `text` is the output's text."""
     diff = output.with_suffix(".diff")
     if not diff.is_file():
         return ()
@@ -47,7 +47,7 @@ def changes_of(output: Path, text: str, parts: Collection[str]) -> tuple[str, ..
 
 
 def _calls_the_interface(tree: ast.Module, changed: Collection[int]) -> Iterator[bool]:
-    """Of each statement: whether it newly looks an attention function up, or says that the model takes SDPA."""
+    """For each changed statement, whether it looks up an attention or declares SDPA support."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.lineno in changed:
             yield ast.unparse(node.func) == LOOKUP
@@ -56,7 +56,7 @@ def _calls_the_interface(tree: ast.Module, changed: Collection[int]) -> Iterator
 
 
 def _turns_on_checkpointing(tree: ast.Module, changed: Collection[int]) -> Iterator[bool]:
-    """Of each class: whether it newly says that it can be checkpointed, or is a layer that is."""
+    """For each class, whether it newly supports checkpointing or becomes a checkpointed layer."""
     for node in tree.body:
         if not isinstance(node, ast.ClassDef):
             continue

@@ -1,4 +1,7 @@
-"""How much is to be run of each variant.  Imports nothing: whoever starts a child needs no torch."""
+"""How much is run of each variant.
+
+This module imports nothing: whoever starts a child needs no torch.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ DTYPES = ("float64", "float32", "bfloat16")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which cases.
+    """Which cases run.
 
-    `full` adds every head, inductor and more ways to generate.  `short` is for many models: checkpoints, effect,
-    everything that a step of training gives in float64 and float32 with full rows and rows padded at either side, and
-    the planted errors in float32; of the first head alone.  `lines` asks which of the changed lines ran, and `mutants`
-    how many errors are planted in them (None: all that can be made).
+    `full` adds every head, inductor and more ways to generate.  `short` is for many models: for the
+    first head only, it runs checkpoints, effects, one training step in float64 and float32 with
+    full rows and with rows padded at either side, and the planted errors in float32.  `lines`
+    records which changed lines run.  `mutants` is the number of errors planted in them; None plants
+    all that can be made.
     """
 
     full: bool = False

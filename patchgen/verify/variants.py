@@ -1,6 +1,6 @@
-"""What there is to verify: the variants that patchgen.lock records, each with its parent and the parts in it.
+"""What there is to verify: the variants in patchgen.lock, each with its parent and its parts.
 
-Read from the record and the text of the output: nothing is imported.
+Read from the lock and from the text of the outputs; nothing is imported.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One variant."""
+    """One variant, as the lock records it."""
 
     name: str  # "llama_loss"
     module: str  # "generated.llama.modeling_llama_loss"
@@ -41,7 +41,7 @@ class Variant:
 
     @property
     def checked_parts(self) -> tuple[str, ...]:
-        """The names of all that is claimed of it."""
+        """The names of all part checks that apply: its parts, and changes without a part."""
         return (*self.parts, *self.changes)
 
     @property
@@ -50,9 +50,10 @@ class Variant:
 
 
 def find_variants(home: Path, wanted: Iterable[str] = ()) -> tuple[Variant, ...]:
-    """The variants recorded at `home`, or those of them that `wanted` names: by name, modular file, output or folder.
+    """The variants recorded at `home`, or those that `wanted` names.
 
-    Raises PatchgenError PG507 for an unreadable lock, and LookupError for a name that no record has, or no records.
+    A name is a variant, a modular file, an output or a folder.  Raises PatchgenError PG507 for an
+    unreadable lock, and LookupError if no record has a name or if there are no records.
     """
     records = sorted(read_lock(home / LOCK).items())
     variants = [record for output, record in records if _is_variant(output)]
@@ -89,14 +90,14 @@ def find_variant_at(path: Path) -> Variant:
 
 
 def home_of(names: Iterable[str]) -> Path:
-    """The project that the first of `names` which is a path lies in; that of the working directory without one."""
+    """The project of the first path in `names`, or of the working directory if there is none."""
     paths = [Path(name).resolve() for name in names if Path(name).exists()]
     starts = [path if path.is_dir() else path.parent for path in paths[:1]]
     return find_config([*starts, Path.cwd()]).home
 
 
 def describe_variant(record: Record, home: Path) -> Variant:
-    """The variant that `record` tells of."""
+    """The variant that `record` describes."""
     parents = Counter(
         used.symbol.rpartition(".")[0]
         for used in record.parents
@@ -129,7 +130,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
 
 
 def find_heads(text: str) -> tuple[str, ...]:
-    """The public model classes of a modeling module, by its `__all__`: language-model heads before others."""
+    """The public model classes in a module's `__all__`, heads of language models first."""
     heads = [
         name
         for name in _listed(text)
@@ -147,7 +148,11 @@ def find_heads(text: str) -> tuple[str, ...]:
 
 
 def _listed(text: str) -> list[str]:
-    """What `__all__` lists.  It ends a module of models: to parse all of it would take twenty times as long."""
+    """The names in `__all__`.
+
+    `__all__` is the last statement of a modeling module; parsing the whole module would take twenty
+    times as long.
+    """
     _, assigned, rest = f"\n{text}".rpartition("\n__all__ = ")
     if not assigned:
         return []

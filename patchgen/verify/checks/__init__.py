@@ -1,4 +1,4 @@
-"""How each kind of case is decided: a function of a `CheckContext` for each, under the name that cases call it by.
+"""How each kind of case is decided: one function of a `CheckContext` for each kind.
 
 A check never raises for what a model does wrong: that is a FAIL.
 """

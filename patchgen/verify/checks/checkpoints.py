@@ -14,11 +14,11 @@ from patchgen.verify.parts.part_check import load_strictly, reload
 
 
 def check_checkpoints(context: CheckContext) -> Verdict:
-    """The parent's into the variant, back, and again; with nothing missing and every tensor equal."""
+    """A checkpoint goes from the parent to the variant and back with all tensors equal."""
     pair, route = context.pair, context.pair.routes[0]
     with tempfile.TemporaryDirectory() as folder, quiet():
         pair.master(torch.float32).save_pretrained(Path(folder, "parent"))
-        # Loaded once: what transformers itself changes then (Funnel's row of padding) is not the variant's doing.
+        # Load the parent once: transformers itself then changes Funnel's padding row.
         parent = load_strictly(pair.parent_class, Path(folder, "parent"), **route.parent)
         place = Path(folder, "made")
         place.mkdir()

@@ -16,7 +16,8 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import Observation
 
-# Inductor writes kernels of its own, with formulas of its own for norms and exponentials; others run torch's.
+# Inductor writes its own kernels, with its own formulas for norms and exponentials.  The other
+# backends run torch's kernels.
 WRITE_KERNELS = frozenset({"inductor"})
 
 
@@ -48,14 +49,16 @@ def check_compiled(context: CheckContext) -> Verdict:
 
 
 def of_kernels(own: float) -> Bound:
-    """What kernels of another compiler may be apart where float32 itself moves the model by `own` roundings.
+    """The bound for another compiler's kernels if float32 alone moves the model by `own` roundings.
 
-    Two computations in float32 are each as far from the truth, in any direction; another formula never allows more.
+    Two computations in float32 are each that far from the truth, in any direction.  The bound is
+    never looser than that of another formula.
 
-    Measured on a CPU, gradients of tiny Llama, BERT and GPT-2 are 8 to 26 roundings from those in float64, and those
-    of T5 336: its scores are not divided by the root of the head size, so that with drawn weights they are wide.  With
-    queries divided by that root it is 19; without the position bias it stays 311.  So the 308 by which a T5 of
-    inductor was apart are what float32 leaves open there, and tell of no error in the bias or in a fused kernel.
+    Measured on a CPU: gradients of tiny Llama, BERT and GPT-2 are 8 to 26 roundings from those in
+    float64, those of T5 336. T5 does not divide its scores by the root of the head size, so random
+    weights spread them widely: if it divided its queries so, it would be 19; without the position
+    bias it stays 311. So the 308 roundings that inductor's T5 was apart show no error in the bias
+    or in a fused kernel.
     """
     return replace(
         REFORMULATED, roundings=min(REFORMULATED.roundings, max(REORDERED.roundings, 2 * own))
@@ -63,7 +66,7 @@ def of_kernels(own: float) -> Bound:
 
 
 def roundings_of(pair: Pair, narrow: Observation, context: CheckContext) -> float:
-    """How many roundings of float32 the uncompiled variant, which gave `narrow`, is from itself in float64."""
+    """How many float32 roundings the uncompiled variant is from itself in float64."""
     route, scenario = pair.routes[0], context.case.scenario
     try:
         _, wide = pair.models(route, torch.float64)

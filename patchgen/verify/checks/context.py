@@ -1,4 +1,4 @@
-"""What a check is given and what it gives: a `CheckContext`, and a `Verdict` made of the differences that were found."""
+"""What a check gets and returns: a `CheckContext`, and a `Verdict` on the differences found."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from patchgen.verify.report.result import Status
 
 
 class NothingToCompare(Exception):
-    """There is nothing to compare; says why."""
+    """There is nothing to compare; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What of a `Result` a check decides."""
+    """The fields of a `Result` that a check decides."""
 
     status: Status
     note: str = ""
@@ -60,9 +60,10 @@ def allowed(bound: Bound, dtype: torch.dtype, scenario: Scenario) -> float:
 def decide(
     context: CheckContext, found: tuple[Difference, ...], route: Route, against: str = ""
 ) -> Verdict:
-    """PASS where `found`, the largest first, is within the route's bound, well below any planted error that fits.
+    """PASS if the largest difference is within the route's bound and well below any planted error.
 
-    `against` says what was compared with, where that is not the parent under the route.
+    `found` has the largest difference first.  `against` names what was compared with, if that is
+    not the parent under the route.
     """
     case, worst = context.case, found[0]
     narrow = is_narrow(context.dtype, case.scenario)

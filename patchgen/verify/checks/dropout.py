@@ -1,7 +1,7 @@
-"""Whether each rate of dropout moves the variant as far as it moves the parent.
+"""Check that each dropout rate moves the variant as far as it moves the parent.
 
-For variants that draw random numbers in another order than the parent: one step cannot be compared, and how far
-dropout moves the outputs on average can.
+For variants that draw random numbers in another order than the parent.  No single step can be
+compared then, but how far dropout moves the outputs on average can.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from patchgen.verify.observe.step import outputs
 
 RATE = 0.3
 DRAWS = 24
-# How far apart two such means may be: twice the rate moves outputs by half as much again, and no dropout by nothing.
+# The factor that two such means may differ by.  Twice the rate moves outputs by half as much again,
+# and no dropout moves nothing.
 APART = 1.25
 
 

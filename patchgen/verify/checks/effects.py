@@ -23,7 +23,8 @@ def check_effect(context: CheckContext) -> Verdict:
     missing = list(part_check.effect(parent, variant, pair.facts))
     largest = variant.largest_saved
     ran = (
-        f"{len(variant.trace.sdpa)} SDPA calls ({_masks(variant.trace.sdpa)}; {_backends(variant.kernels)}), "
+        f"{len(variant.trace.sdpa)} SDPA calls "
+        f"({_masks(variant.trace.sdpa)}; {_backends(variant.kernels)}), "
         f"{variant.trace.softmaxes_over(*pair.facts.lengths)} softmaxes over scores, "
         f"{variant.saved_bytes:,} bytes saved where the parent saves {parent.saved_bytes:,}, "
         f"largest {'none' if largest is None else largest.shape}"

@@ -1,4 +1,4 @@
-"""Whether a model that is not loaded begins as the parent's does: with weights drawn from the same distributions."""
+"""Check that a model that is not loaded draws its weights from the parent's distributions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from patchgen.verify.models.build import quiet
 from patchgen.verify.models.pair import Pair
 
 SEED = 5
-# Unlike the default of any module of torch, so that a weight that nobody draws anew is told apart.
+# Unlike the default of any torch module, so that a weight that is never drawn stands out.
 RANGE = 0.5
 # Standard errors that two samples of one distribution may be apart.
 ERRORS = 6.0

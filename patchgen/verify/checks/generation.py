@@ -17,7 +17,8 @@ from patchgen.verify.observe.step import takes_cache
 
 NEW_TOKENS = 5
 SPARE = 6  # places of a static cache that stay empty
-# Where a text of 13 tokens is cut.  Queries that are neither one nor all are what order alone does not mask.
+# Where a text of 13 tokens is cut.  A piece of two tokens needs a mask: being in order is not
+# enough, as it is for one token or for all.
 CUTS = ((9, 11, 12, 13), (9, 10, 11, 12, 13))
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},
@@ -49,7 +50,7 @@ def check_cache(context: CheckContext) -> Verdict:
 def _pieces_for(
     parent: PreTrainedModel, ids: Tensor, bound: float, *, static: bool
 ) -> tuple[int, ...]:
-    """Where the text is cut.  Not all that decodes token by token can read several behind a cache: state spaces."""
+    """Where the text is cut.  State spaces cannot read several tokens behind a cache."""
     for pieces in CUTS:
         try:
             found = _apart_in_pieces(parent, ids, pieces, static=static)
@@ -65,7 +66,7 @@ def _pieces_for(
 def _apart_in_pieces(
     model: PreTrainedModel, ids: Tensor, pieces: tuple[int, ...], *, static: bool
 ) -> tuple[Difference, ...] | None:
-    """How far logits of pieces that end at `pieces` are from those of the whole; None without a cache."""
+    """How far logits of the pieces are from those of the whole; None without a cache."""
     parts, first = [], 0
     cache: Any = (
         StaticCache(config=model.config, max_cache_len=ids.shape[1] + SPARE) if static else None

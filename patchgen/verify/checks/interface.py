@@ -1,6 +1,6 @@
-"""Whether a model that calls transformers' attention interface computes the same by each function of it.
+"""Check a model that calls transformers' attention interface with each attention function.
 
-The case's detail names one: "eager", "flex_attention", "flash", or "registered", a user's own function.
+The case's detail names one: "eager", "flex_attention", "flash", or "registered", a user's function.
 """
 
 from __future__ import annotations

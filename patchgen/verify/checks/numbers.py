@@ -55,7 +55,10 @@ def check_numbers(context: CheckContext) -> Verdict:
 
 
 def _of_variant(context: CheckContext, route: Route) -> Observation:
-    """What the variant gives; Nothing where it refuses values that were drawn, and that nobody said it takes."""
+    """The variant's observation.
+
+    Raises NothingToCompare if it refuses a guessed setting.
+    """
     try:
         return context.pair.observe_variant(route, context.dtype, context.case.scenario)
     except ChangedInPlace as error:
@@ -67,8 +70,9 @@ def _of_variant(context: CheckContext, route: Route) -> Observation:
 
 
 def _sums_anew(pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario) -> bool:
-    """Whether checkpointing moves the parent's own gradients: those of what its layers share, as T5's position bias,
-    are summed in another order.
+    """Whether checkpointing moves the parent's own gradients.
+
+    Gradients of what layers share, such as T5's position bias, are then summed in another order.
     """
     if scenario.checkpointing is None or not pair.parent_class.supports_gradient_checkpointing:
         return False
@@ -86,11 +90,12 @@ def compare(
     *,
     weights: bool = False,
 ) -> tuple[Difference, ...]:
-    """The parent's observation against `seen`, in noises where the dtype is narrow, the largest first.
+    """The differences between the parent's observation and `seen`, the largest first.
 
-    There each tensor is held against the nearer of two: the parent's own, and what that rounds, the parent's in
-    float32.  A variant that is as near to the truth as its parent is, on the other side of it, is not wrong, and yet
-    two roundings from its parent.  What comes in another dtype is infinitely far, unless a part says that it is to.
+    In a narrow dtype they are in units of noise, and each tensor is compared with the nearer of
+    two: the parent's own, and the parent's in float32, which that rounds.  A variant as near to the
+    truth as its parent, but on the other side, is not wrong, though it is two roundings from the
+    parent.  A tensor of another dtype is infinitely far, unless a part declares it.
     """
     reference, ours = (
         pair.shown(
@@ -112,7 +117,7 @@ def compare(
 def _noise(
     pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario, weights: bool
 ) -> tuple[Difference, ...]:
-    """What the narrow dtype does to the parent along `route`: here, or to its usual input where that is more."""
+    """What the narrow dtype does to the parent along `route`, on this or on usual inputs."""
     own, *others = (_noise_of(pair, route, dtype, scenario, weights, seed) for seed in DRAWS)
     return usual(own, *others)
 
@@ -147,7 +152,7 @@ def _wide(
 
 
 def require_scenario(pair: Pair, scenario: Scenario) -> None:
-    """Raises Nothing where the parent has nothing that the scene asks for."""
+    """Raises NothingToCompare if the parent does not have what the scenario asks for."""
     if scenario.rows == "packed" and not pair.isolates_packed_texts:
         pair.inputs(scenario, torch.float32)
         raise NothingToCompare("the parent does not keep packed rows apart")

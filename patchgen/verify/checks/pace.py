@@ -1,6 +1,6 @@
-"""Whether a variant keeps to its fast path in every recipe: as many attentions, and no more waits for the device.
+"""Check that a variant keeps its fast path: no more attention calls, no more waits for the device.
 
-A recipe is held against the plain step of the same variant, and what the recipe costs the parent is allowed.
+Each recipe is compared with the variant's plain step.  What the recipe costs the parent is allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from patchgen.verify.parts.scenario import Scenario
 
 LENGTHS = (13, 11, 17)
 
-# Found, and not mended yet: by the part and what is said of it, with the reason.  A WARN, and not a FAIL.
+# Known defects, by part and kind, with the reason.  They are a WARN, not a FAIL.
 KNOWN = {
     (
         "loss",

@@ -8,7 +8,7 @@ from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdi
 
 
 def check_padding(context: CheckContext) -> Verdict:
-    """The base model gives zeros where there is no token, as the part says, and not what happened to be there."""
+    """The base model returns zeros at padding, as the part promises."""
     pair = context.pair
     _, variant = pair.models(pair.routes[0], context.dtype)
     inputs = pair.inputs(context.case.scenario, context.dtype)

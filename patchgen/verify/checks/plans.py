@@ -1,4 +1,4 @@
-"""Whether the plans that a class carries by name (for processes, devices, checkpoints) still mean what is there."""
+"""Check that the plans and lists of names that a class carries match the model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from patchgen.verify.plans.finding import Finding
 from patchgen.verify.plans.plans import compared
 
 TOLD = 4
-# Lists that are meant for other settings too, such as the cross-attentions of a decoder: nothing is to be told there.
+# Lists that also serve other settings, such as a decoder's cross-attentions.  Names of these that
+# match nothing in the parent either are not reported.
 OF_SETTINGS = ("recorded",)
 
 
 def check_plans(context: CheckContext) -> Verdict:
-    """Of both sides on the meta device: FAIL for a name that means nothing here and something in the parent."""
+    """FAIL for a name that matches nothing in the variant and something in the parent."""
     parent, variant = both_on_meta(context.pair)
     found = compared(variant, parent)
     if found.wrong:
@@ -36,7 +37,10 @@ def check_plans(context: CheckContext) -> Verdict:
 
 
 def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
-    """Parent and variant, without weights.  Raises CannotBuild where the parent has no tiny configuration."""
+    """Parent and variant without weights.
+
+    Raises CannotBuild if the parent has no tiny configuration.
+    """
     try:
         parent = on_meta(pair.parent_class, pair.config())
     except (TypeError, ValueError, AttributeError, KeyError, NotImplementedError) as error:

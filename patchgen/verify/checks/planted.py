@@ -20,10 +20,10 @@ from patchgen.verify.parts.part_check import Observation, PlantedError
 
 
 def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.dtype) -> float:
-    """How far the variant with this error is from the parent; infinite where it does not even run.
+    """How far the variant with this error is from the parent; infinite if it does not even run.
 
-    Raises Nothing or CannotBuild where the error does not fit the class, or nothing runs there without it either:
-    that would look like an error that is seen.
+    Raises NothingToCompare or CannotBuild if the error does not fit the class, or if the variant
+    does not run without it either: that would look like an error that is seen.
     """
     if not planted_error.fits(pair.facts):
         raise NothingToCompare("this error would change nothing in this class")

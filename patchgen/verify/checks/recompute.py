@@ -46,7 +46,8 @@ def check_recompute(context: CheckContext) -> Verdict:
     if not again.total():
         return Verdict("FAIL", "no product is computed again, whatever the policy")
     wrong = list(_wrong(again, kept - plain))
-    told = f"{again.total()} products are computed again without a policy, {(kept - plain).total()} with it"
+    with_policy = (kept - plain).total()
+    told = f"{again.total()} products are computed again without a policy, {with_policy} with it"
     return Verdict("FAIL", f"{'; '.join(wrong[:3])}: {told}") if wrong else Verdict("PASS", told)
 
 
@@ -60,7 +61,7 @@ def _wrong(again: Counter[Product], now: Counter[Product]) -> Iterator[str]:
 
 
 def _is_cheap_to_keep(product: Product) -> bool:
-    """A product with weights, attention in one kernel, or a product of a batch no larger than both its factors."""
+    """Weights' products, attention in one kernel, batched products no larger than factors."""
     name, left, right = product
     if name not in BATCHED:
         return True

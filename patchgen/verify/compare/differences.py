@@ -1,4 +1,4 @@
-"""What can be seen of a model in one step of training, and how far two models are apart in it."""
+"""Observe a model in one training step, and measure how far two observations are apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from patchgen.verify.inputs.batch import Batch
 
-# A gradient far below the largest may be rounding alone: a bias on the keys has none, it shifts a row's every score.
+# A gradient far below the largest may be only rounding.  A bias on the keys has no gradient, for
+# example, because it shifts all scores of a row alike.
 GRADIENT_FLOOR = 1e-2
 # Below this part of the largest it is rounding alone, in float32 as well.
 VANISHING = 1e-5
@@ -21,10 +22,11 @@ VANISHING = 1e-5
 def observe(
     model: nn.Module, batch: Batch, *, weights: bool = False, **inputs: Tensor
 ) -> dict[str, Tensor]:
-    """Logits, loss, hidden states, attention weights if asked for, and the gradient of every parameter, by name.
+    """Logits, loss, hidden states and the gradient of every parameter, by name.
 
-    What a model gives per token is kept at real tokens.  A parameter without a gradient has no entry.  `inputs` are
-    further arguments of the forward; the mode of the model (`train`, `eval`) is left as it is.
+    `weights` adds attention weights.  Outputs per token are kept at real tokens only.  A parameter
+    without a gradient has no entry.  `inputs` are further arguments of the forward.  The mode of
+    the model (`train`, `eval`) does not change.
     """
     model.zero_grad(set_to_none=True)
     asked = {"output_attentions": True} if weights else {}
@@ -44,9 +46,10 @@ def observe(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far one tensor is from its reference, relative to the reference's largest value.
+    """How far one tensor is from its reference, relative to the reference's largest entry.
 
-    Gradients are relative to at least `GRADIENT_FLOOR` of the model's largest.  Infinite: not comparable at all.
+    A gradient is relative to at least `GRADIENT_FLOOR` of the model's largest gradient.  Infinite:
+    the two cannot be compared.
     """
 
     name: str
@@ -66,7 +69,7 @@ class Difference:
 def differences(
     reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
 ) -> tuple[Difference, ...]:
-    """One for each name of either side, the largest first."""
+    """One difference for each name of either side, the largest first."""
     floor = GRADIENT_FLOOR * max(
         (_top(t) for name, t in reference.items() if _is_gradient(name)), default=0.0
     )
@@ -93,7 +96,7 @@ def worst(found: Iterable[Difference]) -> float:
 def find_other_dtypes(
     reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
 ) -> tuple[Difference, ...]:
-    """One, infinite, for each tensor of both sides that is of another dtype: values alone do not tell."""
+    """An infinite difference for each tensor of another dtype: values would not show it."""
     names = [
         name
         for name in reference
@@ -106,13 +109,15 @@ def find_other_dtypes(
 def measure_in_noise(
     found: Iterable[Difference], *noises: Iterable[Difference]
 ) -> tuple[Difference, ...]:
-    """How many times its own noise each root mean square is, the largest first; as `largest`.
+    """The same differences with `largest` in units of each tensor's noise, the largest first.
 
-    Each of `noises` are a reference's own differences between two dtypes.  Of several the larger counts: a computation
-    that chooses (a router, say) may choose otherwise along one path only.  One tensor's may be small
-    by chance, a loss's that is one number most of all: at least a quarter of the median counts, and the median for
-    gradients near zero.  Where a bias has no gradient, both sides are rounding of what its matrix's is the sum of too:
-    that matrix's noise counts then.
+    Each of `noises` holds a reference's differences between two dtypes.  Of several, the larger
+    counts: a computation that chooses, such as a router, may choose otherwise along one path only.
+
+    The noise of one tensor may be small by chance, above all that of a loss, which is one number.
+    So at least a quarter of the median counts, and the whole median for gradients near zero.  If a
+    bias has no gradient, both sides are the rounding of a sum over its matrix's gradient: then that
+    matrix's noise counts.
     """
     own: dict[str, float] = {}
     absolute: dict[str, float] = {}
@@ -135,11 +140,10 @@ def measure_in_noise(
                 absolute.get(f"{difference.name.removesuffix('bias')}weight", 0.0)
                 / difference.size,
             )
-        if (
-            difference.name in missing
-        ):  # the reference has it in one of its dtypes only, such as an expert's gradient
+        # The reference has it in one of its dtypes only, such as the gradient of an expert.
+        if difference.name in missing:
             continue
-        # Nothing may differ where a dtype has no noise, and where the reference gives what is no number.
+        # Without noise, or if the reference is not a number, nothing may differ.
         is_measure = size and math.isfinite(size)
         times = difference.rms / size if is_measure else (math.inf if difference.rms else 0.0)
         told.append(replace(difference, largest=times))
@@ -157,9 +161,10 @@ def nearer(found: Iterable[Difference], other: Iterable[Difference]) -> tuple[Di
 
 
 def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:
-    """`own` noise, each tensor's at least the median of all the draws: one draw may be small by chance.
+    """`own` noise, but for each tensor at least the median over all draws.
 
-    Of many tensors some have drawn so, and are then the furthest apart in their noises with nothing wrong.
+    One draw may be small by chance.  Among many tensors some are, and they would then be the
+    furthest apart in units of their noise, with nothing wrong.
     """
     drawn: dict[str, list[float]] = {}
     for difference in (each for draw in others for each in draw):

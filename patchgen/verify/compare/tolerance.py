@@ -1,7 +1,8 @@
 """How far apart two computations of the same thing may be, and why: the one table.
 
-A bound belongs to a kind of claim and a reference path; what it comes to depends on the coarsest dtype on either side.
-In bfloat16 and float16 it is relative to the noise that the parent itself has there, measured in the same run.
+A bound belongs to a part check and a route.  Its value depends on the coarsest dtype of either
+side.  In bfloat16 and float16 it is relative to the parent's own noise there, measured in the same
+run.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 
 import torch
 
-# Roundings that add up between one score and the worst entry of the worst gradient of a tiny model, relative to the
-# largest entry (see `parity.Difference`).  Measured for SDPA against eager, over four models, three paddings, two
-# dtypes: 52 at most.  The smallest planted error of tests/parity is of 900,000 roundings in float32.
+# Roundings that add up from one score to the worst entry of a tiny model's worst gradient, relative
+# to the largest entry (see `Difference`).  SDPA against eager, over four models, three paddings and
+# two dtypes, needs 52 at most.  The smallest planted error of tests/parity has 900,000 in float32.
 ROUNDINGS = 256
 
 # A planted error of the same kind must be larger than the bound by this, or a pass says too little.
@@ -22,10 +23,10 @@ MARGIN = 10
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bound:
-    """The distance that a claim allows: `roundings` of a wide dtype, `noises` of the parent in a narrow one.
+    """How far a part may be from its parent: `roundings` in a wide dtype, `noises` in a narrow one.
 
-    In a wide dtype the largest entry of a difference counts, in a narrow one the root mean square of each tensor's in
-    units of that tensor's noise (`parity.measure_in_noise`).
+    In a wide dtype the largest entry of a difference counts.  In a narrow dtype it is the root mean
+    square of each tensor, in units of that tensor's noise in the parent (`measure_in_noise`).
     """
 
     roundings: float
@@ -33,7 +34,7 @@ class Bound:
     name: str
 
     def at(self, *dtypes: torch.dtype) -> float:
-        """The bound where either side computes in `dtypes`: of a relative difference, or of noises."""
+        """The bound if the two sides compute in `dtypes`, as a relative difference or in noises."""
         coarsest = max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
         return self.noises if coarsest in NARROW else self.roundings * torch.finfo(coarsest).eps
 
@@ -42,8 +43,9 @@ NARROW = frozenset({torch.bfloat16, torch.float16})
 
 # Both paths run the same operations in the same order: nothing may differ, in no dtype.
 EQUAL = Bound(0, 0, "bit-equal")
-# The same formula, sums ordered otherwise.  In a narrow dtype two such paths are each one noise from the truth, 1.4
-# from each other.  Measured for SDPA against eager in four models and three paddings: 1.6 at most.
+# The same formula with sums in another order.  In a narrow dtype two such paths are each one noise
+# from the truth and 1.4 from each other.  SDPA against eager, in four models and three paddings,
+# needs 1.6 at most.
 REORDERED = Bound(ROUNDINGS, 2, "reordered")
 # Another formula for the same function, such as a product of fused weights or a mean over experts.
 REFORMULATED = Bound(4 * ROUNDINGS, 3, "reformulated")
@@ -58,9 +60,9 @@ BIT_EQUAL = 0.0
 
 
 def rounding(*dtypes: torch.dtype) -> float:
-    """The bound for two paths that order their sums differently, where the coarsest dtype on either is among `dtypes`.
+    """The bound for two routes that sum in another order, for the coarsest of `dtypes`.
 
-    Name the dtype of the softmax as well as the model's: Llama's eager attention rounds its weights to float32 even in
-    a float64 model, and is then no float64 reference.
+    Name the dtype of the softmax as well as the model's.  Llama's eager attention rounds its
+    weights to float32 even in a float64 model, and is then no float64 reference.
     """
     return ROUNDINGS * max(torch.finfo(dtype).eps for dtype in dtypes)

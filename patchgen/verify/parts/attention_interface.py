@@ -1,6 +1,6 @@
-"""attention_interface: the model calls transformers' attention interface, with the masks that come with it.
+"""attention_interface: the model calls transformers' attention interface, with its masks.
 
-No part of patchgen: it is claimed of whatever the diff calls the interface in.  The errors are planted around
+This is no part of patchgen: it is checked if a diff calls the interface.  Errors are planted around
 transformers' own function for "sdpa".
 """
 
@@ -76,7 +76,7 @@ def lost_causality(
     mask: Any,
     **given: Any,
 ) -> Given:
-    """Whether order is told by the flag or by the mask, as it is where a bias is added to the scores."""
+    """Drop the causal order, whether the flag or the mask carries it (as with a bias of scores)."""
     if mask is not None:
         shape = (query.shape[2], key.shape[2])
         later = torch.ones(shape, dtype=torch.bool, device=query.device).triu(

@@ -1,7 +1,7 @@
-"""checkpoint: layers run again in the backward pass, and compute what they did before.
+"""checkpoint: layers run again in the backward pass, and compute the same as before.
 
-It is claimed of whatever its diff turns checkpointing on in, written by `patchgen new` or by hand.  The errors are
-planted around the function that transformers runs a layer by.
+This is checked if a diff turns checkpointing on, written by `patchgen new` or by hand.  Errors are
+planted around the function that transformers runs a layer with.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ DROPOUT = 0.4
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """Bit for bit what the parent computes without checkpointing, by the attention that it takes by itself."""
-    # Not by name: a model that has SDPA can have a backbone that has not, and refuses to be asked for it.
+    """Bit for bit what the parent computes without checkpointing, with its default attention."""
+    # No attention is named: a model with SDPA can have a backbone without, and refuses the name.
     # XLM computes with an empty cache that it makes itself; a layer that is run again gets none.
     makes_a_cache = "cache" in inspect.signature(parent_class.forward).parameters
     same = Route("its own attention", REORDERED if makes_a_cache else EQUAL)
@@ -48,7 +48,7 @@ def _layers(facts: PairFacts) -> frozenset[str]:
 
 
 def _ran_again(name: str, parent: Evidence, variant: Evidence, facts: PairFacts) -> bool:
-    """Whether a class of modules ran twice wherever it runs, or inside each layer that has a gradient."""
+    """Whether a class of modules ran twice everywhere, or inside each layer that has a gradient."""
     again = variant.ran(in_variant(name, facts)) - parent.ran(name)
     return again > 0 and again in (parent.ran(name), parent.ran_inside(name, _layers(facts)))
 
@@ -91,7 +91,7 @@ def attends(kernel: str) -> bool:
 
 
 def takes_softmax(kernel: str) -> bool:
-    """Whether this is a softmax in a forward pass: that of an attention made by hand, or of a router."""
+    """Whether this is a softmax in a forward pass, of attention by hand or of a router."""
     return kernel in ("aten._softmax", "aten._safe_softmax")
 
 
@@ -134,7 +134,8 @@ def has_dropout(facts: PairFacts) -> bool:
 
 PART_CHECK = PartCheck(
     part="checkpoint",
-    says="layers run again in the backward pass, and compute what the parent computes without checkpointing",
+    says="layers run again in the backward pass, and compute what the parent computes without "
+    "checkpointing",
     routes=routes,
     effect=effect,
     effect_scenario=Scenario(train=True, checkpointing={}),

@@ -1,4 +1,4 @@
-"""What the parts of one variant claim together."""
+"""Combine the checks of all parts of one variant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EAGER = {ATTENTION: "eager"}
 
 
 def find_part_checks(parts: tuple[str, ...]) -> tuple[PartCheck, ...]:
-    """What each of `parts` claims.  Raises LookupError for a part that claims nothing: it would go unproven."""
+    """The check of each of `parts`.  Raises LookupError for a part that has none."""
     found = []
     for part in parts:
         try:
@@ -35,14 +35,14 @@ def find_part_checks(parts: tuple[str, ...]) -> tuple[PartCheck, ...]:
 
 
 def decides_attention(part_check: PartCheck) -> bool:
-    """Whether the part replaces the attention, so that it and no other says which one a variant has."""
+    """Whether the part replaces the attention, and so alone decides which one a variant has."""
     return part_check.attentions is not None
 
 
 def merge_routes(
     part_checks: tuple[PartCheck, ...], parent_class: type[PreTrainedModel]
 ) -> tuple[Route, Route]:
-    """The closest computation of the parent that all claims know, and the most independent one."""
+    """The closest route that all part checks share, and the most independent one."""
     if not part_checks:  # made by hand
         return PLAIN, PLAIN
     deciding = any(map(decides_attention, part_checks))
@@ -81,10 +81,11 @@ def _merge(routes: list[Route]) -> Route:
 
 
 def weights_route(part_checks: tuple[PartCheck, ...], routes: tuple[Route, Route]) -> Route:
-    """Along which both sides give attention weights.
+    """The route along which both sides return attention weights.
 
-    The parent's come from its eager attention.  So do the variant's where no part replaces the attention; else it is
-    asked for them in the settings of its closest route, or where a claim says that it gives them.
+    The parent's come from its eager attention, and so do the variant's if no part replaces the
+    attention.  Otherwise the variant uses the settings of its closest route, or the attention that
+    a part check names.
     """
     closest, independent = routes
     if any(map(decides_attention, part_checks)):
@@ -102,7 +103,7 @@ def weights_route(part_checks: tuple[PartCheck, ...], routes: tuple[Route, Route
 
 
 def training_scenario(part_checks: tuple[PartCheck, ...], rows: Rows = "full") -> Scenario:
-    """A step of training with every part at work, dropout off: checkpointed where a claim is shown so."""
+    """A training step with every part at work and no dropout; checkpointed if a part needs that."""
     ways = [
         part_check.effect_scenario.checkpointing
         for part_check in part_checks

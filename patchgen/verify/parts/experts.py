@@ -1,4 +1,4 @@
-"""experts: of a token in an expert one product is kept for the backward pass, the rest is made again."""
+"""experts: keep one product per token and expert for the backward pass, and recompute the rest."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def frozen_router(run: Function, context: Any, grad_TD: Tensor) -> tuple[Any, ..
 
 PART_CHECK = PartCheck(
     part="experts",
-    says="of each token in an expert one product is kept, the rest is made again; the function is the parent's",
+    says="of each token in an expert one product is kept, the rest is made again; the function is "
+    "the parent's",
     routes=routes,
     effect=effect,
     effect_scenario=Scenario(train=True),

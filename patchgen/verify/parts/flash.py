@@ -1,7 +1,7 @@
-"""flash: layers run on real tokens alone, and compute for them what the parent does.
+"""flash: layers run on real tokens only, and compute for them what the parent does.
 
-Errors are planted around the functions that a forward calls: where texts begin among the tokens, where each token
-stands, and where states go back to.
+Errors are planted around the functions that a forward calls: where texts begin among the tokens,
+where each token comes from, and where states go back to.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VARLEN = {"attn_implementation": patchgen.runtime.varlen.NAME}
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """An encoder takes padding out under every attention, a decoder where attention takes the lengths of texts."""
+    """An encoder drops padding always, a decoder only if attention takes text lengths."""
     sdpa, eager = {"attn_implementation": "sdpa"}, {"attn_implementation": "eager"}
     encodes = hasattr(sys.modules[parent_class.__module__], "create_bidirectional_mask")
     if parent_class.__name__.endswith(
@@ -44,7 +44,7 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """Each layer and each of its matrix products ran on as many tokens as are real, with one call of attention."""
+    """Each layer and its products ran on the real tokens, with one attention call."""
     real = make_inputs(facts.parent_class, facts.config, PADDED).real[0]
     tokens, places = int(real.sum()), real.numel()
     if tokens == places:
@@ -57,12 +57,16 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
     layers = sum(variant.ran(name) for name in layers_of(facts))
     products, heads = products_over(variant, tokens), products_over(variant, places)
     if products < layers or heads >= layers:
-        yield f"of the matrix products {products} ran over {tokens} tokens, and {heads} over all {places} places"
+        yield (
+            f"of the matrix products {products} ran over {tokens} tokens, "
+            f"and {heads} over all {places} places"
+        )
     if len(variant.trace.sdpa) > max(layers, len(parent.trace.sdpa)):
         yield f"{len(variant.trace.sdpa)} calls of SDPA in {layers} layers"
     longest = int(real.sum(1).max())
     if wide := [call.key for call in variant.trace.sdpa if call.key[-2] > longest]:
-        yield f"an attention ran over {wide[0][-2]} keys, and no text has more than {longest} tokens"
+        keys = wide[0][-2]
+        yield f"an attention ran over {keys} keys, and no text has more than {longest} tokens"
 
 
 def layers_of(facts: PairFacts) -> list[str]:

@@ -38,7 +38,7 @@ def fused_in(model: nn.Module) -> dict[str, dict[str, int]]:
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """For each run of a fused layer as many calls of `linear` fewer as it has parts but the first; a GELU likewise."""
+    """A fused layer with n parts calls `linear` n - 1 times less; GELU is one operation."""
     if defines("FusedLinear")(facts):
         ran = [
             len(path[-1].parts)
@@ -54,7 +54,8 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
         if ours != theirs or not ours:
             yield f"{ours} GELUs by one operation, where the parent writes out {theirs}"
         if variant.saved_bytes >= parent.saved_bytes:
-            yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+            saved = f"{variant.saved_bytes} bytes were saved"
+            yield f"{saved} where the parent saves {parent.saved_bytes}"
 
 
 def to_parent_names(seen: Observation, variant: PreTrainedModel) -> Observation:
@@ -116,7 +117,8 @@ def has_tanh_gelu(facts: PairFacts) -> bool:
 
 PART_CHECK = PartCheck(
     part="fused",
-    says="linear layers of one input are one product, and GELU one operation; the function is the parent's",
+    says="linear layers of one input are one product, and GELU one operation; the function is the "
+    "parent's",
     routes=routes,
     effect=effect,
     terms=to_parent_names,

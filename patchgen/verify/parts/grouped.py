@@ -1,7 +1,8 @@
-"""grouped: grouped products run the experts, and each token gets what it got from the parent's loop.
+"""grouped: grouped products run the experts, and give each token what the parent's loop gives it.
 
-No part of patchgen: it is claimed of whatever the diff gives transformers' grouped experts to.  The errors are planted
-in the modules that hold stacked weights, whichever implementation runs them: torch has no grouped product of float64.
+This is no part of patchgen: it is checked if a diff uses transformers' grouped experts.  Errors are
+planted in the modules that hold stacked weights, whichever implementation runs them, because torch
+has no grouped product in float64.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The parent's own experts, one after the other or all on all tokens; the variant's grouped, and then its eager.
+    """The parent's own experts, against the variant's grouped products and against its eager loop.
 
-    More than two are summed in another order, and rounded once.
+    Sums of more than two terms are in another order, and rounded once.
     """
     loop = {"experts_implementation": "eager"}
     return Route("its experts", REFORMULATED), Route(

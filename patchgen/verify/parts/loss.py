@@ -1,7 +1,7 @@
-"""loss: the loss of a language model without logits of all tokens, of the same value and gradients.
+"""loss: a language model's loss without the logits of all tokens, with equal value and gradients.
 
-Both count in training with labels alone, so everything is shown there.  Errors are planted around the functions of the
-part that a forward calls.
+The part works only in training with labels, so everything is checked there.  Errors are planted
+around the functions of the part that a forward calls.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ TRAINED = Scenario(train=True)
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The parent's own logits and loss, with its usual attention and with the one that is written out."""
+    """The parent's logits and loss, with its default attention and with eager attention."""
     eager = {"attn_implementation": "eager"}
     return Route("logits", REORDERED), Route("logits under eager", REORDERED, parent=eager)
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """Nothing of tokens by vocabulary is kept, nor a copy of the head; or the head ran on labelled tokens alone."""
+    """No logits and no copy of the head are saved, or the head ran on labelled tokens only."""
     words = facts.config.get_text_config().vocab_size
     labels = facts.inputs["labels"]
     if not _rows_of(parent, words) >= labels.numel():
@@ -160,7 +160,8 @@ def _takes_items(facts: PairFacts) -> bool:
 
 PART_CHECK = PartCheck(
     part="loss",
-    says="in training the loss is taken without logits of all tokens; value and gradients are the parent's",
+    says="in training the loss is taken without logits of all tokens; value and gradients are the "
+    "parent's",
     routes=routes,
     effect=effect,
     effect_scenario=TRAINED,

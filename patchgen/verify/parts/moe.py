@@ -1,9 +1,9 @@
 """moe: a mixture whose experts are copies of the FFN computes what the dense model does.
 
-The dense model cannot tell one copy from another, nor does its loss depend on the router.  Experts are therefore made
-different without a change of their function (each has its inner features in an order of its own), and each time that a
-variant is observed, one of its mixtures is run with experts that differ, against a formula of its own: every expert on
-every token, in float64.
+The dense model cannot tell one copy from another, and its loss does not depend on the router. So
+the experts are made different without changing their function: each has its inner features in
+another order.  In addition, each time a variant is observed, one of its mixtures runs with experts
+that differ, and is compared with a formula that runs every expert on every token in float64.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def terms(observation: Observation, variant: PreTrainedModel) -> Observation:
 
 
 def insist_on_formula(mixture: Any) -> None:
-    """ValueError where output or a gradient of `mixture`, with experts that differ, is not `formula`'s."""
+    """Raise ValueError if `mixture`, with different experts, does not compute `formula`."""
     made = copy.deepcopy(mixture).eval()
     draw_weights(made)
     own = dict(made.named_parameters())
@@ -230,7 +230,8 @@ def drawn_anew(model: PreTrainedModel) -> Iterator[None]:
 
 PART_CHECK = PartCheck(
     part="moe",
-    says="a mixture of copies of the FFN computes what the dense model does, and its gradients sum up to the FFN's",
+    says="a mixture of copies of the FFN computes what the dense model does, and its gradients sum "
+    "up to the FFN's",
     routes=routes,
     effect=effect,
     effect_scenario=Scenario(train=True),

@@ -29,7 +29,7 @@ AUTOCAST = Scenario(train=True, autocast=True)
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """What the parent computes, with an epsilon that counts; rounded once or twice in narrow dtypes."""
+    """The parent's norms, with an epsilon that matters; rounded once or twice in narrow dtypes."""
     given = {"rms_norm_eps": EPSILON} if hasattr(parent_class.config_class, "rms_norm_eps") else {}
     eager = {**given, "attn_implementation": "eager"}
     bound = REORDERED if given else REFORMULATED
@@ -43,8 +43,9 @@ def calls_rms_norm(facts: PairFacts) -> bool:
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """As many calls of `rms_norm` as the parent takes roots of mean squares; under autocast fewer bytes are saved."""
+    """One `rms_norm` for each root mean square of the parent; autocast saves less."""
     fewer = variant.saved_bytes < parent.saved_bytes
+    saved = f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
     if calls_rms_norm(facts):
         calls, wanted = variant.functions["rms_norm"], parent.functions["rsqrt"]
         if calls != wanted or not calls:
@@ -53,16 +54,16 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
             yield f"{by_hand} norms are written out"
         # Elsewhere torch composes it, and keeps what the parent keeps.
         if variant.kernels["aten._fused_rms_norm"] and not fewer:
-            yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+            yield saved
     if defines("LowPrecisionLayerNorm")(facts):
         if not fewer:
-            yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+            yield saved
         if not variant.ran("LowPrecisionLayerNorm"):
             yield "no LayerNorm that follows autocast ran"
 
 
 def around_rms_norm(wrong: Norm) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
-    """For `PlantedError.apply`: every call of torch's `rms_norm` is `wrong(rms_norm, x, shape, weight, eps)`."""
+    """For `PlantedError.apply`: each call of torch's `rms_norm` becomes `wrong(rms_norm, ...)`."""
     return lambda model: replaced(
         nn.functional,
         "rms_norm",

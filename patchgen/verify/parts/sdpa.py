@@ -22,7 +22,7 @@ Sdpa = Callable[..., Tensor]
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """Bit for bit what transformers does under "sdpa", where it has that; "eager" up to rounding."""
+    """Bit for bit transformers' own "sdpa" if it has that; "eager" up to rounding."""
     eager = Route(
         "eager", REORDERED, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}
     )
@@ -68,7 +68,7 @@ def lost_causality(
     causal: bool,
     **kwargs: Any,
 ) -> Tensor:
-    """Whether order is told by the flag or by the mask, as it is where a bias is added to the scores."""
+    """Drop the causal order, whether the flag or the mask carries it (as with a bias of scores)."""
     if mask is not None:
         shape = (query.shape[2], key.shape[2])
         later = torch.ones(shape, dtype=torch.bool, device=query.device).triu(
@@ -123,7 +123,8 @@ def _is_not_causal(facts: PairFacts) -> bool:
 
 PART_CHECK = PartCheck(
     part="sdpa",
-    says="attention is one call of scaled_dot_product_attention, and computes what the parent's does",
+    says="attention is one call of scaled_dot_product_attention, and computes what the parent's "
+    "does",
     routes=routes,
     effect=effect,
     attentions=("sdpa", "eager"),

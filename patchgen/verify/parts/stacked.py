@@ -1,6 +1,7 @@
-"""stacked: weights are laid out in another way, and checkpoints stay the parent's.
+"""stacked: weights have another layout, and checkpoints stay the parent's.
 
-Gradients are compared in the parent's terms: they are taken apart as transformers takes weights apart that it saves.
+Gradients are compared in the parent's terms: they are split as transformers splits weights that it
+saves.
 """
 
 from __future__ import annotations

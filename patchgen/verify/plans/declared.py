@@ -1,8 +1,8 @@
-"""Do the lists of names that a model carries beside its plans name what is there?
+"""Check the lists of names that a model carries beside its plans.
 
-Classes that stay on one device (`_no_split_modules`), weights that are tied or kept in float32, modules whose outputs
-are recorded, and what becomes of checkpoints' names when they are loaded.  Patterns of keys that a checkpoint may lack
-or have beside are meant for other checkpoints, and are not asked.
+These are classes that stay on one device (`_no_split_modules`), weights that are tied or kept in
+float32, modules whose outputs are recorded, and conversions of checkpoint names.  Patterns of keys
+that a checkpoint may lack or have in addition serve other checkpoints and are not checked.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _weight(model: Any, name: str) -> Any:
 
 
 def recorded(model: Any) -> Iterator[tuple[str, type]]:
-    """The outputs that modules of a class give, each with the class, of the base model: it is the one that records."""
+    """The outputs that the base model records, each with the class of module that gives it."""
     told = getattr(getattr(model, "base_model", model), "_can_record_outputs", None) or {}
     for name, kinds in told.items():
         for each in kinds if isinstance(kinds, list | tuple) else (kinds,):
@@ -126,7 +126,7 @@ def _no_recorded(kind: type) -> Fault:
 
 
 def conversions(model: Any) -> dict[str, str]:
-    """What transformers makes of names of checkpoints for this model, each with a pattern of the model's own names."""
+    """How transformers converts checkpoint names, each with a pattern of the model's names."""
     try:
         from transformers.conversion_mapping import get_model_conversion_mapping
     except ImportError:  # transformers had none in its fifth version's beginning
@@ -139,10 +139,10 @@ def conversions(model: Any) -> dict[str, str]:
 
 
 def lost_conversions(model: Any, parent: Any) -> Iterator[Finding]:
-    """What is converted for the parent, and not for this model; and whether its own conversions lead anywhere.
+    """Conversions that the parent has and this model lacks, and its own that lead nowhere.
 
-    One whose weights the parent does not have is for other sizes, and one whose weights only this model does not have
-    is told by what they are now: a mixture has no FFN.
+    A conversion whose weights the parent lacks is for other sizes.  If only this model lacks the
+    weights, it has others in their place: a mixture has no FFN.
     """
     theirs, ours, names = conversions(parent), conversions(model), all_names(model)
     for told, pattern in theirs.items():

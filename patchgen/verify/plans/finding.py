@@ -9,7 +9,7 @@ from patchgen.errors import Location, Problem
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """`rule`, of the plan or list `kind`, and what is not right of it; `code` is one of the catalogue."""
+    """A fault of `rule` in the plan or list `kind`; `code` is a code of the error catalogue."""
 
     kind: str  # "tp", "no_split"
     rule: str  # "layers.*.mlp.gate_proj", "LlamaDecoderLayer"

@@ -1,4 +1,4 @@
-"""The model that a generated one was made from, of equal sizes and without weights, to hold its plans against."""
+"""Build the parent of a generated model, with equal sizes and without weights."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def parent_on_meta(model: Any) -> Any | None:
 
 
 def parent_class(kind: type) -> Any | None:
-    """The class that `kind` of a generated file stands for in the file that it was made from, by its banner.
+    """The parent's class that a class of a generated file stands for, by the file's banner.
 
-    None for a class of any other file, of a file whose parent is not of transformers, and for one that is new.
+    None for a class of any other file, of a file whose parent is not in transformers, and for a new
+    class.
     """
     path = Path(inspect.getsourcefile(kind) or "")
     if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):

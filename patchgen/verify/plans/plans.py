@@ -1,10 +1,11 @@
-"""Do the plans that a model carries say what is there?
+"""Check that the plans a model carries match its modules and parameters.
 
-A model of transformers carries plans by name: which of its layers are split over processes and how (`_tp_plan`,
-`_ep_plan`, `_fsdp_plan`, `_pp_plan`), which modules stay on one device, which weights are tied or kept in float32, how
-checkpoints are converted.  A name that means nothing any more is passed over by transformers, with a warning at most:
-the layer is then whole on every process.  Here each is held against the modules and parameters of a model, which may
-stand on the meta device, and against those of the model that it was made from.
+A model of transformers carries plans by name: which layers are split over processes and how
+(`_tp_plan`, `_ep_plan`, `_fsdp_plan`, `_pp_plan`), which modules stay on one device, which weights
+are tied or kept in float32, how checkpoints are converted.  transformers skips a name that matches
+nothing, with a warning at most; the layer is then whole on every process.  Here each name is
+compared with the modules and parameters of a model, which may be on the meta device, and with those
+of its parent.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ TOLD = 4  # findings in one message
 
 
 def generic(name: str) -> str:
-    """`name` with the numbers of layers as `*`, which is how rules of plans name modules and parameters."""
+    """`name` with `*` for numbers of layers, as rules of plans name modules and parameters."""
     # As transformers.distributed.parallel_utils.replace_layer_number_by_wildcard, 5.23.
     return re.sub(r"\.\d+(\.|$)", lambda match: f".*{match.group(1)}", name)
 
 
 def plan_of(model: Any, kind: Kind) -> dict[str, Any]:
-    """What the model carries of one kind: its own, its configuration's and those of the models in it.
+    """The model's plan of one kind: its own, its configuration's and those of the models inside it.
 
-    The plan for FSDP that transformers gives every configuration, of which nothing may be there, is none.
+    The default FSDP plan that every configuration has does not count if nothing matches it.
     """
     plan = dict(getattr(model, f"_{kind}_plan", None) or {})
     return _without_default(model, plan) if kind == "fsdp" else plan
@@ -67,7 +68,7 @@ def _without_default(model: Any, plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def refusal_of(model: Any, kind: Kind) -> str:
-    """The reason for which a part of the model has no plan of that kind; empty where none says so."""
+    """Why a part of the model has no plan of that kind; empty if none says so."""
     told = (getattr(each, REFUSALS, None) or {} for each in model.modules())
     return next((reasons[kind] for reasons in told if kind in reasons), "")
 
@@ -160,7 +161,7 @@ def _pipeline_findings(model: Any) -> Iterator[Finding]:
 
 
 def _names_in(model: Any, owner: str) -> set[str]:
-    """Every name in the class of `owner`, whose forward may call another method of it, keywords included."""
+    """Every name in the class of `owner`, keywords included: its forward may call other methods."""
     found: set[str] = set()
     for node in ast.walk(
         ast.parse(textwrap.dedent(inspect.getsource(type(model.get_submodule(owner)))))
@@ -180,7 +181,7 @@ def _names_in(model: Any, owner: str) -> set[str]:
 
 
 def splits(model: nn.Module, plan: Mapping[str, Any]) -> dict[str, str]:
-    """The style by which each parameter is split, by its full name; those that stay whole are not in it."""
+    """The style that splits each parameter, by full name, without those that stay whole."""
     # As transformers: a parameter's own rule, else its module's (`_get_parameter_plan`, 5.23).
     found = {}
     for name, _ in model.named_parameters():
@@ -207,7 +208,7 @@ def lost_findings(model: Any, parent: Any) -> Iterator[Finding]:
 
 
 def _whole_here(model: Any, parent: Any, kind: Kind) -> Iterator[Finding]:
-    """Matrices that are split in the parent and whole in this model, whatever they are called here."""
+    """Matrices that are split in the parent and whole in this model, whatever their names here."""
     theirs, ours = splits(parent, plan_of(parent, kind)), splits(model, plan_of(model, kind))
     sizes = {name: each.numel() for name, each in parent.named_parameters() if each.dim() > 1}
     own = {name: each.numel() for name, each in model.named_parameters()}
@@ -270,16 +271,16 @@ def checked_names(model: Any) -> int:
 
 
 def require_plans(model: Any, which: Kind, parent: Any = None) -> tuple[Finding, ...]:
-    """Refuse a model whose plan for `which` is not right of it, before anything is split.
+    """Refuse a model with a wrong plan for `which`, before anything is split.
 
-    A generated model is held against its `parent`, of equal sizes, which is made where it is not given: a rule that
-    matches nothing there either is no reason to refuse, and a layer that is split there has to be split here.  In a
-    model of transformers, rules that match nothing are an error only where all are such: it has some that are meant
-    for other sizes.
+    A generated model is compared with its `parent` of equal sizes, which is built if it is not
+    given.  A rule that matches nothing in the parent either is no reason to refuse; a layer that
+    the parent splits must be split.  In a model of transformers itself, rules that match nothing
+    are an error only if all do: some are for other sizes.
 
-    Gives what is not right, and was let pass.  Raises PatchgenError: PG842 for a model with no plan, or one that a
-    part refuses, PG840 for a rule that matches nothing, PG841 for one that does not fit, PG843 for a layer that stays
-    whole.
+    Returns the faults that were let pass.  Raises PatchgenError: PG842 for a model without a plan
+    or with one that a part refuses, PG840 for a rule that matches nothing, PG841 for one that does
+    not fit, PG843 for a layer that stays whole.
     """
     name = type(model).__name__
     if reason := refusal_of(model, which):

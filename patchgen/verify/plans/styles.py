@@ -1,9 +1,8 @@
-"""Does a style of a parallel plan do to a module what it is there for?
+"""Check that a style of a parallel plan fits a module or a parameter.
 
-In: what a rule of a plan matched, a module or a parameter of one.  Out: a sentence for what would fail or compute
-something else, and the empty string where nothing would.  The styles are those of transformers
-(`transformers.distributed.tensor_parallel` and `expert_parallel` of 5.23); a style that is not known here is only
-held against transformers' own list of them.
+Each function returns a sentence on what would fail or compute something else, or an empty string.
+The styles are those of transformers 5.23 (`transformers.distributed.tensor_parallel` and
+`expert_parallel`).  A style that is unknown here is only compared with transformers' own list.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ ROWS = ("rowwise", "rowwise_rep", "rowwise_split_input")
 EMBEDDINGS = ("embedding_rowwise", "embedding_colwise")
 # Of columns and rows, those after and before which every rank has the whole activation.
 WHOLE = ("colwise_rep", "colwise_gather_output", "rowwise_rep", "rowwise_split_input")
-# What they do to a parameter: they split it.  The others only change what goes into a module and comes out.
+# Styles that split a parameter.  The others only change the inputs and outputs of a module.
 SPLITTING = (*COLUMNS, *ROWS, *EMBEDDINGS, "packed_colwise", "packed_rowwise", "grouped_gemm")
 
 
 def known_styles() -> frozenset[str]:
-    """The styles that the installed transformers has; none where it has no list of them that is found."""
+    """The styles of the installed transformers; empty if its list is not found."""
     try:
         from transformers.distributed.parallel_utils import ALL_PARALLEL_STYLES
     except ImportError:
@@ -32,7 +31,7 @@ def known_styles() -> frozenset[str]:
 
 
 def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str:
-    """What is wrong with a module under `style`; `rules` are those of its own parameters, by their names in it."""
+    """What is wrong with a module under `style`; `rules` are those of its parameters."""
     if style in COLUMNS and not hasattr(module, "out_features"):
         return f"{style} is for linear layers, and {_named(module)} has no out_features"
     if style in ROWS and not hasattr(module, "in_features"):
@@ -68,7 +67,10 @@ def _unfit_experts(style: str, module: nn.Module, rules: Mapping[str, str]) -> s
         if each.default is each.empty
     ]
     if len(taken) != 3:
-        return f"{_named(module)} is not called with tokens, their experts and gates, but takes {len(taken)} arguments"
+        return (
+            f"{_named(module)} is not called with tokens, their experts and gates, "
+            f"but takes {len(taken)} arguments"
+        )
     return ""
 
 

@@ -1,8 +1,8 @@
-"""A process that runs cases one after the other and says each result on its stdout, a line of JSON each.
+"""The child process: it runs cases one after the other and writes each result as a line of JSON.
 
-`patchgen.verify.run.children` starts it, and ends it where a case takes too long or too much memory.
-The `Work` comes on stdin.  A line names each case before it begins, so that the listener knows which
-case a process died in.
+`patchgen.verify.run.children` starts it, and ends it if a case takes too long or too much memory.
+The `Work` comes on stdin.  A line names each case before it begins, so that the listener knows
+which case a process died in.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one child is to do."""
+    """What one child has to do."""
 
     variant: Variant
     plan: Plan
@@ -40,7 +40,7 @@ class Work:
         return replace(self, skip=(*self.skip, *names))
 
     def with_result(self, result: Result) -> Work:
-        """Without the case of `result`, of which it is known how it went."""
+        """Without the case of `result`, which is done."""
         well = (result.case,) if result.status in ("PASS", "WARN") else ()
         return replace(self.without(result.case), compared=(*self.compared, *well))
 
@@ -61,7 +61,7 @@ def _with_tuples(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do the work on stdin."""
+    """Do the work that comes on stdin."""
     # What models print must not get between the lines.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _proof_of(work: Work, bench: CaseRunner) -> MutationTest | None:
-    """Of the changed lines, where the plan asks for it; always on a CPU."""
+    """The mutation test of the variant, if the plan asks for one; it always runs on a CPU."""
     from patchgen.verify.case_runner import CaseRunner
     from patchgen.verify.mutation.prove import MutationTest
 
@@ -114,7 +114,7 @@ def _proof_of(work: Work, bench: CaseRunner) -> MutationTest | None:
 
 
 def _run_watched(bench: CaseRunner, case: Case, proof: MutationTest) -> Result:
-    """The result of `case`, and in `proof` which lines ran in it."""
+    """The result of `case`; the mutation test notes which lines ran in it."""
     begun = time.process_time()
     with proof.watching(case) as lines:
         result = bench.run(case)
@@ -126,7 +126,10 @@ def _run_watched(bench: CaseRunner, case: Case, proof: MutationTest) -> Result:
 def _prove(
     work: Work, proof: MutationTest, compared: Collection[str], say: Callable[..., None]
 ) -> None:
-    """Which changed lines run in which case, and what becomes of errors in them; of cases that compared well alone."""
+    """Report which changed lines run, and plant errors in them.
+
+    Only cases that compared well are used: another case would not see an error.
+    """
     for case in proof.cases(work.plan):
         name = f"lines of {case.name}"
         if case.name in compared and name not in work.skip:

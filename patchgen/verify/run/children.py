@@ -1,6 +1,7 @@
-"""Runs the cases of variants in child processes, within limits of time and memory for each case.
+"""Run the cases of variants in child processes, within limits of time and memory for each case.
 
-A child that exceeds one, or dies, is a FAIL for the case that it was at; the next one goes on after it.
+If a child exceeds a limit or dies, its current case is a FAIL, and another child goes on with the
+next case.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be run, of every variant."""
+    """What to run of every variant."""
 
     plan: Plan = Plan()
     device: str = "cpu"
@@ -53,9 +54,10 @@ def verify(
     jobs: int = 0,
     progress: Progress = lambda result: None,
 ) -> tuple[Result, ...]:
-    """The results of every case of every variant, in the order of `find_variants`; `progress` hears of each as it comes.
+    """The results of every case, in the order of the variants.
 
-    `jobs` children work at once, 0: one for each processor, on an accelerator one.
+    `progress` gets each result as it comes.  `jobs` children work at once.  0: one for each
+    processor, or one on an accelerator.
     """
     processors = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -77,7 +79,7 @@ def verify(
 
 
 def run_work(work: Work, limits: Limits) -> Iterator[Result]:
-    """Every result of `work` as it comes, by as many children as it takes."""
+    """Each result of `work` as it comes, from as many children as it takes."""
     found = _Found(work.variant.name)
     while True:
         at: str | None = None
@@ -120,7 +122,7 @@ def run_work(work: Work, limits: Limits) -> Iterator[Result]:
 
 @dataclass
 class _Found:
-    """What is found of the changed lines of one variant, by several children perhaps."""
+    """What is known of the changed lines of one variant, perhaps from several children."""
 
     variant: str
     lines: LinesRun | None = None
@@ -134,7 +136,7 @@ class _Found:
 
 
 def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:
-    """What it says; last of all a "fault" where it went beyond its limits, or ended badly."""
+    """The child's answers; last a "fault" if it exceeded its limits or ended badly."""
     limit, clock = float(START), _Clock(child.process.pid)
     for answer in child.answers():
         fault = ""
@@ -152,7 +154,7 @@ def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:
 
 
 class _Clock:
-    """What a process has taken since: of the processor's time where the system says it, else by the clock."""
+    """The time that a process takes: CPU time if the system reports it, else the clock's."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

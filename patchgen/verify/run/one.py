@@ -1,4 +1,4 @@
-"""One variant of any project, for tools that verify many: `verify_variant`."""
+"""Verify one variant of any project, for tools that verify many."""
 
 from __future__ import annotations
 
@@ -21,25 +21,30 @@ def verify_variant(
     limits: Limits | None = None,
     here: bool = False,
 ) -> tuple[Result, ...]:
-    """The result of each case of `plan` for the variant made from the modular file (or output) at `path`.
+    """The result of each case of `plan` for the variant of a modular file or an output at `path`.
 
-    The variant need not be in a gallery: its parent and its parts are read from the record in its project's lock, so
-    it must have been converted.  With a short plan, results that hold no FAIL and no WARN, and a PASS with `seen` for
-    numbers, show that a tiny model with drawn weights
+    The variant need not be in a gallery.  Its parent and its parts are read from the record in its
+    project's lock, so it must have been converted.
 
-    - loads the parent's checkpoint with no key missing or unexpected, and gives it back bit for bit;
+    If a short plan gives no FAIL and no WARN, and a PASS with `seen` for the numbers, then a tiny
+    model with random weights
+
+    - loads the parent's checkpoint with no key missing or unexpected, and writes it back
+      bit for bit;
     - ran what its parts are for (a part that does nothing is a FAIL);
-    - gives in training the parent's outputs, loss and gradient of every parameter in float64 and float32, where rows
-      are full and where they are padded at either side, within bounds at least ten times below
-    - the errors of its parts that fit this model, each planted in it and seen.
+    - gives the parent's outputs, loss and gradient of every parameter in training, in float64 and
+      float32, with full rows and with rows padded at either side, within bounds at least ten times
+      smaller than
+    - the errors of its parts that fit this model.  Each of them is planted in it and seen.
 
-    They do not show other heads, eval mode, dropout, narrow dtypes, caches, generation or compilation.  `NONE` is no
-    proof: a model that cannot be built has nothing else.
+    This does not cover other heads, eval mode, dropout, narrow dtypes, caches, generation or
+    compilation.  `NONE` proves nothing: if a model cannot be built, all its results are `NONE`.
 
-    It runs in a child within `limits` (60 s and 3 GB a case), or with `here` in this process without any: then the
-    projects' packages of the same name replace each other in `sys.modules`, one project at a time.
+    The cases run in a child process within `limits` (60 s and 3 GB a case).  With `here` they run
+    in this process without limits; projects' packages of the same name then replace each other in
+    `sys.modules`, so verify one project at a time.
 
-    Raises LookupError where no record has the file.
+    Raises LookupError if no record has the file.
     """
     variant = find_variant_at(path)
     if not here:

@@ -1,7 +1,7 @@
-"""A process that is given its work on stdin and answers on stdout, a line of JSON each, while someone watches it.
+"""A child process that gets its work on stdin and answers on stdout with one line of JSON each.
 
-In: a command, the text of the work.  Out: its answers as they come, and the ticks between them, at which whoever
-listens can ask for the time and for what it takes.
+The parent reads the answers as they come.  Between them it gets ticks, at which it can check the
+time and the memory that the child has taken.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Child:
             pass  # it died at once: the end of its answers says so
 
     def answers(self) -> Iterator[dict[str, Any] | None]:
-        """What it says, None at each tick, and last a "fault" where it ended by itself or says what nobody can read.
+        """Each answer, None at each tick, and last a "fault" if the process died or wrote garbage.
 
-        It is ended with these.
+        The process is killed when the iteration ends.
         """
         try:
             while True:
@@ -76,12 +76,12 @@ class Child:
             self.end()
 
     def end(self) -> None:
-        """Nothing of it is left."""
+        """Kill the process and wait for it."""
         self.process.kill()
         self.process.wait()
 
     def last_words(self) -> str:
-        """The last line that it wrote on stderr, to be put behind a fault."""
+        """The last line that it wrote on stderr, as a suffix for a fault."""
         self._complaints.join(timeout=2)
         last = next((word.strip() for word in reversed(self._words) if word.strip()), "")
         return f": {last[:300]}" if last else ""
@@ -99,7 +99,7 @@ class Child:
 
 
 def spent(pid: int) -> float | None:
-    """Seconds of the processor's time that a process has taken; None where the system does not say (as `resident`)."""
+    """Seconds of CPU time that a process has taken; None if the system does not report it."""
     try:
         behind_name = (
             Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -111,7 +111,7 @@ def spent(pid: int) -> float | None:
 
 
 def resident(pid: int) -> float:
-    """Megabytes of memory that a process holds; 0 where the system does not say (only Linux does here)."""
+    """Megabytes of memory that a process holds; 0 where the system does not report it."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):

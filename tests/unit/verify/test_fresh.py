@@ -6,21 +6,23 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from patchgen.verify.cases.case import Case
-from patchgen.verify.checks.context import Trial
-from patchgen.verify.checks.fresh import begins_as_parent
+from patchgen.verify.checks.context import CheckContext
+from patchgen.verify.checks.fresh import check_initialization
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.variants import subjects
+from patchgen.verify.variants import find_variants
 from tests.toytree import REPOSITORY
 
 
 def judged(pair):
-    return begins_as_parent(Trial(pair, Case("begins", "fresh", pair.head), lambda case: None))
+    return check_initialization(
+        CheckContext(pair, Case("begins", "fresh", pair.head), lambda case: None)
+    )
 
 
 @pytest.fixture(scope="module")
 def pair():
-    (subject,) = subjects(REPOSITORY, ["dbrx_grouped"])
-    return Pair(subject, subject.heads[0])
+    (variant,) = find_variants(REPOSITORY, ["dbrx_grouped"])
+    return Pair(variant, variant.heads[0])
 
 
 def test_weights_in_another_layout_are_drawn_as_the_parents(pair):
