@@ -80,7 +80,7 @@ def _traits(case: Case, path: frozenset[int]) -> Iterator[Trait]:
     yield "dtype", case.dtype
     yield "dropout", scenario.train, bool(scenario.dropout)
     yield "checkpointing", repr(scenario.checkpointing)
-    yield "states", scene.states, scene.train
+    yield "states", scenario.states, scenario.train
     yield "length", scenario.length
     yield "labels", scenario.labels
     yield "autocast", scenario.autocast
