@@ -1,10 +1,10 @@
-"""How many forks does `patchgen adopt` give again, and at which length?
+"""Counts the forks that `patchgen adopt` reproduces, and the length of its declarations.
 
-    python benchmarks/adopt.py FORKS RELEASES [--parent MODEL]
+python benchmarks/adopt.py FORKS RELEASES [--parent MODEL]
 
-FORKS is a folder of changed copies of modeling files, RELEASES one of unpacked releases of transformers and of wheels.
-Each fork is adopted in a process of its own; the table goes to stdout as Markdown.  PyPI has the releases:
-`pip download --no-deps transformers==4.37.2`.
+FORKS is a folder of changed copies of modeling files, RELEASES a folder of unpacked releases and
+wheels of transformers.  Each fork is adopted in a process of its own; the table goes to stdout as
+Markdown.  PyPI has the releases: `pip download --no-deps transformers==4.37.2`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""What converting transformers' own modular files costs, each figure beside the yardstick of the same run.
+"""Measures the cost of converting transformers' own modular files, relative to a yardstick.
 
-    python benchmarks/convert.py [--runs 3] [--out docs/benchmarks]
+python benchmarks/convert.py [--runs 3] [--out docs/benchmarks]
 
-Y is the CPU time that `libcst.parse_module` takes for the 326 modular files alone, in a process of its own, with the
-garbage collector as it comes.  Everything is timed from outside: whole processes, start and children included.  All
-modules are compiled before, as those of an installed package are, whatever PYTHONDONTWRITEBYTECODE says: libcst's too.
-Writes convert.json, convert.md and convert.svg.
+Y is the CPU time that `libcst.parse_module` takes for the 326 modular files alone, in a process of
+its own, with the default garbage collector.  Everything is timed from outside: whole processes,
+including their start and their children.  All modules are compiled before, as those of an installed
+package are, libcst's too, whatever PYTHONDONTWRITEBYTECODE says.  Writes convert.json, convert.md
+and convert.svg.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The median of several samples of one thing; `files` modular files, `y` is CPU time in yardsticks."""
+    """The median of several samples: `files` modular files; `y` is CPU time in yardsticks."""
 
     name: str
     files: int
@@ -129,7 +130,7 @@ class Corpus:
 
 
 def scenarios(corpus: Corpus) -> dict[str, tuple[int, Callable[[], Sample]]]:
-    """What is measured, in order: how many modular files it is about, and how to measure it once."""
+    """Return the tasks in order: the number of modular files, and a function that measures once."""
     every = len(corpus.modulars)
     one = corpus.package / f"models/{ONE}/modular_{ONE}.py"
 
@@ -192,13 +193,14 @@ def as_markdown(y: float, table: Sequence[Row], about: dict[str, str]) -> str:
     lines = [
         "| | CPU s | in Y | target | wall s | files/s | peak memory |",
         "|---|---:|---:|---:|---:|---:|---:|",
-        f"| **Y**: `libcst.parse_module` of the {table[0].files} modular files | {y:.2f} | 1 | | | | |",
+        f"| **Y**: `libcst.parse_module` of the {table[0].files} modular files "
+        f"| {y:.2f} | 1 | | | | |",
     ]
     for row in table:
         target = f"{TARGETS[row.name]:g}" if row.name in TARGETS else ""
         lines.append(
-            f"| {row.name} | {row.cpu:.2f} | {row.y:.3f} | {target} | {row.wall:.2f} | {row.files / row.wall:.0f} "
-            f"| {row.memory:.0f} MB |"
+            f"| {row.name} | {row.cpu:.2f} | {row.y:.3f} | {target} | {row.wall:.2f} "
+            f"| {row.files / row.wall:.0f} | {row.memory:.0f} MB |"
         )
     told = "; ".join(f"{key} {value}" for key, value in about.items())
     return "\n".join(

@@ -1,16 +1,17 @@
-"""What each variant gains over the best that a user of stock transformers can switch on, on a CPU.
+"""Measures on a CPU what each variant gains over stock transformers with its best options.
 
 python benchmarks/gains.py [NAME ...] [--quick] [--rounds N] [--minutes M]
 
-Models have their real widths and few layers, with random weights and the dropout of their configuration.  The rival
-is the same model of transformers on SDPA where it has that, with its own checkpointing where the variant checkpoints,
-and on the batch that the variant gets: texts of several lengths, in rows that are padded to the longest, or, for the
-packed variants, behind each other without padding.  Both take turns in one process; a ratio is that of one turn.
+Models have their real widths and few layers, with random weights and the dropout of their
+configuration.  The competitor is the same model of transformers, on SDPA where it supports that,
+with its own checkpointing where the variant checkpoints.  Both get the same batch of texts of
+several lengths, padded to the longest; packed variants get them concatenated, without padding.
+Both take turns in one process; a ratio is that of one round.
 
-    time        seconds of a step (forward and backward) of the variant over the rival's: median, quartiles
-    kept        bytes that autograd keeps for the backward pass, weights left out
-    FLOPs       of products, forward and backward, those of custom operators included
-    operations  calls that reach torch's dispatcher
+time        seconds of a step (forward and backward), relative to the competitor: median, quartiles
+kept        bytes that autograd saves for the backward pass, without weights
+FLOPs       of products, forward and backward, with those of custom operators
+operations  calls that reach torch's dispatcher
 
 Writes docs/gains.md and docs/gains/gains.svg; `--quick` writes nothing and runs tiny models.
 """
@@ -59,7 +60,7 @@ LAYERS = (
     "encoder_layers",
     "decoder_layers",
 )
-# What is real beside the defaults of the configuration classes, which have the widths of a base model.
+# Real widths, where a configuration's defaults are not those of a base model.
 WIDTHS: dict[str, dict[str, Any]] = {
     "llama": {
         "hidden_size": 1024,
@@ -144,22 +145,22 @@ class Row:
     parts: tuple[str, ...]
     against: str
     variant: Side
-    rival: Side
+    competitor: Side
 
     @property
     def time(self) -> Quartiles:
         """Of the ratios of each turn."""
-        pairs = zip(self.variant.seconds, self.rival.seconds, strict=True)
+        pairs = zip(self.variant.seconds, self.competitor.seconds, strict=True)
         return quartiles([ours / theirs for ours, theirs in pairs])
 
     @property
     def saved_allocations(self) -> float:
-        return self.variant.kept / max(1, self.rival.kept)
+        return self.variant.kept / max(1, self.competitor.kept)
 
     @property
     def gains(self) -> bool:
         """Less time, by more than the spread, or at least a twentieth less memory or work."""
-        less_work = self.variant.flops < 0.95 * self.rival.flops
+        less_work = self.variant.flops < 0.95 * self.competitor.flops
         return self.time.high < 1 or self.kept < 0.95 or less_work
 
 
@@ -250,17 +251,17 @@ def measure_step(variant: Variant, quick: bool, rounds: int) -> Row:
     """The variant's step beside its rival's."""
     ours, theirs = classes(variant)
     given = batch(variant, quick)
-    rival, how = made(theirs, ours, variant, quick)
+    competitor, how = made(theirs, ours, variant, quick)
     own, _ = made(ours, ours, variant, quick)
-    steps = [step_of(model, given) for model in (own, rival)]
-    counted = [counts(step, model) for step, model in zip(steps, (own, rival), strict=True)]
+    steps = [step_of(model, given) for model in (own, competitor)]
+    counted = [counts(step, model) for step, model in zip(steps, (own, competitor), strict=True)]
     seconds: list[list[float]] = [[], []]
     for turn in range(rounds):
         # Whoever goes first finds the other's data in the caches.
         for side in (0, 1) if turn % 2 else (1, 0):
             seconds[side].append(time_runs(steps[side]))
     sides = [Side(tuple(took), *count) for took, count in zip(seconds, counted, strict=True)]
-    del own, rival, steps
+    del own, competitor, steps
     gc.collect()
     return Row(variant.name, variant.checked_parts, how, *sides)
 
@@ -312,7 +313,7 @@ def configuration(kind: type[PreTrainedModel], variant: Variant, quick: bool) ->
 
 
 def batch(variant: Variant, quick: bool) -> dict[str, Tensor]:
-    """Texts of several lengths: padded, or behind each other for a packed variant; an encoder's labelled in part."""
+    """Return texts of several lengths: padded, or concatenated for a packed variant."""
     draw = torch.Generator().manual_seed(0)
     lengths = [3, 7] if quick else [64, 96, 160, 256]
     words = 90 if quick else 20000
@@ -345,7 +346,7 @@ def time_runs(step: Callable[[], Tensor]) -> float:
 
 
 def counts(step: Callable[[], Tensor], model: PreTrainedModel) -> tuple[int, float, int]:
-    """Bytes kept, operations of products, calls; the gradients stay, so that no timed step makes them."""
+    """Return saved bytes, FLOPs and calls; gradients stay, so that no timed step creates them."""
     kept = saved_bytes(step, model)
     with Counting() as counting:
         step().backward()
@@ -356,9 +357,10 @@ def in_words(row: Row) -> str:
     """A line for the terminal."""
     time_ = row.time
     return (
-        f"{row.name}: {time_.median:.2f} of the time ({time_.low:.2f} to {time_.high:.2f}), {row.kept:.2f} kept, "
-        f"{row.variant.flops / max(1, row.rival.flops):.2f} FLOPs, {row.variant.operations} operations where "
-        f"stock ({row.against}) has {row.rival.operations}"
+        f"{row.name}: {time_.median:.2f} of the time ({time_.low:.2f} to {time_.high:.2f}), "
+        f"{row.kept:.2f} saved, {row.variant.flops / max(1, row.competitor.flops):.2f} FLOPs, "
+        f"{row.variant.operations} operations where "
+        f"stock ({row.against}) has {row.competitor.operations}"
     )
 
 
@@ -367,12 +369,13 @@ def page(rows: list[Row], left_out: list[tuple[str, str]]) -> str:
     lines = [
         "# What a variant gains",
         "",
-        "Written by `python benchmarks/gains.py`, on two cores of a CPU: a step of training of the variant over that",
-        "of transformers' own model with the best that it can switch on. Below 1 is less. The spread is that of the",
-        "quartiles; bytes are those kept for the backward pass. A variant that gains nothing here is in italics: it",
-        "may gain on a GPU, or in what no step shows, and its page says for what it is.",
+        "Written by `python benchmarks/gains.py`, on two cores of a CPU: a training step of the",
+        "variant relative to transformers' own model with its best options. Below 1 is less. Times are the",
+        "median and the quartiles; bytes are those saved for the backward pass. A variant that",
+        "gains nothing here is in italics: it may gain on a GPU, or in other ways, which its page",
+        "describes.",
         "",
-        "![Time and memory of each variant over its rival](gains/gains.svg)",
+        "![Time and memory of each variant, relative to its competitor](gains/gains.svg)",
         "",
         "| variant | parts | beside | time | kept | FLOPs | operations |",
         "|---|---|---|---:|---:|---:|---:|",
@@ -385,10 +388,11 @@ def page(rows: list[Row], left_out: list[tuple[str, str]]) -> str:
 
 def _line(row: Row) -> str:
     name = f"`{row.name}`" if row.gains else f"*`{row.name}`*"
-    flops = row.variant.flops / max(1, row.rival.flops)
-    calls = row.variant.operations / max(1, row.rival.operations)
+    flops = row.variant.flops / max(1, row.competitor.flops)
+    calls = row.variant.operations / max(1, row.competitor.operations)
     spread = f"{row.time.median:.2f} ({row.time.low:.2f} to {row.time.high:.2f})"
-    return f"| {name} | {', '.join(row.parts)} | {row.against} | {spread} | {row.kept:.2f} | {flops:.2f} | {calls:.2f} |"
+    figures = f"{spread} | {row.kept:.2f} | {flops:.2f} | {calls:.2f}"
+    return f"| {name} | {', '.join(row.parts)} | {row.against} | {figures} |"
 
 
 def picture(rows: list[Row]) -> str:

@@ -1,10 +1,11 @@
-"""What `patchgen memory` predicts: beside what is measured here, for a walk through BERT-large, and for large models.
+"""Writes the tables of `patchgen memory`: against measurements, for BERT-large, and for large
+models.
 
-    python benchmarks/memory.py [--out docs/benchmarks]
+python benchmarks/memory.py [--out docs/benchmarks]
 
-Three tables.  The first measures tiny models of many families, on this machine's CPU.  The others only predict, for
-CUDA, and need no GPU: how the memory of BERT-large changes with each method, and what batch of large models fits a
-card.  Writes memory.json, memory.md, memory.svg and memory-walk.svg.
+The first table measures tiny models of many families, on this machine's CPU.  The others only
+predict, for CUDA, and need no GPU: how the memory of BERT-large changes with each method, and what
+batch of large models fits a card.  Writes memory.json, memory.md, memory.svg and memory-walk.svg.
 """
 
 from __future__ import annotations
@@ -200,7 +201,8 @@ def main() -> None:
             [row for row, _ in walk],
             1,
         ),
-        f"Large models in bfloat16 with AdamW unless stated, rows of {LENGTH:,} tokens, predicted for CUDA": (
+        f"Large models in bfloat16 with AdamW unless stated, rows of {LENGTH:,} tokens, "
+        "predicted for CUDA": (
             (
                 "model",
                 "settings",

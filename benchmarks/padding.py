@@ -1,10 +1,10 @@
-"""What a step of training costs on one core where layers run on real tokens alone, beside transformers' own BERT.
+"""Measures a training step on one core where layers run on real tokens only, beside stock BERT.
 
 python benchmarks/padding.py [--repeat N]
 
-Four layers of size 256 and 8,000 words; 16 texts of 16 to 128 tokens in a batch, of which 44 % are padding and 15 of
-100 tokens have a label; float32, no dropout.  Figures are CPU seconds of forward and backward, medians over the
-repeats, the models taking turns; losses are compared first.
+Four layers of size 256 and 8,000 words.  A batch has 16 texts of 16 to 128 tokens; 44 % is padding,
+and 15 % of the tokens have a label.  float32, no dropout.  Figures are CPU seconds of forward and
+backward, medians over the repeats.  Models take turns, and their losses are compared first.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def main() -> None:
         zip(models, (statistics.median(each) for each in zip(*rounds, strict=True)), strict=True)
     )
     print(
-        f"torch {torch.__version__}, one core of {torch.backends.cpu.get_cpu_capability()}, median of {repeat}"
+        f"torch {torch.__version__}, one core of {torch.backends.cpu.get_cpu_capability()}, "
+        f"median of {repeat}"
     )
     for name, seconds in spent.items():
         print(f"{name:22} {seconds:5.2f} s  {seconds / spent['transformers']:4.0%}")

@@ -1,9 +1,11 @@
-"""What `patchgen memory --engine` predicts of large models on 8, 64 and 1024 GPUs: the tables of docs/scaling.md.
+"""Writes the tables of docs/scaling.md: what `patchgen memory --engine` predicts on 8 to 1024 GPUs.
 
-    python benchmarks/scaling.py [--out docs/scaling] [--again]
+python benchmarks/scaling.py [--out docs/scaling] [--again]
 
-Nothing runs on a GPU and nothing is measured: every figure is of the first rank, from shapes.  Takes half an hour on
-one core, and up where it was interrupted.  Writes scaling.json, tables.md, memory.svg and sent.svg.
+Nothing runs on a GPU and nothing is measured: every figure is that of the first rank, computed from
+shapes.
+It takes half an hour on one core, and continues after an interrupt.  Writes scaling.json,
+tables.md, memory.svg and sent.svg.
 """
 
 from __future__ import annotations
@@ -212,7 +214,8 @@ def tables(found: dict[str, dict[str, Any]]) -> Iterator[str]:
         elif cells:
             count = found[cells[0].key]["parameters"] / 1e9
             about = f"{cells[0].config}, {count:.2f} G parameters"
-            yield f"{name} ({about}):\n\n{as_table(HEADS, [_row(cell, found[cell.key]) for cell in cells])}"
+            rows = [_row(cell, found[cell.key]) for cell in cells]
+            yield f"{name} ({about}):\n\n{as_table(HEADS, rows)}"
 
 
 def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -266,9 +269,9 @@ def main() -> None:
                 flush=True,
             )
     about = (
-        f"Of one GPU, in a step of one row of {LENGTH:,} tokens for each GPU (each group of tp), every layer"
-        f" checkpointed, AdamW.  torch {torch.__version__}, transformers {transformers.__version__}.  Nothing of this"
-        " was run on GPUs.\n"
+        f"Of one GPU, in a step of one row of {LENGTH:,} tokens for each GPU (each group of tp),"
+        f" every layer checkpointed, AdamW.  torch {torch.__version__},"
+        f" transformers {transformers.__version__}.  Nothing of this was run on GPUs.\n"
     )
     (options.out / "tables.md").write_text(
         "\n".join([*tables(store.found), about]), encoding="utf-8"

@@ -1,9 +1,10 @@
-"""What each step of flattening the checked-in modular files costs, in CPU milliseconds, beside yardsticks.
+"""Measures the CPU milliseconds of each step of flattening the modular files, beside yardsticks.
 
 python benchmarks/steps.py [--repeat N]
 
-A step's figure is its own, without the steps that it calls; children (ruff) count.  Every run begins with an empty
-memory and no cache.  Figures are medians over the repeats, of one file after the other in one process.
+A step's figure excludes the steps that it calls, and includes child processes (ruff).  Every run
+starts with an empty memory and no cache.  Figures are medians over the repeats, one file after the
+other in one process.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def yardsticks(path: Path) -> dict[str, float]:
 
 
 def importing(name: str) -> float:
-    """CPU seconds of `import name` in a fresh process, less those of a process that does nothing."""
+    """Return the CPU seconds of `import name` in a new process, less those of an empty process."""
 
     def once(script: str) -> float:
         start = cpu()

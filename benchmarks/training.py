@@ -1,9 +1,10 @@
-"""Does a variant learn what the stock model learns?  Trains both on the shipped text and compares where they end.
+"""Trains variants and their stock models on the shipped text, and compares their final losses.
 
-    python benchmarks/training.py --out docs/training
+python benchmarks/training.py --out docs/training
 
-For each pair the same weights to begin with, the same rows in the same order, three seeds.  Writes training.json,
-training.md and a picture of each pair.  A mixture begins as the stock model: its experts are copies of the FFN.
+For each pair: the same initial weights, the same rows in the same order, three seeds.  Writes
+training.json, training.md and a chart of each pair.  The experts of a mixture are copies of the
+FFN, so that it starts as the stock model.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def frequencies(data: TrainingData, vocabulary: int) -> float:
 
 
 def summary(found: Sequence[Run]) -> list[dict[str, object]]:
-    """Of each model: where it ended, by seeds, and how far from the stock model of the same seed."""
+    """Return each model's final losses by seed, and their distance from the stock model's."""
     stock = {(run.stock, run.seed): run.eval_loss for run in found if run.model == run.stock}
     rows = []
     for model in dict.fromkeys(run.model for run in found):
@@ -181,13 +182,14 @@ def as_markdown(rows: Sequence[Mapping[str, object]], made: Mapping[str, object]
     releases = ", ".join(f"{name} {made['packages'][name]}" for name in ("torch", "transformers"))
     parts = [
         "# Variants beside the stock model",
-        "`python benchmarks/training.py`: each variant and its stock model on the shipped text, with the same\n"
-        "weights to begin with and the same rows in the same order, for three seeds. Loss is that of the passages\n"
-        f"kept for evaluation, at the end. {ran}, {releases}.",
-        "| model | loss, mean of seeds | spread of seeds | from the stock model | by seed | frequencies alone |\n"
+        "`python benchmarks/training.py`: each variant and its stock model on the shipped text,\n"
+        "with the same initial weights and the same rows in the same order, for three seeds. Loss\n"
+        f"is the final loss on the passages for evaluation. {ran}, {releases}.",
+        "| model | loss, mean of seeds | spread of seeds | from the stock model | by seed "
+        "| frequencies alone |\n"
         "|---|---|---|---|---|---|\n" + "\n".join(_row(row) for row in rows),
-        "Frequencies alone: the loss of a model that knows how frequent each token is. What is below it was\n"
-        "learned from the order of the text.",
+        "Frequencies alone: the loss of a model that knows only how frequent each token is.\n"
+        "A lower loss was learned from the order of the text.",
     ]
     parts += [
         f"![loss of {stock} and its variants]({stock}.svg)"

@@ -1,7 +1,8 @@
-"""What `launch/measure.sh` runs: a plan of commands, by a worker that outlives the call that began it.
+"""Runs the plan of `launch/measure.sh` in a worker that outlives the call that started it.
 
-The first call begins the worker, each further one attaches to it; a call shows how far it is and ends after some
-minutes, with the results so far in a folder.  A command that fails or takes too long is told, and the next one runs.
+The first call starts the worker, and each later call attaches to it.  A call shows the progress and
+ends after some minutes, with the results so far in a folder.  A command that fails or takes too
+long is reported, and the next one runs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 RELEASE = "5.23.0"  # of transformers: what the generated files were made from
 LEASE = 1620.0  # seconds of half an hour, without what starting the machine and the transfers take
-PATIENCE = 10  # times as long for all with tiny models: what checks them may be a slow machine, and is not lent
+PATIENCE = 10  # times as long for tiny models, which may run on a slow machine
 WAIT = 540.0  # seconds after which a call ends, where a command may take ten minutes
 MOST_FILES, MOST_BYTES = 8, 16 * 10**6  # that come back
 STATE, LOG, RESULTS = "steps.json", "log.txt", "results"
@@ -34,10 +35,11 @@ BEAT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Commands that run at once, and the seconds they may take; with `grows` also what earlier steps left over.
+    """Commands that run at once, and their seconds; with `grows` also the unused seconds of earlier
+    steps.
 
-    `{seconds}` in a command is what it may take, `{results}` the folder that it writes to, `{scratch}` one that nobody
-    reads.  What a command prints goes into `<name>.txt`.
+    In a command, `{seconds}` is its limit, `{results}` the folder for its results, and `{scratch}`
+    a folder that nobody reads.  Its output goes into `<name>.txt`.
     """
 
     name: str
@@ -48,7 +50,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a step: the exit code of each command, -1 where it was ended; `began` since the lease began."""
+    """The result of a step: the exit code of each command, -1 where it was ended.
+
+    `began` counts from the start of the lease.
+    """
 
     name: str
     codes: tuple[int, ...]
@@ -96,7 +101,7 @@ def plan(tiny: bool) -> tuple[Step, ...]:
 
 
 def _warm(bench: tuple[str, ...], tiny: bool) -> tuple[tuple[str, ...], ...]:
-    """What is compiled in the matrix, in processes beside each other: torch keeps it on disk, and times go nowhere."""
+    """Return commands that compile the matrix's models in parallel; torch caches them on disk."""
     tables = (("--table", "finetune"), ("--table", "pretrain"))
     # No more at once than the device has memory for; Llama's cases take most of it.
     large = (("L1", "L2"), ("B1", "B2"), ("B3", "G1", "M", "X1"), *tables)
@@ -200,7 +205,7 @@ class Worker:
         self._write("")
 
     def _limit(self, step: Step, later: float) -> float:
-        """The seconds that a step may take: its own, all that later ones do not need, and never more than are left."""
+        """Return the seconds of a step: its own, and with `grows` what later steps do not need."""
         left = self.lease - (time.monotonic() - self.began)
         wanted = max(step.seconds, left - later) if step.grows else step.seconds
         return max(0.0, min(wanted, left))
@@ -413,7 +418,8 @@ def tell(state: dict[str, object], out: Path, ended: bool) -> int:
             f"the worker goes on with {state.get('running')}: the same command again attaches to it"
         )
         return 3
-    failed = [each["name"] for each in state.get("done", []) if any(each["codes"])]  # type: ignore[attr-defined]
+    done: list[dict[str, list[int]]] = state.get("done", [])  # type: ignore[assignment]
+    failed = [each["name"] for each in done if any(each["codes"])]
     left = state.get("left") or []
     for words, names in (("failed", failed), ("not run", left)):
         if names:

@@ -1,4 +1,4 @@
-"""`patchgen bench` from outside: what it refuses, what it writes, and that it takes up what is there."""
+"""`patchgen bench` from outside: what it refuses, what it writes, and that it resumes a record."""
 
 from __future__ import annotations
 

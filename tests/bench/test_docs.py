@@ -1,4 +1,4 @@
-"""docs/benchmarks.md tells of every case, target and table as they are, and of no figure that was not measured."""
+"""docs/benchmarks.md describes every case, target and table, and only measured figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A variant whose layers are fused is trained from the weights of the others, and measured by the same gradients."""
+"""A variant with fused layers is trained from the shared weights, with comparable gradients."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What only a GPU can show: events, peaks, graphs, sizes that fit, and what inductor makes of a model."""
+"""What needs a GPU: events, peaks, graphs, sizes that fit, and compiled models."""
 
 from __future__ import annotations
 

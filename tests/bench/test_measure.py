@@ -1,4 +1,4 @@
-"""`launch/measure.sh`: one command that goes on where it is called again, and brings back what there is."""
+"""`launch/measure.sh` continues when it is called again, and brings back the results so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages and pictures of a record: what is shown, and that nothing is shown which was not measured."""
+"""Pages and charts of a record show what was measured, and nothing else."""
 
 from __future__ import annotations
 

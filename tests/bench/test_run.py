@@ -1,4 +1,4 @@
-"""Runs: children that die, are late or find nothing to do; records that are taken up, and those that are refused."""
+"""Runs with children that die or are late; records that are resumed or refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.toytree import REPOSITORY
 
 MADE = {"device": "cpu", "tiny": True, "versions": {"torch": "2"}}
 
-# Speaks as a child does: every entry that is not to be skipped is "ok", but for what the plan says of it.
+# Answers as a child does: every entry that is not skipped is "ok", unless the plan says otherwise.
 CHILD = """
 import json, os, sys, time
 work = json.loads(sys.stdin.read())
@@ -67,7 +67,7 @@ def case(name: str, group: str = "g") -> Case:
 
 @pytest.fixture
 def play(tmp_path, monkeypatch):
-    """Run cases by children that do as `plan` says; the record, and the cases that each child was started for."""
+    """Run cases in children that follow `plan`; return the record and each child's cases."""
     script, started = tmp_path / "child.py", tmp_path / "started"
     script.write_text(CHILD, encoding="utf-8")
     monkeypatch.setenv("NAMES", json.dumps(["sdpa", "fast", "small"]))
@@ -255,7 +255,7 @@ def test_again_without_time_leaves_what_is_known_as_it_is(play):
 
 
 def test_having_no_time_takes_no_result_away(play):
-    """The process after one that died has less time: what was measured before is not forgotten for it."""
+    """A process after one that died has less time, but keeps what was measured before."""
     _, _, _ = play([case("A1")], {"A1 small": "hang", "A1 fast": "late"})
     record, _, _ = play([case("A1")], again=True)
     assert set(statuses(record, "A1").values()) == {"ok"}

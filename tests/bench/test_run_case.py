@@ -1,7 +1,4 @@
-"""One case from its first contestant to its last turn, as a GPU runs it, by a small model on the CPU.
-
-The times are the wall clock's here: that there are any is all that is looked at.
-"""
+"""One case from its first entry to its last round, as on a GPU, with a small model on the CPU."""
 
 from __future__ import annotations
 

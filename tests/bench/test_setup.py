@@ -1,4 +1,4 @@
-"""Models over shared weights, and what is looked at while they run: a fast contestant that is wrong is found."""
+"""Models over shared weights; a fast entry with wrong numbers is found."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_is_fast_and_wrong_is_found():
 
 
 def test_padding_taken_out_in_every_layer():
-    """transformers' own code for flash-attn, with torch's kernels in the package's place, and only while it is on."""
+    """transformers' code for flash-attn runs torch's kernels, only inside its context."""
     flat = L2.entry("flash_attention_2, packed, torch's kernels")
     for case, entry in ((B2, TORCH_FLASH), (L2, flat), (L1, TORCH_FLASH)):
         result = run_round(case, entry)

@@ -171,7 +171,7 @@ def test_rows_that_fit_are_a_target_and_a_verdict():
 def test_quartiles():
     assert quartiles([4, 1, 2, 3]) == Quartiles(1.75, 2.5, 3.25)
     assert quartiles([7]) == Quartiles(7, 7, 7)
-    with pytest.raises(ValueError, match="nothing"):
+    with pytest.raises(ValueError, match="no values"):
         quartiles([])
 
 

@@ -93,7 +93,8 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
         (
             ["lama_sdpa"],
             1,
-            "lama_sdpa: PG824 is no variant, no model type of transformers and no size\n    hint: did you mean",
+            "lama_sdpa: PG824 is no variant, no model type of transformers and no size\n"
+            "    hint: did you mean",
         ),
         (["bert", "--tiny", "--head", "Foo"], 1, "bert: PG824 has no Foo\n    hint: it has "),
         (
@@ -115,7 +116,8 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
         (
             ["bert", "--tiny", "--set", "hiden_size=3"],
             1,
-            "--set hiden_size: PG825 BertConfig has no hiden_size\n    hint: did you mean hidden_size",
+            "--set hiden_size: PG825 BertConfig has no hiden_size\n"
+            "    hint: did you mean hidden_size",
         ),
         (["bert", "--tiny", "--set", "hidden_size=31"], 1, "hidden size (31) is not a multiple"),
         (

@@ -1,4 +1,4 @@
-"""What shapes predict is what a step takes: other families of models, other ways to train, each on tiny sizes."""
+"""Predictions equal measurements, for many families of models and ways to train, on tiny sizes."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def apart(name: str, setup: Setup, **chosen) -> dict[str, tuple[int, int]]:
     return {name: pair for name, pair in pairs.items() if abs(pair[0] - pair[1]) > WITHIN * pair[1]}
 
 
-# A decoder, an encoder, both of them, convolutions for projections, images, windows of them, two directions, a state
-# space, disentangled attention, pooling, routed experts, layers that chance leaves out, series of figures: only the
-# first is in the gallery.
+# A decoder, an encoder, both, convolutions for projections, images, windows, two directions, a
+# state space, disentangled attention, pooling, routed experts, dropped layers, time series: only
+# the first is in the gallery.
 @pytest.mark.parametrize(
     "name",
     [

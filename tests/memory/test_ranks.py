@@ -1,4 +1,4 @@
-"""What is predicted of one rank of several is what two real processes hold; what ranks exchange is what papers say."""
+"""The prediction for a rank equals what two processes hold; bytes sent equal the papers'."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_ddp_sends_each_gradient_around_the_ring_twice():
 
 
 def test_fsdp2_gathers_twice_and_scatters_once():
-    """But for the norm and the head at the end, which the backward pass begins with and finds gathered."""
+    """Except for the last norm and head, which are still gathered when backward starts."""
     ranks = 8
     found = trace("fsdp2", ranks, checkpoint="full", name="llama")
     share = (ranks - 1) / ranks * FLOAT
@@ -135,8 +135,8 @@ def test_fsdp2_in_bfloat16_gathers_half_and_scatters_all():
 def test_tensor_parallelism_sums_activations():
     """Megatron's two sums a layer going forward (arXiv:1909.08053, figure 3); five going back.
 
-    Megatron has two there as well: it splits q, k and v as one matrix, and so the two of the FFN.  transformers' plan
-    sums the gradient of the input of each.
+    Megatron has two there as well: it splits q, k and v as one matrix, and also the two of the FFN.
+    transformers' plan sums the gradient of the input of each.
     """
     found = trace("tp", 2)
     one = 2 * (2 - 1) / 2 * TOKENS * LLAMA["hidden_size"] * FLOAT
@@ -190,7 +190,7 @@ def test_stage_three_and_fsdp2_send_as_much():
 
 
 def test_deepspeeds_bf16_has_float32_beside_it():
-    """12 bytes a weight, of which states have 8, and 2 for each weight and each gradient (arXiv:1910.02054, 3.1)."""
+    """12 bytes a weight, and 2 for each weight and each gradient (arXiv:1910.02054, 3.1)."""
     found = trace("zero1", 2, precision="fsdp-mixed")
     count = found.parameters
     told = summarize(found)
@@ -210,7 +210,7 @@ def test_ddp_keeps_buckets_as_large_as_gradients():
 
 
 def test_autocast_keeps_a_copy_of_all_that_fsdp2_gathers():
-    """Until the forward pass has ended: what a rank holds does not shrink below two bytes a weight."""
+    """Until the end of the forward pass: a rank holds at least two bytes a weight."""
     found = trace("fsdp2", 8, precision="amp-bf16", checkpoint="full", name="llama")
     copies = sum(allocation.bytes for allocation in found.allocations if allocation.role == "casts")
     in_layers = found.parameters - 2 * LLAMA["vocab_size"] * LLAMA["hidden_size"]

@@ -1,4 +1,4 @@
-"""Processes of one group, as torchrun makes them, but forked: what takes long to import is imported once for all."""
+"""Processes of one group as torchrun makes them, but forked, so that slow imports run once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import multiprocessing
 
 
 def forked(run: Callable[[], None], processes: int = 2) -> None:
-    """Calls `run` in each; where one of them fails, the others are ended and its error is raised."""
+    """Call `run` in each process; if one fails, end the others and raise its error."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])

@@ -31,7 +31,7 @@ from patchgen.training.parallel.rng_state import share_rng_state
 from tests.parallel.forked import forked
 
 WORLD = 2
-TIMEOUT = 30  # seconds: who waits for one that never comes fails with gloo's words and not with those of a case
+TIMEOUT = 30  # seconds; a process that waits for a lost one fails with gloo's message
 
 
 def refused():
@@ -63,7 +63,7 @@ def at_a_run_in_use(engine, place):
 
 
 def draws(engine, place):
-    """Of generators that an engine with rows of its own has left elsewhere: before and after they are shared."""
+    """Return random numbers before and after the states of generators are shared."""
     found = []
     for weight_shards in (
         lambda: None,

@@ -1,6 +1,6 @@
-"""A run whose losses and gathered gradients are kept, so that several processes can be held against one.
+"""A run that keeps its losses and gathered gradients, to compare several processes with one.
 
-As a program: the runs of a list of jobs, one after the other, in one pair of processes; imports and meeting cost more
+As a program it runs a list of jobs in one pair of processes, since imports and joining take longer
 than the runs.
 """
 
@@ -40,9 +40,9 @@ GRADIENTS, FAILED = "gradients.pt", "failed.json"
 
 @dataclass(frozen=True)
 class Job:
-    """One run: its folder's name, its engine, its switches; broken off `after` a step, or gone on with if `resume`.
+    """One run: folder, engine and switches; interrupted `after` a step, or resumed with `resume`.
 
-    `spoilt` names what is done to it so that another engine runs than was asked for.
+    `spoilt` names the change that makes another engine run than the one asked for.
     """
 
     name: str
@@ -77,7 +77,7 @@ def in_place_of(owner, name, other):
 
 
 def with_a_whole_layer(model, engine, device):
-    """As `distribute`, but that the first layer's first matrix is whole again, as if its plan had not been followed."""
+    """Distribute the model, but leave one matrix of the first layer whole, against its plan."""
     model = distribute(model, engine, device)
     owner, name = next(
         (module, name)
@@ -100,8 +100,8 @@ def gathering(mixed):
     return lambda model, engine, device: distribute(model, replace(engine, mixed=mixed), device)
 
 
-# What a library below might do: lay nothing out, so that Trainer takes up DDP; leave a weight whole; split the root
-# alone; build other weights on another process.
+# What a library might do: distribute nothing, so that Trainer uses DDP; leave a weight whole;
+# shard the root only; build different weights on another process.
 SPOILT = {
     "": contextlib.nullcontext,
     "nothing is laid out": lambda: in_place_of(

@@ -1,6 +1,8 @@
-"""Two processes that split tiny models by their plans, and hold loss and gradients against the whole model's.
+"""Two processes split tiny models by their plans, and compare loss and gradients with the whole
+model.
 
-Run as a program by `test_split.py`: prints a line of JSON, how far apart each case is, or what it raised.
+`test_split.py` runs this program, which prints a line of JSON for each case: its difference, or an
+error.
 """
 
 import copy
@@ -46,7 +48,7 @@ class Case:
     sizes: dict[str, int]
     options: dict[str, object] = field(default_factory=dict)
     rules: dict[str, str] = field(default_factory=dict)
-    # FSDP of torch 2.13 divides gradients of float64 twice where a group is one process, as that of experts is here.
+    # FSDP of torch 2.13 divides float64 gradients twice in a group of one process.
     dtype: torch.dtype = torch.float64
 
     @property
@@ -70,7 +72,7 @@ CASES = {
 
 
 def apart(case: Case) -> float:
-    """The largest difference of the loss, and of gradients relative to the largest of them, in roundings."""
+    """Return the largest difference of the loss and of gradients, in rounding errors."""
     kind = case.kind
     model = kind(kind.config_class(**SIZES, **case.options)).to(case.dtype).train()
     for each in model.modules():

@@ -1,4 +1,4 @@
-"""What `--engine` and a launcher's environment mean together, and what of it is refused before anything is read."""
+"""What `--engine` and a launcher's environment mean together, and what is refused."""
 
 from __future__ import annotations
 

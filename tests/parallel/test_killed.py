@@ -1,4 +1,4 @@
-"""A process that is killed ends the others, with an error that says how to go on; and going on is exact."""
+"""A killed process ends the others with an error that says how to resume; resuming is exact."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def reached(folder):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """A run whose second process was killed in its middle; what was said, and how long the first went on."""
+    """Kill the second process midway; return the output, and how long the first one ran on."""
     if not Path("/proc/self/task").is_dir():
         pytest.skip("which process is which is read from /proc")
     folder = RunFolder(tmp_path_factory.mktemp("killed") / "run")

@@ -1,4 +1,4 @@
-"""Where the first process fails, the others do not wait for it: all end, with its error or with what became of it."""
+"""If the first process fails, the others do not wait: all end with its error."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`--precision mixed`: gathered and computed with in bfloat16; kept, summed and saved in float32."""
+"""`--precision fsdp-mixed` gathers and computes in bfloat16, and keeps, sums and saves float32."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_four_processes_in_two_groups(runs, tmp_path):
 
 @pytest.mark.slow
 def test_going_on_is_exact(tmp_path):
-    """With AdamW, whose states are read again, and a step of two batches, whose gradients are summed."""
+    """With AdamW, whose states are loaded, and two batches a step, whose gradients are summed."""
     engine, switches = (
         "fsdp2",
         {**SAVED, "batch_size": "2", "grad_accum": 2, "precision": "fsdp-mixed"},

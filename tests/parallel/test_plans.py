@@ -1,4 +1,6 @@
-"""What models carry by name, for several processes, for devices and for checkpoints, is there; and errors are seen."""
+"""Plans and names of models, for several processes, devices and checkpoints, exist; errors are
+found.
+"""
 
 import importlib
 from dataclasses import replace
@@ -187,8 +189,8 @@ def test_verify_sees_a_part_that_drops_the_rules(monkeypatch):
     found = verdict("llama_fused", "LlamaForCausalLM")
     assert found.status == "FAIL"
     assert (
-        "qkv_proj.weight: is whole on every process, where the parent has model.layers.*.self_attn.q_proj.weight"
-        in found.note
+        "qkv_proj.weight: is whole on every process, where the parent has "
+        "model.layers.*.self_attn.q_proj.weight" in found.note
     )
 
 

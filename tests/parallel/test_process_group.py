@@ -1,4 +1,4 @@
-"""What of a machine or a launcher keeps processes from meeting, and which errors say that another one is gone."""
+"""What keeps processes from joining a group, and which errors mean that a process is lost."""
 
 from __future__ import annotations
 

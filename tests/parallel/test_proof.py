@@ -1,9 +1,9 @@
-"""Two processes train as one: the same losses and gathered gradients, and each engine is what was asked for.
+"""Two processes train as one: losses and gathered gradients are equal, and the right engine runs.
 
-One pair of processes makes all runs, the references are made here.  A step takes eight rows: of one process at once
-(`whole`) or in two batches of four (`parts`), of two processes four each, or of both the same eight where they compute
-them together.  Masks of a masked language model are drawn for a batch, and the losses of a mixture's routers are means
-over one: there two processes are compared with two batches.
+One pair of processes makes all runs; the references run here.  A step has eight rows: one process
+computes them at once (`whole`) or in two batches of four (`parts`), two processes compute four
+each, or all eight together.  The masks of a masked language model are drawn for a batch, and router
+losses are means over a batch: these are compared with two batches.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def slow_runs(tmp_path_factory):
 
 
 def moved(engines, jobs, place):
-    """Makes `jobs`, a run for each engine that goes from one process to two and back, and one that does not."""
+    """Run `jobs`: each engine on one process, on two and on one again; and one without a change."""
     for engine in engines:
         run(
             Job(f"moved {engine}", "llama_loss", "single", {**SAVED, "batch_size": "8"}, after=3),
@@ -241,7 +241,7 @@ def references(tmp_path_factory):
 
 
 def compare(folder, beside):
-    """The largest relative difference of the losses, and of gradients by the norm of all of them."""
+    """Return the largest relative difference of losses, and of the norms of all gradients."""
     ours, theirs = losses(folder), losses(beside)
     assert len(ours) == len(theirs) == STEPS["steps"]
     of_losses = max(abs(one - other) / abs(other) for one, other in zip(ours, theirs, strict=True))
@@ -313,7 +313,7 @@ def test_four_processes_in_two_groups(tmp_path, references):
 
 
 def insist_on_one_batch(folder, pair, references):
-    """Where nothing is drawn for a batch and no loss is a mean over one, also beside all rows at once."""
+    """Without randomness or means per batch, results also equal those of all rows at once."""
     of_losses, of_gradients = compare(folder, references("whole", pair.split()[1]))
     assert of_losses <= CLOSE and of_gradients <= CLOSE, (of_losses, of_gradients)
 
@@ -331,7 +331,7 @@ def test_rows_that_are_shared_are_one_batch_slowly(slow_runs, references, pair):
 
 @pytest.mark.slow
 def test_the_losses_of_routers_are_of_a_batch(slow_runs, references):
-    """What docs/distributed.md says of them: not the loss over all rows at once, and how far from it."""
+    """docs/distributed.md says how far their loss is from that of all rows at once."""
     of_losses, of_gradients = compare(slow_runs / "ddp llama_moe", references("whole", "llama_moe"))
     assert 1e-5 < of_gradients < 1e-2 and of_losses < 1e-4
     assert compare(slow_runs / "tp llama_moe", references("whole", "llama_moe"))[1] <= CLOSE
@@ -391,7 +391,7 @@ def test_from_one_process_to_two_and_back(slow_runs, engine):
 
 @pytest.mark.slow
 def test_between_engines_that_group_weights_otherwise(tmp_path):
-    """A matrix's bias is split and a norm's is whole: of them tensor parallelism makes groups of their own."""
+    """A matrix's bias is split and a norm's is whole, so they are in groups of their own."""
     switches = {
         **SAVED,
         "batch_size": "4",

@@ -1,7 +1,7 @@
-"""DeepSpeed's ZeRO on two processes trains as one process does, and is the stage that was asked for.
+"""DeepSpeed's ZeRO on two processes trains as one process, at the right stage.
 
-One pair of processes makes all runs.  A step takes eight rows: of one process at once, or, where something is a mean
-over a batch or drawn for it, in two batches of four; of two processes four each.
+One pair of processes makes all runs.  A step has eight rows: two processes compute four each, and
+one process computes eight, or two batches of four where something depends on the batch.
 """
 
 from __future__ import annotations

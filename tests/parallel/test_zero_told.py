@@ -1,4 +1,4 @@
-"""What DeepSpeed is told, what of it is refused before anything is read, and which checkpoints go on; without it."""
+"""DeepSpeed's configuration, refusals, and checkpoints to resume; without DeepSpeed."""
 
 from __future__ import annotations
 

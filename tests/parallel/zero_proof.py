@@ -1,6 +1,6 @@
-"""As `proof`, for DeepSpeed: gradients are gathered before its engine makes a step, which it does by itself.
+"""Does what `proof` does for DeepSpeed, which clips gradients in its own step.
 
-It clips them in the step; so they are kept as clipping leaves them, as Trainer shows those of one process.
+Gradients are gathered before the step and clipped here, as Trainer reports them on one process.
 """
 
 from __future__ import annotations

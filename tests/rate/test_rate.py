@@ -1,4 +1,4 @@
-"""What MFU is made of: operations of a model, counted on shapes, and those that a device does in a second."""
+"""The FLOPs of a model, counted on shapes, and the FLOP/s of a device, for MFU."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def of_a_token(case) -> float:
     ],
 )
 def test_operations_of_a_token(case, operations):
-    """docs/benchmarks.md derives the figures by hand; models of a billion weights are counted without them."""
+    """docs/benchmarks.md derives the figures by hand; large models are counted on shapes."""
     assert of_a_token(case) == pytest.approx(operations, rel=0.01)
 
 
@@ -86,7 +86,7 @@ def test_experts_count_as_many_as_a_token_chooses(case):
 
 
 def test_is_what_torch_counts_in_a_real_forward():
-    """All of attention where texts are not causal; torch's counter knows the products of its plain kernels."""
+    """Without causality all of attention counts, as in torch's own counter."""
     length = 24
     model = LlamaForCausalLM(LLAMA).eval()
     counter = FlopCounterMode(display=False)

@@ -1,4 +1,4 @@
-"""Runs so short that a test makes several: a tiny model, a few steps, no checkpoint unless asked for."""
+"""Runs that are short enough for several in one test: a tiny model, a few steps, no checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from patchgen.training.loop.folder import RunFolder, create_folder
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.run import TrainingResult, train
 
-# A tenth of what is shipped: half of a run's time would go by reading it, and by evaluating what is held out.
+# A tenth of the shipped text: reading and evaluating all of it takes half of a run's time.
 TEXT = Path(__file__).with_name("short.txt")
 SHORT = {
     "tiny": True,

@@ -151,7 +151,7 @@ class Held(TrainerCallback):
     ("batches", "most"), [(1, (False, True)), (4, (True, True))], ids=["one", "several"]
 )
 def test_what_fits_is_tried_with_all_that_a_step_holds(tmp_path, monkeypatch, batches, most):
-    """A batch that fits beside weights alone need not fit beside the states that the first step leaves."""
+    """A batch that fits beside the weights need not fit beside the optimizer's states."""
     monkeypatch.setattr(Held, "found", set())
     DEFAULT_CALLBACKS.append(Held)
     try:
@@ -217,7 +217,7 @@ def test_checkpointed_layers_run_twice_and_change_nothing(
     ended = run(tmp_path / "run", model, checkpoint=policy, batch_size="1", steps=2)
     without = run(tmp_path / "without", model, batch_size="1", steps=2)
     assert losses(ended.folder) == losses(without.folder)
-    # Three layers each time that the model runs, and those that run again in the backward passes of the two steps.
+    # Three layers in each forward pass, and those recomputed in two backward passes.
     assert calls["LlamaAttention"] - 3 * calls["LlamaForCausalLM"] == 2 * again
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong in a run's middle or between runs: a clear error, and nothing is lost that was written."""
+"""Failures during and between runs: the error is clear, and nothing saved is lost."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_step_that_has_no_checkpoint(broken):
 
 
 def test_a_full_disk(tmp_path, whole):
-    """No file may grow beyond what the first checkpoint's were: to a program that is a full disk."""
+    """Limit the size of files to that of the first checkpoint's: it acts as a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     path = tmp_path / "run"
     watch = Does(4, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, before[1])))

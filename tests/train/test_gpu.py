@@ -1,4 +1,4 @@
-"""What only a GPU can run of the switches, and what is other there: memory that runs out is an error, not a kill."""
+"""Switches that need a GPU, and what differs there: too little memory is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole way: shipped text, a tokenizer trained on it, a variant trained, a folder that says all of it."""
+"""A whole run: the shipped text, a new tokenizer, a trained variant, and a complete folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One name of a precision means the same in every command: what `memory` predicts is what `train` holds."""
+"""A precision means the same in every command: `memory` predicts what `train` holds."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_weights_in_bfloat16_are_trained(tmp_path):
 
 @pytest.mark.parametrize("name", [SLOW("fp32"), "amp-bf16", SLOW("pure-bf16")])
 def test_memory_predicts_what_train_holds(tmp_path, name):
-    """Peaks of each phase of a step that Trainer makes, as the profiler saw them, to the last bytes."""
+    """Return the peak of each phase of Trainer's step, as the profiler sees it."""
     target = find_target("llama", Choice(changes=tuple(SIZES.items())))
     told = summarize(predict_step(target, Setup(batch=ROWS, length=LENGTH, precision=name)))
     recipe = Recipe(

@@ -1,4 +1,6 @@
-"""A run that was broken off and gone on with ends with the weights of an unbroken one, bit for bit."""
+"""A run that was interrupted and resumed ends with the weights of an uninterrupted run, bit for
+bit.
+"""
 
 from __future__ import annotations
 
