@@ -1,1 +1,1 @@
-"""What a modeling module of transformers is made of, found by its structure: attention, layers, FFN, norms, heads."""
+"""The structure of a modeling module: its attentions, layers, FFNs, norms and heads."""

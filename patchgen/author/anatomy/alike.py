@@ -1,4 +1,4 @@
-"""Whether two values are made by the same code, and the one value that the two branches of a condition make."""
+"""Compare values by the code that makes them, and join the values of two branches."""
 
 from __future__ import annotations
 
@@ -12,35 +12,25 @@ _Part = TypeVar("_Part", Factor, Term)
 
 
 class Different(Exception):
-    """The branches make values that are no one value; the message says what."""
+    """The branches make values that cannot be joined; the message says why."""
 
 
 def alike(one: object, other: object) -> bool:
-    """Whether the same code makes both, wherever it stands."""
+    """Whether the same code makes both, whatever its place in the file."""
     return _text(one) == _text(other)
 
 
 def joined(one: Value | None, other: Value | None) -> Value | None:
-    """What a name holds behind two branches of which one leaves `one` in it and the other `other`.
+    """The value of a name after an `if`: one branch leaves `one` in it and the other `other`.
 
-    Raises Different where that is no one value.
+    Raises Different if they cannot be joined.
     """
     if alike(one, other):
         return one
     if isinstance(one, Scores) and isinstance(other, Scores):
         return _scores(one, other)
     if isinstance(one, Probabilities) and isinstance(other, Probabilities):
-        if (
-            one.dropout is not None
-            and other.dropout is not None
-            and not alike(one.dropout, other.dropout)
-        ):
-            raise Different("the branches of a condition drop weights at two rates")
-        return Probabilities(
-            _scores(one.scores, other.scores),
-            one.dropout or other.dropout,
-            (*one.zeroed, *_more(one.zeroed, other.zeroed)),
-        )
+        return _probabilities(one, other)
     present = [value for value in (one, other) if value is not None and not isinstance(value, Gone)]
     if len(present) == 1 and isinstance(present[0], Probabilities | Scores):
         return present[0]
@@ -49,8 +39,20 @@ def joined(one: Value | None, other: Value | None) -> Value | None:
     return None
 
 
+def _probabilities(one: Probabilities, other: Probabilities) -> Probabilities:
+    both_drop = one.dropout is not None and other.dropout is not None
+    if both_drop and not alike(one.dropout, other.dropout):
+        raise Different("the branches of a condition drop weights at two rates")
+    scores = _scores(one.scores, other.scores)
+    zeroed = (*one.zeroed, *_more(one.zeroed, other.zeroed))
+    return Probabilities(scores, one.dropout or other.dropout, zeroed)
+
+
 def _scores(one: Scores, other: Scores) -> Scores:
-    """One product with the factors and terms of both; what only one branch has says so by its condition."""
+    """One product with the factors and terms of both branches.
+
+    A factor or term of only one branch has the condition of the branch.
+    """
     if one.statement != other.statement or not alike(
         (one.query, one.key), (other.query, other.key)
     ):
@@ -64,7 +66,7 @@ def _scores(one: Scores, other: Scores) -> Scores:
 
 
 def _more(known: tuple[_Part, ...], others: tuple[_Part, ...]) -> tuple[_Part, ...]:
-    """What of `others` comes behind the beginning that both have."""
+    """The rest of `others` after what both start with."""
     same = 0
     while same < min(len(known), len(others)) and alike(known[same], others[same]):
         same += 1
@@ -79,28 +81,25 @@ def _changed(term: Term, terms: tuple[Term, ...]) -> bool:
 
 
 def changes_nothing(after: Scores, before: Scores) -> bool:
-    """Whether `before` was multiplied and divided by the same numbers only."""
-    factors = after.factors[len(before.factors) :]
-    by = {
-        operator: sorted(_text(f.value) for f in factors if f.operator == operator)
-        for operator in "*/"
-    }
-    return by["*"] == by["/"] and len(after.terms) == len(before.terms)
+    """Whether `after` is `before`, multiplied and divided by the same numbers."""
+    if len(after.terms) != len(before.terms):
+        return False
+    multipliers, divisors = [], []
+    for factor in after.factors[len(before.factors) :]:
+        values = multipliers if factor.operator == "*" else divisors
+        values.append(_text(factor.value))
+    return sorted(multipliers) == sorted(divisors)
 
 
 def only_adds(after: Scores, before: Scores) -> bool:
-    """Whether `after` is `before` with something added to it, unscaled and whatever the case."""
-    more = after.terms[len(before.terms) :]
-    unscaled = alike(
-        (after.query, after.key, after.factors), (before.query, before.key, before.factors)
-    )
-    known = alike(after.terms[: len(before.terms)], before.terms)
-    return (
-        unscaled
-        and known
-        and bool(more)
-        and all(term.kind == "add" and not term.factors for term in more)
-    )
+    """Whether `after` is `before` plus terms that are not scaled."""
+    product = (after.query, after.key, after.factors)
+    if not alike(product, (before.query, before.key, before.factors)):
+        return False
+    known, added = after.terms[: len(before.terms)], after.terms[len(before.terms) :]
+    if not added or not alike(known, before.terms):
+        return False
+    return all(term.kind == "add" and not term.factors for term in added)
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The attentions of a module: which class computes one, how, and what keeps it from SDPA."""
+"""The attentions of a module: the classes that compute one, how, and what prevents SDPA."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ FOLLOWING = ("bidirectional", "causal", "chosen")
 
 @dataclass(frozen=True, eq=False)
 class Reason:
-    """Why something is not done, and where in the file that shows."""
+    """Why something is not done, and the node of the file that shows it."""
 
     node: ast.AST
     what: str
 
 
 CALL = "scaled_dot_product_attention"
+# Methods of a mask that do not depend on its values.
+NOT_COMPUTING = ("to", "size", "dim")
 PICKED = frozenset({"eager", "sdpa", "flash_attention_2"})
 
 
@@ -34,7 +36,8 @@ PICKED = frozenset({"eager", "sdpa", "flash_attention_2"})
 class Pick:
     """`TABLE[NAME]` in `method`: the class of an attention, by the name of an implementation.
 
-    `eager` is the class that computes it in plain torch, `sdpa` the one that calls SDPA itself, "" without one.
+    `eager` is the class that computes it in plain torch, `sdpa` the class that calls SDPA itself;
+    "" without one.
     """
 
     owner: Class
@@ -46,7 +49,10 @@ class Pick:
 
 @dataclass(frozen=True, eq=False)
 class Attentions:
-    """Every attention of `module`; with `whole_masks` every mask is the one of "eager", whatever runs."""
+    """Every attention of `module`.
+
+    With `whole_masks`, every mask is that of "eager", whatever implementation runs.
+    """
 
     module: Module
     whole_masks: bool = False
@@ -86,22 +92,23 @@ class Attentions:
         return frozenset(tags)
 
     def follows(self, owner: Class, method: ast.FunctionDef, expression: ast.AST) -> bool:
-        """Whether `expression` reads a mask that is another one under another implementation."""
+        """Whether `expression` reads a mask that depends on the implementation."""
         return not self.whole_masks and any(
             tag.startswith(FOLLOWING) for tag in self.origins(owner, method, expression)
         )
 
     def calls_with(self, interface: Interface) -> frozenset[str]:
-        """Who makes the masks that an attention gives to the interface."""
+        """What makes the masks that an attention gives to the interface."""
         tags: set[str] = set()
         for call in interface.calls:
             tags |= self.origins(interface.owner, interface.method, call)
         return frozenset(tag.partition(":")[0] for tag in tags)
 
     def is_causal_wrong(self, interface: Interface) -> bool:
-        """Whether an attention that is given a causal mask says, or is told where it is built, that it is not causal.
+        """Whether an attention with a causal mask is declared as not causal.
 
-        In eager mode nobody notices: there the mask is made in full.
+        It can declare that itself, or get it as an argument where it is built.  The error does not
+        show under "eager", where the mask always has all its values.
         """
         if self.whole_masks or "causal" not in self.calls_with(interface):
             return False
@@ -111,28 +118,21 @@ class Attentions:
         if interface.is_causal != ("is_causal",) or init is None:
             return False
         for site in self.masks.calls.of(interface.owner):
-            made = [
-                call
-                for value in site.caller.attributes.get(site.attribute, ())
-                for call in constructors(value)
-            ]
-            said = [
-                keyword.value
-                for call in made
-                for keyword in call.keywords
-                if keyword.arg == "is_causal"
-            ]
             mask = site.passed("attention_mask", interface.method)
-            causal = mask is not None and "causal" in self.origins(site.caller, site.method, mask)
-            if causal and (
-                len(said) < len(made) or any(constant(value) is False for value in said)
-            ):
+            if mask is None or "causal" not in self.origins(site.caller, site.method, mask):
+                continue
+            made: list[ast.Call] = []
+            for value in site.caller.attributes.get(site.attribute, ()):
+                made += constructors(value)
+            keywords = [keyword for call in made for keyword in call.keywords]
+            flags = [one.value for one in keywords if one.arg == "is_causal"]
+            if len(flags) < len(made) or any(constant(flag) is False for flag in flags):
                 return not _default_is_true(init, "is_causal")
         return False
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
-        """What would go wrong if transformers made its masks for SDPA: whoever reads one and takes only another."""
+        """Code that prevents masks for SDPA, because it needs another form of the masks."""
         return tuple(self._reasons())
 
     def _reasons(self) -> Iterator[Reason]:
@@ -147,76 +147,71 @@ class Attentions:
             return
         if not self.masks.follows_implementation:
             return
-        for chain in self.chains:
-            reads_masks = [
-                term for term in chain.scores.terms if any("mask" in n for n in names(term.value))
-            ]
-            tags = {
-                tag
-                for term in reads_masks
-                for tag in self.origins(chain.owner, chain.method, term.value)
-            }
-            if (
-                reads_masks
-                and not any(tag.startswith(FOLLOWING) for tag in tags)
-                and tags != {"own"}
-            ):
-                what = f"which mask {chain.owner.name} is given cannot be followed"
-                yield Reason(reads_masks[0].value, what)
-        for interface in self.interfaces:
-            masks = [
-                node
-                for call in interface.calls
-                for node in walk(call, ast.Name)
-                if "mask" in node.id
-            ]
-            if masks and not any(
-                self.follows(interface.owner, interface.method, node) for node in masks
-            ):
-                yield Reason(
-                    interface.lookup,
-                    f"which mask {interface.owner.name} is given cannot be followed",
-                )
-        written = {id(one) for chain in self.chains for one in ast.walk(chain.method)}
+        yield from self._unknown_masks()
         for missed in self.missed:
-            masks = [n for n in walk(missed.method, ast.Name) if "mask" in n.id]
+            masks = _mask_names(missed.method)
             if any(self.follows(missed.owner, missed.method, name) for name in masks):
-                what = f"{missed.owner.name} reads a mask that SDPA would get, and stays eager: {missed.why}"
-                yield Reason(missed.node, what)
+                reader = f"{missed.owner.name} reads a mask that SDPA would get"
+                yield Reason(missed.node, f"{reader}, and stays eager: {missed.why}")
+        written = {id(one) for chain in self.chains for one in ast.walk(chain.method)}
         for owner in self.module.classes.values():
             for method in owner.own.values():
                 yield from self._second_readers(owner, method, written)
 
+    def _unknown_masks(self) -> Iterator[Reason]:
+        """Attentions whose mask cannot be traced to a function that makes it."""
+        for chain in self.chains:
+            masks = [term.value for term in chain.scores.terms if _reads_mask(term.value)]
+            tags: set[str] = set()
+            for value in masks:
+                tags |= self.origins(chain.owner, chain.method, value)
+            is_known = tags == {"own"} or any(tag.startswith(FOLLOWING) for tag in tags)
+            if masks and not is_known:
+                yield Reason(masks[0], f"the mask of {chain.owner.name} cannot be followed")
+        for interface in self.interfaces:
+            owner, method = interface.owner, interface.method
+            nodes = [node for call in interface.calls for node in _mask_names(call)]
+            if nodes and not any(self.follows(owner, method, node) for node in nodes):
+                yield Reason(interface.lookup, f"the mask of {owner.name} cannot be followed")
+
     @cached_property
     def picks(self) -> tuple[Pick, ...]:
-        """Where classes of attention are picked by the name of an implementation."""
-        return tuple(
-            Pick(owner, method, node, table.get("eager", ""), table.get("sdpa", ""))
-            for owner in self.module.classes.values()
-            for method in owner.own.values()
-            for node in walk(method.body, ast.Subscript)
-            if (table := self.module.tables.get(dotted(node.value), {})).keys() & PICKED
-        )
+        """Where a class of attention is chosen by the name of an implementation."""
+        found = []
+        for owner in self.module.classes.values():
+            for method in owner.own.values():
+                for node in walk(method.body, ast.Subscript):
+                    table = self.module.tables.get(dotted(node.value), {})
+                    if table.keys() & PICKED:
+                        eager, sdpa = table.get("eager", ""), table.get("sdpa", "")
+                        found.append(Pick(owner, method, node, eager, sdpa))
+        return tuple(found)
 
     @cached_property
     def calls_sdpa(self) -> bool:
-        """Whether every attention that is written out stands beside a call of SDPA, in its method or in a class."""
-        beside = {pick.eager for pick in self.picks if pick.sdpa not in ("", pick.eager)}
-        return self.flag("_supports_sdpa") and all(
-            chain.owner.name in beside
-            or any(called(call).endswith(CALL) for call in walk(chain.method.body, ast.Call))
-            for chain in self.chains
-        )
+        """Whether every attention that is written out has a call of SDPA as an alternative.
+
+        The alternative is in the same method, or in another class of attention.
+        """
+        if not self.flag("_supports_sdpa"):
+            return False
+        with_class = {pick.eager for pick in self.picks if pick.sdpa not in ("", pick.eager)}
+        for chain in self.chains:
+            functions = [called(call) for call in walk(chain.method.body, ast.Call)]
+            calls_it = any(function.endswith(CALL) for function in functions)
+            if chain.owner.name not in with_class and not calls_it:
+                return False
+        return True
 
     def _chosen_classes(self) -> Iterator[Reason]:
         for pick in self.picks:
             if not pick.eager:
-                yield Reason(pick.node, "no class of attention is there for eager")
+                yield Reason(pick.node, "there is no class of attention for eager")
             elif pick.sdpa not in ("", pick.eager):
                 yield Reason(pick.node, f"{pick.sdpa} computes the attention under SDPA already")
 
     def _made_outside(self) -> Iterator[Reason]:
-        """Masks that are made in no method, where no edit reaches them."""
+        """Masks that are made outside of methods, where no edit can change them."""
         for function in self.module.functions.values():
             for name in walk(function, ast.Name):
                 if name.id in MADE_BY_CONFIG:
@@ -225,34 +220,44 @@ class Attentions:
     def _second_readers(
         self, owner: Class, method: ast.FunctionDef, written: set[int]
     ) -> Iterator[Reason]:
-        """Whoever computes with a mask that an attention gets, outside that attention."""
-        for node in walk(method, ast.UnaryOp | ast.BinOp | ast.Call):  # type: ignore[arg-type]
+        """Code outside an attention that computes with the mask of the attention."""
+        for node in walk(method, ast.expr):
             if id(node) in written:
                 continue
-            if isinstance(node, ast.Call):
-                value = node.func.value if isinstance(node.func, ast.Attribute) else None
-                if method_of(node) in ("to", "size", "dim") or not isinstance(value, ast.Name):
-                    continue
-                operands: list[ast.expr] = [value]
-            else:
-                operands = (
-                    [node.operand] if isinstance(node, ast.UnaryOp) else [node.left, node.right]
-                )
-                if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-                    continue
-            for operand in operands:
+            for operand in _operands(node):
                 if not isinstance(operand, ast.Name) or "mask" not in operand.id:
                     continue
                 if self.follows(owner, method, operand):
-                    yield Reason(
-                        node,
-                        f"`{ast.unparse(node)[:60]}` computes with a mask that SDPA would get in another form",
-                    )
+                    code = ast.unparse(node)[:60]
+                    what = f"`{code}` computes with a mask that SDPA would get in another form"
+                    yield Reason(node, what)
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    """The values that `node` computes with: `a` and `b` of `a + b`, `-a`, `a.sum(b)` only `a`."""
+    match node:
+        case ast.UnaryOp(op=ast.Not()):
+            return []
+        case ast.UnaryOp(operand=operand):
+            return [operand]
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.Call(func=ast.Attribute(value=value)) if method_of(node) not in NOT_COMPUTING:
+            return [value]
+        case _:
+            return []
+
+
+def _mask_names(node: ast.AST) -> list[ast.Name]:
+    return [name for name in walk(node, ast.Name) if "mask" in name.id]
+
+
+def _reads_mask(node: ast.AST) -> bool:
+    return any("mask" in name for name in names(node))
 
 
 def _default_is_true(method: ast.FunctionDef, name: str) -> bool:
     arguments = [*method.args.posonlyargs, *method.args.args]
-    defaults = dict(
-        zip([arg.arg for arg in arguments][::-1], method.args.defaults[::-1], strict=False)
-    )
-    return constant(defaults.get(name)) is True
+    # Defaults belong to the last arguments, so both lists are read from the end.
+    pairs = zip(reversed(arguments), reversed(method.args.defaults), strict=False)
+    return any(arg.arg == name and constant(default) is True for arg, default in pairs)

@@ -1,4 +1,4 @@
-"""Who calls whose forward inside a module: the modules that a method calls, and what it passes for a parameter."""
+"""The calls between the classes of a module, and what they pass for a parameter."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from patchgen.author.anatomy.module import Class, Module
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A call of an instance of `callee`, made in `method` of `caller`; `attribute` is what holds the instance.
+    """A call of an instance of `callee` in `method` of `caller`.
 
-    For a call of another method of `self`, `attribute` is "".
+    `attribute` holds the instance; it is "" for a call of another method of `self`.
     """
 
     caller: Class
@@ -27,18 +27,19 @@ class Site:
 
     def passed(self, parameter: str, forward: ast.FunctionDef) -> ast.expr | None:
         """What is passed for `parameter` of `forward`, the method that is called."""
-        given = next(
-            (keyword.value for keyword in self.call.keywords if keyword.arg == parameter), None
-        )
-        places = [arg.arg for arg in (*forward.args.posonlyargs, *forward.args.args)][1:]
-        if given is None and parameter in places and places.index(parameter) < len(self.call.args):
-            given = self.call.args[places.index(parameter)]
-        return None if isinstance(given, ast.Starred) else given
+        for keyword in self.call.keywords:
+            if keyword.arg == parameter:
+                return keyword.value
+        parameters = (*forward.args.posonlyargs, *forward.args.args)[1:]  # without `self`
+        for arg, value in zip(parameters, self.call.args, strict=False):
+            if arg.arg == parameter:
+                return None if isinstance(value, ast.Starred) else value
+        return None
 
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """Every such call of a module."""
+    """Every call between the classes of a module."""
 
     module: Module
 
@@ -63,7 +64,7 @@ class Calls:
                         yield Site(owner, method, call, "", owner)
 
     def _picked(self, owner: Class, attribute: str) -> Iterator[str]:
-        """The classes that `TABLE[NAME](...)` may make of the attribute."""
+        """The classes that `TABLE[NAME](...)` may create for the attribute."""
         for value in owner.attributes.get(attribute, ()):
             match value:
                 case ast.Call(func=ast.Subscript(value=ast.Name(id=table))):
@@ -71,7 +72,7 @@ class Calls:
 
 
 def attribute_of(node: ast.expr, local: Mapping[str, str]) -> str:
-    """The attribute of `self` whose value, or whose member, `node` is."""
+    """The attribute of `self` whose value, or an item of whose value, `node` is."""
     match node:
         case ast.Name(id=name):
             return local.get(name, "")
@@ -84,7 +85,7 @@ def attribute_of(node: ast.expr, local: Mapping[str, str]) -> str:
 
 
 def held_names(method: ast.FunctionDef) -> dict[str, str]:
-    """The local names that stand for members of an attribute of `self`: loop variables and picked members."""
+    """The local names for items of an attribute of `self`: loop variables and subscripts."""
     found: dict[str, str] = {}
     for node in walk(method.body, ast.stmt):
         match node:

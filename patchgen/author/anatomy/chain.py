@@ -1,7 +1,8 @@
-"""The softmax chains of a class: scores, softmax, dropout, times values; by evaluating the statements one by one.
+"""Attentions that are written out in the methods of a class: scores, softmax, dropout, product.
 
-In: a class.  Out: a `Chain` for each softmax between two matrix products, and a reason for each that cannot be placed.
-A softmax that no product comes before, or none behind, is none of attention's.
+Takes a class; returns a `Chain` for each softmax between two matrix products, and a reason for each
+softmax that cannot be replaced.  A softmax without a product before and after it is no attention.
+The statements are evaluated one by one.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from patchgen.author.anatomy.suite import Evaluation
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """An attention that is written out in `method`: statements `first` to `last` of `suite` do nothing else but it.
+    """An attention that is written out in `method`.
 
-    `kept` are statements between that SDPA needs too; `weights` are names that are None where there are no weights.
-    `inner` are contexts that statements before the last one make, `context` is that of the last; they are contexts of
-    such scores where none of `unless` holds.
+    Statements `first` to `last` of `suite` compute it and nothing else, except for `kept`, which
+    SDPA needs too.  `weights` are names that become None, because SDPA gives no weights.  `context`
+    is computed by the last statement, `inner` are contexts that earlier statements compute.  All
+    this holds if none of the conditions `unless` is true.
     """
 
     owner: Class
@@ -41,13 +43,13 @@ class Chain:
 
     @property
     def contexts(self) -> tuple[Context, ...]:
-        """Every context, the last one last."""
+        """Every context, in order."""
         return (*self.inner, self.context)
 
 
 @dataclass(frozen=True, eq=False)
 class Missed:
-    """A softmax of `method` that is no chain: `why`, and where that shows."""
+    """A softmax of `method` that cannot be replaced, why, and the node that shows it."""
 
     owner: Class
     method: ast.FunctionDef
@@ -57,35 +59,44 @@ class Missed:
 
 
 def chains(owner: Class) -> tuple[tuple[Chain, ...], tuple[Missed, ...]]:
-    """What the methods that `owner` itself defines compute by softmax."""
+    """The attentions in the own methods of `owner`, and the softmaxes that are left."""
     found: list[Chain] = []
     missed: list[Missed] = []
     for method in owner.own.values():
         softmaxes = _softmaxes(owner, method)
-        inner = [owner.own.get(last(called(call))) for call in walk(method.body, ast.Call)]
-        inside = [
-            one for one in inner if one is not None and one is not method and _softmaxes(owner, one)
-        ]
-        if not softmaxes and not inside:
+        if not softmaxes and not _calls_softmax(owner, method):
             continue
         here, failures = _in_method(owner, method)
         found += here
-        covered = {
-            id(node)
-            for chain in here
-            for node in walk(chain.suite[chain.first : chain.last + 1], ast.Call)
-        }
+        covered: set[int] = set()
+        for chain in here:
+            statements = chain.suite[chain.first : chain.last + 1]
+            covered |= {id(call) for call in walk(statements, ast.Call)}
         for softmax in softmaxes:
-            if id(softmax) in covered:
-                continue
-            why = next((f for f in failures if _inside(softmax, f[0])), None)
-            if why is None:
-                missed.append(
-                    Missed(owner, method, softmax, "softmax of what is no product of two", False)
-                )
-            else:
-                missed.append(Missed(owner, method, why[1].node, why[1].why, True))
+            if id(softmax) not in covered:
+                missed.append(_missed(owner, method, softmax, failures))
     return tuple(found), tuple(missed)
+
+
+def _calls_softmax(owner: Class, method: ast.FunctionDef) -> bool:
+    """Whether `method` calls another method of the class that computes a softmax."""
+    for call in walk(method.body, ast.Call):
+        other = owner.own.get(last(called(call)))
+        if other is not None and other is not method and _softmaxes(owner, other):
+            return True
+    return False
+
+
+def _missed(
+    owner: Class,
+    method: ast.FunctionDef,
+    softmax: ast.Call,
+    failures: Sequence[tuple[list[ast.stmt], Unplaced]],
+) -> Missed:
+    for suite, failure in failures:
+        if _inside(softmax, suite):
+            return Missed(owner, method, failure.node, failure.why, True)
+    return Missed(owner, method, softmax, "its softmax is not of a product of two values", False)
 
 
 def _softmaxes(owner: Class, method: ast.FunctionDef) -> list[ast.Call]:
@@ -111,37 +122,42 @@ def _in_method(
 def _of_statements(
     owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]
 ) -> tuple[list[Chain], list[Unplaced]]:
-    """What a walk over `suite` finds: the first that finds all there is, or the one that finds most."""
-    best: tuple[list[Chain], list[Unplaced]] = ([], [])
+    """The attentions in one suite, and why others are not found.
+
+    Evaluates the suite with up to four settings, from simple to permissive.  Returns the result of
+    the first that has no failures, else of the one that finds most.
+    """
     first = Evaluation(owner, method)
-    for number, (opaque, leaving) in enumerate(
-        ((False, False), (True, False), (False, True), (True, True))
-    ):
-        evaluation = Evaluation(
-            owner, method, _culprits(first) if opaque else frozenset(), leaving=leaving
-        )
-        evaluation = evaluation if number else first
+    first.run(suite)
+    best, why = _of_suite(first, suite)
+    if not why:
+        return best, why
+    for opaque, leaving in ((True, False), (False, True), (True, True)):
+        untracked = _culprits(first) if opaque else frozenset()
+        evaluation = Evaluation(owner, method, untracked, leaving=leaving)
         evaluation.run(suite)
-        found, why = _of_suite(evaluation, suite)
-        why = [*evaluation.failures, *why]
-        if number == 0 or len(found) > len(best[0]):
-            best = (found, why)
-        if not why and (found or number == 0):
+        found, failures = _of_suite(evaluation, suite)
+        if len(found) > len(best):
+            best, why = found, failures
+        if found and not failures:
             break
-    return best
+    return best, why
 
 
 def _culprits(evaluation: Evaluation) -> frozenset[str]:
-    """What a walk should not have tracked; weights may go wherever they like behind the last context."""
-    last = max((at for _, at in evaluation.contexts), default=None)
-    return frozenset(
-        name for name, index in evaluation.culprits.items() if last is None or index <= last
-    )
+    """The names that should not have been tracked.
+
+    After the last context, weights may be used anywhere: that is checked later.
+    """
+    if not evaluation.contexts:
+        return frozenset(evaluation.culprits)
+    last_context = max(at for _, at in evaluation.contexts)
+    return frozenset(name for name, at in evaluation.culprits.items() if at <= last_context)
 
 
 def _of_suite(evaluation: Evaluation, suite: list[ast.stmt]) -> tuple[list[Chain], list[Unplaced]]:
     found: list[Chain] = []
-    why: list[Unplaced] = []
+    why: list[Unplaced] = [*evaluation.failures]
     for contexts in _together(evaluation.contexts):
         try:
             found.append(_chain(evaluation, suite, contexts))
@@ -153,7 +169,7 @@ def _of_suite(evaluation: Evaluation, suite: list[ast.stmt]) -> tuple[list[Chain
 
 
 def _together(contexts: Sequence[tuple[Context, int]]) -> list[list[tuple[Context, int]]]:
-    """The contexts whose statements overlap, from scores to context (LiLT has two of one sum of products)."""
+    """Groups of contexts whose statements overlap: LiLT computes two contexts from one sum."""
     groups: list[list[tuple[Context, int]]] = []
     for context, at in sorted(contexts, key=lambda found: found[1]):
         first = context.probabilities.scores.statement
@@ -170,7 +186,7 @@ def _chain(
     owner, method = evaluation.owner, evaluation.method
     context, last_at = contexts[-1]
     if isinstance(suite[last_at], ast.If | ast.For | ast.While | ast.With | ast.Try):
-        # Where its scores are made there as well, the walk over that suite finds it.
+        # If its scores are computed there as well, the walk over the inner suite finds it.
         raise Unplaced(context.node, "the product with the values stands under a condition")
     first = min(one.probabilities.scores.statement for one, _ in contexts)
     kept = tuple(node for index, node in evaluation.kept if first <= index < last_at)
@@ -199,46 +215,56 @@ def _chain(
 
 
 def _refuse_rebound(evaluation: Evaluation, context: Context, at: int) -> None:
-    """What the call reads is read behind the statements that are kept: a name must not have changed meanwhile."""
+    """Refuse a name that a kept statement binds again: SDPA would get the new value."""
     scores = context.probabilities.scores
-    parts = [scores.query, scores.key, context.value, context.probabilities.dropout]
-    parts += [factor.condition for factor in scores.factors]
-    parts += [part for term in scores.terms for part in (term.value, term.condition)]
+    arguments = [scores.query, scores.key, context.value, context.probabilities.dropout]
+    for factor in scores.factors:
+        arguments.append(factor.condition)
+    for term in scores.terms:
+        arguments += [term.value, term.condition]
+    used = {id(argument) for argument in arguments}
     for expression, index in evaluation.recorded:
-        if not any(expression is part for part in parts):
+        if id(expression) not in used:
             continue
-        later = {name for i, node in evaluation.kept if index < i < at for name in stored(node)}
-        if again := sorted(names(expression) & later):
+        bound_later: set[str] = set()
+        for place, node in evaluation.kept:
+            if index < place < at:
+                bound_later |= stored(node)
+        if again := sorted(names(expression) & bound_later):
             raise Unplaced(expression, f"`{again[0]}` is bound again before the scores are used")
 
 
 def _refuse_reading_scores(
     evaluation: Evaluation, suite: list[ast.stmt], first: int, at: int
 ) -> None:
-    """What is kept must not read what is not made any more."""
+    """Refuse a kept statement that reads a name which is no longer bound under SDPA."""
     kept = [(index, node) for index, node in evaluation.kept if first <= index <= at]
-    made = {name for _, node in kept for name in stored(node)}
-    lost = {
-        name: n for n in range(at, first - 1, -1) for name in stored(suite[n]) if name not in made
-    }
+    still_bound: set[str] = set()
+    for _, node in kept:
+        still_bound |= stored(node)
+    # The first statement that binds each name that is lost.
+    lost: dict[str, int] = {}
+    for number in range(first, at + 1):
+        for name in stored(suite[number]) - still_bound:
+            lost.setdefault(name, number)
     places = {id(context.node) for context, _ in evaluation.contexts}
     for index, node in kept:
         if any(id(inner) in places for inner in ast.walk(node)):
             continue
         for name in sorted(names(node)):
-            if index >= lost.get(name, index + 1):
-                raise Unplaced(
-                    node, f"`{name}`, which SDPA does not make, is read by another statement"
-                )
+            if name in lost and index >= lost[name]:
+                what = f"`{name}`, which SDPA does not compute, is read by another statement"
+                raise Unplaced(node, what)
 
 
 def _weights(evaluation: Evaluation, first: int, at: int) -> set[str]:
-    """The names that hold scores or probabilities behind the chain of those statements."""
-    return {
-        name
-        for name, value in evaluation.env.items()
-        if isinstance(value, Scores | Probabilities) and first <= _scores_of(value).statement <= at
-    }
+    """The names that hold scores or probabilities of these statements after them."""
+    found = set()
+    for name, value in evaluation.env.items():
+        if isinstance(value, Scores | Probabilities):
+            if first <= _scores_of(value).statement <= at:
+                found.add(name)
+    return found
 
 
 def _scores_of(value: Scores | Probabilities) -> Scores:
@@ -246,34 +272,39 @@ def _scores_of(value: Scores | Probabilities) -> Scores:
 
 
 def _refuse_other_readers(method: ast.FunctionDef, end: ast.stmt, weights: set[str]) -> None:
-    """Weights may be returned and collected; whoever computes with them would compute with None.
+    """Refuse code after the attention that computes with the weights: it would compute with None.
 
-    What stands under a condition on `output_attentions` runs only where there are weights.
+    Weights may be returned and collected.  Code under a condition on `output_attentions` runs only
+    if there are weights.
     """
+    end_line = end.end_lineno or 0
     above = {id(child): node for node in ast.walk(method) for child in ast.iter_child_nodes(node)}
     for name in walk(method.body, ast.Name):
-        if (
-            name.id not in weights
-            or not isinstance(name.ctx, ast.Load)
-            or name.lineno <= (end.end_lineno or 0)
-        ):
+        is_read = isinstance(name.ctx, ast.Load) and name.lineno > end_line
+        if name.id not in weights or not is_read:
             continue
         lineage = list(_lineage(name, above))
-        if any(
-            isinstance(node, ast.If | ast.IfExp) and "output_attentions" in names(node.test)
-            for node in lineage
-        ):
-            continue
-        if not isinstance(
-            lineage[0], ast.Tuple | ast.List | ast.Return | ast.IfExp | ast.keyword | ast.Assign
-        ) and not (
-            isinstance(lineage[0], ast.Call)
-            and isinstance(lineage[0].func, ast.Attribute)
-            and lineage[0].func.attr == "append"
-        ):
-            raise Unplaced(
-                name, f"`{name.id}`, the weights, is computed with again behind the attention"
-            )
+        if not _asks_for_weights(lineage) and not _collects(lineage[0]):
+            what = f"`{name.id}`, the weights, is computed with again after the attention"
+            raise Unplaced(name, what)
+
+
+def _asks_for_weights(lineage: Sequence[ast.AST]) -> bool:
+    for node in lineage:
+        if isinstance(node, ast.If | ast.IfExp) and "output_attentions" in names(node.test):
+            return True
+    return False
+
+
+def _collects(parent: ast.AST) -> bool:
+    """Whether a node only passes on a value inside it: `(a, weights)`, `found.append(weights)`."""
+    match parent:
+        case ast.Call(func=ast.Attribute(attr="append")):
+            return True
+        case ast.Tuple() | ast.List() | ast.Return() | ast.IfExp() | ast.keyword() | ast.Assign():
+            return True
+        case _:
+            return False
 
 
 def _lineage(node: ast.AST, above: dict[int, ast.AST]) -> Iterator[ast.AST]:

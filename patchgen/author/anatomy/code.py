@@ -1,4 +1,4 @@
-"""Small questions about expressions: the name that is called, the axes of a transposition, what is read and bound."""
+"""Small questions about syntax trees: which name is called, what is read, what is bound."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CASTS = frozenset({"to", "float", "type_as", "type", "half", "bfloat16"})
 
 
 def called(node: ast.AST | None) -> str:
-    """The dotted name that `node` calls, `""` where it is no call of a name."""
+    """The dotted name that `node` calls, `""` if it is no call of a name."""
     return dotted(node.func) if isinstance(node, ast.Call) else ""
 
 
@@ -48,12 +48,12 @@ def last(name: str) -> str:
 
 
 def method_of(node: ast.AST | None) -> str:
-    """The attribute that `node` calls on whatever value, `""` where it calls none."""
-    return (
-        node.func.attr
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        else ""
-    )
+    """The attribute that `node` calls: `"view"` for `f(x).view(1)`; `""` if it calls none."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=attribute)):
+            return attribute
+        case _:
+            return ""
 
 
 def receiver(node: ast.Call) -> ast.expr:
@@ -81,14 +81,14 @@ def constant(node: ast.AST | None) -> object:
 
 
 def walk(nodes: ast.AST | Iterable[ast.AST], kind: type[_Node]) -> Iterator[_Node]:
-    """Every node of `kind` inside, in the order of the text where that is the order of the tree."""
+    """Every node of `kind` inside, in the order of the tree, which is mostly that of the text."""
     for root in [nodes] if isinstance(nodes, ast.AST) else nodes:
         for node in _inside(root):
             if isinstance(node, kind):
                 yield node
 
 
-# One method is asked dozens of questions.  No tree is changed once it has been walked.
+# Each method is walked dozens of times, and no tree changes after it has been walked.
 @lru_cache(maxsize=30_000)
 def _inside(root: ast.AST) -> tuple[ast.AST, ...]:
     found: list[ast.AST] = []
@@ -116,7 +116,7 @@ def parsed(text: str) -> ast.expr:
 
 
 def statements_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Every suite inside `node`, outermost first; those of nested functions and classes left out."""
+    """Every suite inside `node`, outermost first, without nested functions and classes."""
     for field in ("body", "orelse", "finalbody"):
         suite = getattr(node, field, None)
         if isinstance(suite, list) and suite and isinstance(suite[0], ast.stmt):
@@ -129,6 +129,6 @@ def statements_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def shortened(node: ast.AST) -> str:
-    """The code of `node`, cut where it is long."""
+    """The code of `node`, cut if it is long."""
     text = ast.unparse(node)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,11 +1,11 @@
-"""Whether a loop over experts computes what transformers' interface of experts computes of stacked weights.
+"""Whether a loop over experts computes what the experts interface of transformers computes.
 
     gate, up = linear(hidden_states[token], self.gate_up_proj[expert]).chunk(2, dim=-1)
     states = linear(self.act_fn(gate) * up, self.down_proj[expert])
     total.index_add_(0, token, states * top_k_weights[token, place, None])
 
-In: the parts of such a loop (`dispatch`).  Out: the decorator that gives the class the interface, or the reason why
-it would compute something else.
+Takes the parts of such a loop (see `dispatch`); returns the decorator that gives the class the
+interface, or raises with the reason why it would compute something else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GIVEN = ("hidden_states", "top_k_index", "top_k_weights")
 STACKS = ("gate_up_proj", "down_proj")
 _UP = "linear(tokens, self.gate_up_proj[expert])"
 _HALVES = f"{_UP}.chunk(2, dim=-1)"
-# What the interface computes: by the method of the class, or by its own.
+# What the interface computes: with a method of the class, or by itself.
 _KNOWN = tuple(
     f"linear({gated}, self.down_proj[expert]) * weights"
     for gated in (f"self._apply_gate({_UP})", f"self.act_fn({_HALVES}[0]) * {_HALVES}[1]")
@@ -32,17 +32,16 @@ _KNOWN = tuple(
 def decorator_of(owner: Class, found: Dispatch) -> str:
     """The decorator for `owner`.
 
-    Raises NotDispatch where the loop computes something else, or takes its weights in another layout.
+    Raises NotDispatch if the loop computes something else, or has its weights in another layout.
     """
     given = tuple(arg.arg for arg in found.method.args.args[1:])
     if given != GIVEN:
-        raise NotDispatch(
-            found.method, f"forward takes {', '.join(given)}, and not {', '.join(GIVEN)}"
-        )
-    if missing := [name for name in STACKS if not _is_stack(owner, name)]:
-        raise NotDispatch(
-            owner.node, f"it has no parameter {missing[0]} of the weights of all experts"
-        )
+        what = f"forward takes {', '.join(given)}, not {', '.join(GIVEN)}"
+        raise NotDispatch(found.method, what)
+    for name in STACKS:
+        if not _is_stack(owner, name):
+            what = f"it has no parameter {name} with the weights of all experts"
+            raise NotDispatch(owner.node, what)
     assert found.added is not None
     added = _Written(found).expression(found.added)
     if added not in _KNOWN:
@@ -55,7 +54,7 @@ def _is_stack(owner: Class, name: str) -> bool:
 
 
 class _Written(ast.NodeTransformer):
-    """An expression with what its names were bound to, in the words of `_KNOWN`."""
+    """Rewrites an expression, with the values of its names, in the words of `_KNOWN`."""
 
     def __init__(self, found: Dispatch) -> None:
         self.found = found

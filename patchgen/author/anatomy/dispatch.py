@@ -1,20 +1,21 @@
-"""How a forward gives each expert its tokens: the loop over the experts that were chosen, taken apart.
+"""Parse the loop in which a forward gives each chosen expert its tokens.
 
     mask = one_hot(choice, num_classes=experts).permute(2, 1, 0)
     hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()
     for expert in hit:
         place, token = torch.where(mask[expert])
-        ...                                                     what one expert does with its tokens
+        ...                                          # what one expert does with its tokens
         total.index_add_(0, token, states)
 
-In: the method of a class of experts.  Out: a `Dispatch`, or the statement that is no part of one.
+Takes the method of a class of experts; returns a `Dispatch`, or raises with the statement that does
+not fit.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from patchgen.author.anatomy.code import called, constant, dotted, method_of, receiver
@@ -29,7 +30,7 @@ _WHERE = re.compile(r"torch\.where\((?P<mask>\w+)\[(?P<expert>\w+)\](\.squeeze\(
 
 
 class NotDispatch(Exception):
-    """`node` is no part of such a loop."""
+    """`node` does not belong in such a loop."""
 
     def __init__(self, node: ast.AST, what: str) -> None:
         super().__init__(what)
@@ -41,10 +42,10 @@ class NotDispatch(Exception):
 class Dispatch:
     """The parts of such a forward.
 
-    `choice` has the experts of each token, numbers below `count`; where that is "", it has their one-hot rows.
-    `before` and `after` are the statements around the loop, `body` those of one expert, which then adds `added` to
-    `total`, of the kind of `like`.  `token`, `place` and `numbers` are the loop's names for indices; `hidden` has all
-    names that mean nothing for all experts at once.
+    `choice` has the experts of each token: numbers below `count`, or one-hot rows if `count` is "".
+    `before` and `after` are the statements around the loop.  `body` are those of one expert, whose
+    result `added` is added to `total`, a tensor like `like`.  `token`, `place` and `numbers` are
+    the names of indices in the loop.  `hidden` are all names that have no meaning outside the loop.
     """
 
     method: ast.FunctionDef
@@ -63,9 +64,9 @@ class Dispatch:
 
 
 def dispatch(method: ast.FunctionDef) -> Dispatch:
-    """The loop of `method`, taken apart.
+    """The parts of the loop of `method`.
 
-    Raises NotDispatch where it has another form.
+    Raises NotDispatch if it has another form.
     """
     found = Dispatch(method)
     masks: set[str] = set()
@@ -81,11 +82,11 @@ def dispatch(method: ast.FunctionDef) -> Dispatch:
             before.append(node)
         else:
             found = known
-    raise NotDispatch(method, "no loop goes through the experts that were chosen")
+    raise NotDispatch(method, "no loop goes through the chosen experts")
 
 
 def _flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements, those under `no_grad` and the like too; docstrings left out."""
+    """The statements without docstrings; those under `no_grad` as if they were outside."""
     for node in body:
         if isinstance(node, ast.With) and called(node.items[0].context_expr) == "torch.no_grad":
             yield from _flat(node.body)
@@ -94,7 +95,7 @@ def _flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _before(node: ast.stmt, found: Dispatch, masks: set[str]) -> Dispatch | None:
-    """What is known after a statement before the loop; None where it is kept as it is."""
+    """`found` after a statement before the loop; None if the statement is no part of it."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             text = ast.unparse(value)
@@ -104,7 +105,7 @@ def _before(node: ast.stmt, found: Dispatch, masks: set[str]) -> Dispatch | None
         return replace(found, total=name, like=dotted(value.args[0]))
     if one_hot := _ONE_HOT.fullmatch(text):
         masks.add(name)
-        # One class more is for what is of another device.
+        # One more class stands for experts on another device.
         count = one_hot["count"].removesuffix(" + 1")
         return replace(found, choice=one_hot["choice"], count=count, hidden=found.hidden | {name})
     if given := _GIVEN.fullmatch(text):
@@ -118,7 +119,7 @@ def _before(node: ast.stmt, found: Dispatch, masks: set[str]) -> Dispatch | None
 
 
 def _is_of_no_tokens(node: ast.stmt, found: Dispatch) -> bool:
-    """Whether it returns nothing for nothing, as any number of pairs does."""
+    """Whether it returns early if no expert was chosen, for which no special case is needed."""
     match node:
         case ast.If(body=[ast.Return(value=ast.Name(id=name))], orelse=[]) if name == found.total:
             return ast.unparse(node.test) == f"{found.choice}.numel() == 0"
@@ -129,9 +130,8 @@ def _is_of_no_tokens(node: ast.stmt, found: Dispatch) -> bool:
 def _loop(loop: ast.For, found: Dispatch) -> Dispatch:
     target, over = dotted(loop.target), dotted(loop.iter)
     if not found.total or over not in found.hidden or not target or loop.orelse:
-        raise NotDispatch(
-            loop, "the loop does not go through the experts that a mask of choices names"
-        )
+        what = "the loop does not go through the experts that a mask of choices names"
+        raise NotDispatch(loop, what)
     experts, body = {target}, []
     for node in _flat(loop.body):
         match node:
@@ -139,25 +139,29 @@ def _loop(loop: ast.For, found: Dispatch) -> Dispatch:
                 experts.add(name)
             case ast.Assign(
                 targets=[ast.Tuple(elts=[ast.Name(id=place), ast.Name(id=token)])], value=value
-            ) if (where := _WHERE.fullmatch(ast.unparse(value))) and {
-                where["mask"],
-                where["expert"],
-            } <= found.hidden | experts:
+            ) if _finds_tokens(value, found.hidden | experts):
                 found = replace(found, place=place, token=token)
             case ast.If(body=[ast.Continue()], orelse=[]) if _is_idle(node.test, found, experts):
+                # An expert without tokens adds nothing: it may be skipped or not.
                 pass
             case _:
                 body.append(node)
     if not found.token:
-        raise NotDispatch(loop, "the loop does not ask a mask which tokens chose an expert")
+        raise NotDispatch(loop, "the loop does not get the tokens of an expert from a mask")
     hidden = found.hidden | experts | {found.token, found.place}
     return _summed(
         loop, replace(found, body=tuple(body), numbers=frozenset(experts), hidden=hidden)
     )
 
 
+def _finds_tokens(value: ast.expr, known: Set[str]) -> bool:
+    """Whether it is `torch.where(mask[expert])` of a mask and an expert in `known`."""
+    where = _WHERE.fullmatch(ast.unparse(value))
+    return where is not None and {where["mask"], where["expert"]} <= known
+
+
 def _is_index(value: ast.expr, experts: set[str]) -> bool:
-    """Whether it is the number of the expert once more: `e[0]`, `int(e.item())`."""
+    """Whether it is the number of the expert in another form: `e[0]`, `int(e.item())`."""
     match value:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=0)):
             return name in experts
@@ -170,11 +174,10 @@ def _is_index(value: ast.expr, experts: set[str]) -> bool:
 
 
 def _is_idle(test: ast.expr, found: Dispatch, experts: set[str]) -> bool:
-    """Whether it asks for an expert without tokens, or for the one that stands for other devices."""
-    text = ast.unparse(test)
-    return text == f"{found.token}.numel() == 0" or text in {
-        f"{one} == {found.count}" for one in experts
-    }
+    """Whether it tests for an expert without tokens, or for one on another device."""
+    tests = {f"{one} == {found.count}" for one in experts}
+    tests.add(f"{found.token}.numel() == 0")
+    return ast.unparse(test) in tests
 
 
 def _summed(loop: ast.For, found: Dispatch) -> Dispatch:
@@ -187,4 +190,4 @@ def _summed(loop: ast.For, found: Dispatch) -> Dispatch:
         ] if called(call) == f"{found.total}.index_add_" and token == found.token:
             return replace(found, body=tuple(body), added=added)
         case _:
-            raise NotDispatch(loop, f"the loop does not end with what is added to `{found.total}`")
+            raise NotDispatch(loop, f"the loop does not end with adding to `{found.total}`")

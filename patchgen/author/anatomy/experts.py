@@ -1,4 +1,4 @@
-"""The experts of a module: by transformers' interface, in a loop, all of them for every token, or rows of tables."""
+"""The classes of experts in a module, and how each runs its experts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ INTERFACE = "use_experts_implementation"
 
 @dataclass(frozen=True, eq=False)
 class Experts:
-    """A class that holds experts; `kind`: "interface", "loop", "dense" or "gathered"."""
+    """A class that holds experts.
+
+    `kind` is "interface" (that of transformers), "loop" (over experts), "dense" (every expert gets
+    every token) or "gathered" (the rows of the best experts are read from a table).
+    """
 
     owner: Class
     kind: str
@@ -21,9 +25,8 @@ class Experts:
 
 def experts(module: Module) -> tuple[Experts, ...]:
     """The classes of experts, in the order of the file."""
-    return tuple(
-        Experts(owner, kind) for owner in module.classes.values() if (kind := _kind(owner))
-    )
+    kinds = [(owner, _kind(owner)) for owner in module.classes.values()]
+    return tuple(Experts(owner, kind) for owner, kind in kinds if kind)
 
 
 def _kind(owner: Class) -> str:
@@ -32,20 +35,16 @@ def _kind(owner: Class) -> str:
     forward = owner.own.get("forward")
     if forward is None:
         return ""
-    loops = [loop for loop in walk(forward.body, ast.For) if "expert" in ast.unparse(loop).lower()]
-    if loops and any(
-        "expert" in ast.unparse(loop.target) + ast.unparse(loop.iter) for loop in loops
-    ):
-        return "loop"
-    products = {last(called(call)) for call in walk(forward.body, ast.Call)}
-    if "expert" in owner.name.lower() and "bmm" in products:
+    for loop in walk(forward.body, ast.For):
+        if "expert" in ast.unparse(loop.target) + ast.unparse(loop.iter):
+            return "loop"
+    functions = {last(called(call)) for call in walk(forward.body, ast.Call)}
+    if "expert" in owner.name.lower() and "bmm" in functions:
         return "dense"
-    # Of tables with a row for each expert, those of the best few are read.
-    tables = {
-        name
-        for name, values in owner.attributes.items()
-        if any(last(called(v)) == "Embedding" for v in values)
-    }
-    if "topk" in products and products & tables:
+    tables = set()
+    for name, values in owner.attributes.items():
+        if any(last(called(value)) == "Embedding" for value in values):
+            tables.add(name)
+    if "topk" in functions and functions & tables:
         return "gathered"
     return ""

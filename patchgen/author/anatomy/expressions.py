@@ -1,7 +1,7 @@
-"""What an expression makes of tracked scores, probabilities and contexts; None where it is none of them.
+"""Evaluate expressions: what they make of scores, probabilities and contexts.
 
-Where it reads one and is none of the known operations, that use is recorded; whoever finds it inside a chain refuses
-the chain.
+An operation that no attention does with them is recorded as a use.  A use inside an attention
+prevents that it is replaced.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ from patchgen.author.anatomy.scores import (
 from patchgen.author.anatomy.terms import Fill, arithmetic, fill, hidden, triangle
 from patchgen.author.anatomy.tracking import Tracking
 
-# These fold heads into the batch and back; another order of axes would be another product.
+# These fold heads into the batch and back; another order of axes would change the product.
 SHAPED = VIEWS - {"transpose", "permute"}
-# Reading these of the scores is no use of their values.
+QUESTIONS = frozenset({"size", "dim", "amax"})
+# Reading these does not use the values of the scores.
 _SHAPES = frozenset({"dtype", "device", "shape", "size", "dim", "ndim"})
 
 
@@ -54,7 +55,7 @@ class Expressions(Tracking):
     """Evaluates the expressions of one statement after the other."""
 
     def value(self, node: ast.expr) -> Value | None:
-        """What `node` is; None for an opaque value."""
+        """The value of `node`; None if it is not tracked."""
         match node:
             case ast.Name(id=name):
                 return self.env.get(name)
@@ -71,7 +72,7 @@ class Expressions(Tracking):
             case ast.IfExp(body=body, orelse=orelse):
                 return self._conditional(node, body, orelse)
             case ast.Tuple() | ast.List() | ast.Dict() | ast.Starred():
-                # Collecting weights is no use of them.
+                # Weights may be collected.
                 for child in ast.iter_child_nodes(node):
                     if isinstance(child, ast.expr):
                         self.value(child)
@@ -80,7 +81,7 @@ class Expressions(Tracking):
                 return self.others(node)
 
     def others(self, node: ast.AST) -> Value | None:
-        """`node` is no operation of attention's: what it reads of scores is a use of them."""
+        """Record the scores that `node` reads: it is no operation of an attention."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.keyword):
                 child = child.value
@@ -115,11 +116,9 @@ class Expressions(Tracking):
         tracked = [one for one in (left, right) if isinstance(one, Scores | Probabilities)]
         if tracked:
             self.blame(node.right)
+            both = len(tracked) == 2
             self.use(
-                node,
-                "two products are added"
-                if len(tracked) == 2
-                else "weights are changed after softmax",
+                node, "two products are added" if both else "weights are changed after softmax"
             )
         return None
 
@@ -137,14 +136,11 @@ class Expressions(Tracking):
             return self._baddbmm(node)
         if (filled := fill(node)) is not None and (value := self._filled(node, filled)) is not None:
             return value
-        if (
-            called(node) == "torch.max"
-            and len(node.args) == 2
-            and "finfo" in ast.unparse(node.args[1])
-        ):
-            return self.value(
-                node.args[0]
-            )  # No score is below its dtype's minimum, but for minus infinity.
+        if called(node) == "torch.max" and len(node.args) == 2:
+            # Only minus infinity is below the minimum of the dtype: the scores stay as they are.
+            scores, minimum = node.args
+            if "finfo" in ast.unparse(minimum):
+                return self.value(scores)
         return self._method(node)
 
     def _concatenation(self, node: ast.Call) -> Scores | None:
@@ -156,7 +152,7 @@ class Expressions(Tracking):
         return concatenation(parts, constant(argument(node, 1, "dim")), self.is_same)
 
     def product_given(self, scores: Scores) -> Scores:
-        """`scores`, of which the call of SDPA will be given query and key as they are at this statement."""
+        """`scores`, with query and key as they are at this statement."""
         return replace(scores, query=self.given(scores.query), key=self.given(scores.key))
 
     def _filled(self, node: ast.expr, filled: Fill) -> Value | None:
@@ -164,32 +160,28 @@ class Expressions(Tracking):
         if isinstance(found, Scores):
             return hidden(self, node, found, filled)
         if isinstance(found, Probabilities):
-            again = [
-                term
-                for term in found.scores.terms
-                if term.kind == "hide" and alike(term.value, filled.hidden)
-            ]
-            if again and is_zero(filled.number):
-                return replace(found, zeroed=(*found.zeroed, again[-1]))
+            if is_zero(filled.number):
+                for term in reversed(found.scores.terms):
+                    if term.kind == "hide" and alike(term.value, filled.hidden):
+                        return replace(found, zeroed=(*found.zeroed, term))
             self.use(node, "weights are changed after softmax")
         return None
 
     def _method(self, node: ast.Call) -> Value | None:
-        """A view, a cast, a question about the shape; else a use."""
+        """The value of a view or a cast; any other method of a tracked value is a use."""
         name = method_of(node)
-        if (
-            name in SHAPED | CASTS | {"size", "dim", "amax"}
-            and (found := self.value(receiver(node))) is not None
-        ):
-            return (
-                None
-                if name in ("size", "dim", "amax") or isinstance(found, Context)
-                else _with_heads(node, found)
-            )
+        if name in SHAPED | CASTS | QUESTIONS:
+            found = self.value(receiver(node))
+            if found is not None:
+                if name in QUESTIONS or isinstance(found, Context):
+                    return None
+                return _with_heads(node, found)
         if name == "append" and len(node.args) == 1:
             self.value(node.args[0])
             return None
-        return None if name in ("expand_as", "reshape_as") else self.others(node)
+        if name in ("expand_as", "reshape_as"):
+            return None
+        return self.others(node)
 
     def _product(self, node: ast.expr, found: Product) -> Value | None:
         one, other = self.value(found.left), self.value(found.right)
@@ -230,7 +222,7 @@ class Expressions(Tracking):
         return None
 
     def _baddbmm(self, node: ast.Call) -> Value | None:
-        """input * beta + (batch1 @ batch2) * alpha."""
+        """`torch.baddbmm`, which is input * beta + (batch1 @ batch2) * alpha."""
         own = called(node) != "torch.baddbmm"
         added = receiver(node) if own else argument(node, 0, "input")
         shift = 0 if own else 1
@@ -242,10 +234,11 @@ class Expressions(Tracking):
         factors = (Factor("*", alpha),) if alpha is not None else ()
         if self._is_empty(added) or constant(beta) == 0:
             return replace(scores, factors=factors)
-        factor = (Factor("*", beta),) if beta is not None and constant(beta) not in (1, 1.0) else ()
-        return replace(
-            scores, factors=factors, terms=(Term("add", self.given(added), None, factor),)
-        )
+        scale: tuple[Factor, ...] = ()
+        if beta is not None and constant(beta) != 1:
+            scale = (Factor("*", beta),)
+        term = Term("add", self.given(added), None, scale)
+        return replace(scores, factors=factors, terms=(term,))
 
     def _is_empty(self, node: ast.expr) -> bool:
         """Whether `node` is a name for zeros."""
@@ -254,26 +247,26 @@ class Expressions(Tracking):
 
 
 def _as_key(left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr]:
-    """(query, key with its axes as they are before the transposition); factors of the key go to the query."""
+    """(query, key before it is transposed); a factor of the key becomes one of the query."""
     turned = transposed(right)
     if turned is not None:
         return left, turned
-    if isinstance(right, ast.BinOp) and isinstance(right.op, ast.Mult | ast.Div):
-        for inner, factor in ((right.left, right.right), (right.right, right.left)):
-            if (turned := transposed(inner)) is not None and (
-                isinstance(right.op, ast.Mult) or inner is right.left
-            ):
-                return ast.BinOp(left, right.op, factor), turned
+    match right:
+        case ast.BinOp(left=first, op=ast.Mult() | ast.Div() as operator, right=second):
+            turned = transposed(first)
+            if turned is not None:
+                return ast.BinOp(left, operator, second), turned
+            turned = transposed(second)
+            if turned is not None and isinstance(operator, ast.Mult):
+                return ast.BinOp(left, operator, first), turned
     return left, parsed(f"({ast.unparse(right)}).transpose(-1, -2)")
 
 
 def _with_heads(node: ast.Call, found: Value) -> Value:
-    """`scores.view(batch, heads, queries, keys)` says how many heads a folded batch holds."""
-    axes = (
-        node.args[0].elts
-        if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple)
-        else node.args
-    )
+    """`found` with the number of heads, which `scores.view(batch, heads, queries, keys)` shows."""
+    axes = node.args
+    if len(axes) == 1 and isinstance(axes[0], ast.Tuple):
+        axes = axes[0].elts
     if method_of(node) not in ("view", "reshape") or len(axes) != 4:
         return found
     if isinstance(found, Scores) and found.heads is None:

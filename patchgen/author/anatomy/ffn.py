@@ -1,17 +1,21 @@
-"""The feed-forward networks of a module: which class, or which statements of a layer, and in which normal form.
+"""The feed-forward networks (FFNs) of a module, and the normal form of each.
 
-With L a linear layer, A an activation, and dropouts, views, casts and numbers left out:
+With L a linear layer and A an activation, and without dropouts, views, casts and numbers:
 
-    gated   L(A(L(x)) * L(x))          plain   L(A(L(x)))          split   A(L(x)), the second L in a class of its own
-    fused   L(A(half) * half) of one L(x)                          inline  plain, in the forward of the layer itself
+    gated   L(A(L(x)) * L(x))
+    fused   L(A(half) * half) of the two halves of one L(x)
+    plain   L(A(L(x)))
+    split   A(L(x)); the second L is in a class of its own
+    inline  plain, in the forward of the layer itself
 
-Poolers and heads have the same forms.  What is a feed-forward network is decided by position: it is held by a layer,
-beside its attention.
+Poolers and heads have the same forms: what makes an FFN is that a layer holds it beside its
+attention.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from patchgen.author.anatomy.code import (
@@ -64,7 +68,10 @@ SAME = ("Dropout", "StableDropout", "Identity", "DropPath", "dropout")
 
 @dataclass(frozen=True, eq=False)
 class FeedForward:
-    """`layer.attribute`, an instance of `owner`; for the inline form the layer's own, and `attribute` is ""."""
+    """`layer.attribute`, an instance of `owner`.
+
+    For the inline form, `owner` is the layer and `attribute` is "".
+    """
 
     layer: Class
     attribute: str
@@ -74,24 +81,28 @@ class FeedForward:
 
 def feed_forwards(layers: Layers) -> tuple[FeedForward, ...]:
     """The feed-forward network of each layer that has one of the forms."""
-    found = []
+    found: list[FeedForward] = []
     for layer in layers.classes:
-        own = [
-            FeedForward(layer, attribute, owner, form)
-            for attribute in layer.attributes
-            for name in held(layer, attribute)
-            if (owner := layers.module.classes.get(name)) is not None
-            and name not in layers.attending
-            if (form := form_of(owner))
-        ]
+        own = list(_held_by(layers, layer))
         if not own and _is_inline(layer):
             own = [FeedForward(layer, "", layer, "inline")]
         found += own
     return tuple(found)
 
 
+def _held_by(layers: Layers, layer: Class) -> Iterator[FeedForward]:
+    for attribute in layer.attributes:
+        for name in held(layer, attribute):
+            owner = layers.module.classes.get(name)
+            if owner is None or name in layers.attending:
+                continue
+            form = form_of(owner)
+            if form:
+                yield FeedForward(layer, attribute, owner, form)
+
+
 def form_of(owner: Class) -> str:
-    """The normal form of what a class computes of its first argument, `""` where it has none of them."""
+    """The normal form of what a class computes from its first argument; `""` if it has none."""
     forward = owner.method("forward")
     if forward is None or len(forward.args.args) < 2:
         return ""
@@ -99,7 +110,7 @@ def form_of(owner: Class) -> str:
 
 
 def _is_inline(layer: Class) -> bool:
-    """Whether some statements of the forward apply L, A and L to one value, one after the other."""
+    """Whether the forward applies L, A and L to one value."""
     forward = layer.method("forward")
     if forward is None:
         return False
@@ -125,18 +136,16 @@ class Flow:
     def result(self) -> str:
         """The term that is returned by a forward without branches."""
         for node in self.forward.body:
-            if isinstance(node, ast.Return) and node.value is not None:
-                value = (
-                    node.value.elts[0]
-                    if isinstance(node.value, ast.Tuple) and node.value.elts
-                    else node.value
-                )
-                return self.term(value)
+            match node:
+                case ast.Return(value=ast.Tuple(elts=[value, *_])):
+                    return self.term(value)
+                case ast.Return(value=ast.expr() as value):
+                    return self.term(value)
             self.statement(node)
         return ""
 
     def statement(self, node: ast.stmt) -> None:
-        """What an assignment binds."""
+        """Record the value that an assignment binds."""
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self.values[name] = self.term(value)
@@ -146,7 +155,7 @@ class Flow:
                     self.values[dotted(target)] = f"C{number}({whole})"
 
     def term(self, node: ast.expr) -> str:
-        """`node` as a term; `?` where it is none."""
+        """`node` as a term; `?` if it cannot be one."""
         match node:
             case ast.Name(id=name):
                 return self.values.get(name, "?")
@@ -164,9 +173,11 @@ class Flow:
                 return "?"
 
     def _product(self, left: str, right: str) -> str:
-        if "?" in (left, right):  # a multiplier out of the configuration
+        if "?" in (left, right):  # a multiplier from the configuration
             return right if left == "?" else left
-        return f"({'*'.join(sorted((left, right), key=lambda term: (not term.startswith('A'), term)))})"
+        # The order does not matter for the result: the activation comes first.
+        first, second = sorted((left, right), key=lambda term: (not term.startswith("A"), term))
+        return f"({first}*{second})"
 
     def _applied(self, node: ast.Call, value: str) -> str:
         name = called(node)
@@ -181,23 +192,29 @@ class Flow:
 
 
 def role_of(owner: Class, attribute: str) -> str:
-    """What `self.ATTRIBUTE` is: "L" a linear layer, "A" an activation, "same" what changes no numbers; "" else."""
+    """What `self.ATTRIBUTE` is: "L" (linear), "A" (activation), "same" (identity) or ""."""
     for value in owner.attributes.get(attribute, ()):
         if isinstance(value, ast.IfExp):
             value = value.body
-        if isinstance(value, ast.Subscript) and dotted(value.value) == "ACT2FN":
-            return "A"
-        made = last(called(value))
-        if made in LINEAR or made.endswith("Linear"):
-            return "L"
-        if made in ACTIVATIONS or made.endswith("Activation"):
-            return "A"
-        if made in SAME:
-            return "same"
-        if isinstance(value, ast.Name | ast.Attribute) and (
-            "act" in attribute or "gelu" in dotted(value)
-        ):
-            return "A"
+        if role := _role_of_value(attribute, value):
+            return role
         if constant(value) is not None:
             return ""
+    return ""
+
+
+def _role_of_value(attribute: str, value: ast.expr) -> str:
+    if isinstance(value, ast.Subscript) and dotted(value.value) == "ACT2FN":
+        return "A"
+    made = last(called(value))
+    if made in LINEAR or made.endswith("Linear"):
+        return "L"
+    if made in ACTIVATIONS or made.endswith("Activation"):
+        return "A"
+    if made in SAME:
+        return "same"
+    # An activation can also be a function: `self.act_fn = gelu`.
+    is_function = isinstance(value, ast.Name | ast.Attribute)
+    if is_function and ("act" in attribute or "gelu" in dotted(value)):
+        return "A"
     return ""

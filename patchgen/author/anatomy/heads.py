@@ -1,7 +1,7 @@
-"""The heads of a module that predict words, and how each takes its loss.
+"""The heads of a module that predict words, and how each computes its loss.
 
-A head is a class whose forward has labels, and whose loss is over a vocabulary.  Which loss `self.loss_function` is,
-transformers decides by the name of the class.
+A head is a class whose forward takes labels, with a loss over a vocabulary.  transformers chooses
+`self.loss_function` by the name of the class.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from patchgen.author.anatomy.code import (
 )
 from patchgen.author.anatomy.module import Class, Module
 
-# The suffixes that transformers looks for in the name of a class, in its order; an unknown name gets the first.
+# The suffixes that transformers looks for in the name of a class, in its order.  The first is the
+# default.
 LOSSES = (
     "ForCausalLM",
     "ForMaskedLM",
@@ -37,15 +38,19 @@ LOSSES = (
     "ForConditionalGeneration",
     "DeformableDetrForObjectDetection",
 )
+CASTING = ("float", "to", "contiguous", "view", "transpose")
+# Words in the losses of classifiers, of question answering and of next-sentence prediction.
+OTHER_LOSSES = ("num_labels", "pooled_logits", "start_", "num_choices", "seq_relationship")
 WORDS = ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A head: `loss` is the expression that gives the loss, `logits` the name of what goes into it.
+    """A head: `loss` is the call that computes the loss, `logits` the name of its input.
 
-    `kind`: "function" where `self.loss_function` is called, "own" where a CrossEntropyLoss is.  `shifted`: whether a
-    token is compared with the next one's label.  `steps`: what happens to the logits between the head and the loss.
+    `kind` is "function" if that calls `self.loss_function`, and "own" if it calls a
+    CrossEntropyLoss.  `shifted`: whether a token is compared with the label of the next one.
+    `steps`: what happens to the logits between the head and the loss.
     """
 
     owner: Class
@@ -66,55 +71,60 @@ def heads(module: Module) -> tuple[Head, ...]:
 
 
 def loss_type(owner: Class) -> str:
-    """The name of the loss that transformers takes for `owner`."""
+    """The name of the loss that transformers chooses for `owner`."""
     for value in owner.attributes.get("loss_type", ()):
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return value.value
-    found = re.findall("|".join(f"({name})" for name in LOSSES), owner.name)
-    return next((name for name in found[0] if name), WORDS[0]) if found else WORDS[0]
+    found = re.search("|".join(LOSSES), owner.name)
+    return found[0] if found is not None else WORDS[0]
 
 
 def _heads(module: Module, owner: Class) -> Iterator[Head]:
     forward = owner.own.get("forward")
-    if forward is None or not any(arg.arg == "labels" for arg in walk(forward.args, ast.arg)):
+    if forward is None:
+        return
+    parameters = {arg.arg for arg in walk(forward.args, ast.arg)}
+    if "labels" not in parameters:
         return
     tied = "_tied_weights_keys" in owner.settings
-    keeps = any(arg.arg == "logits_to_keep" for arg in walk(forward.args, ast.arg))
-    losses = {
-        name
-        for node in walk(forward.body, ast.Assign)
-        if last(called(node.value)) == "CrossEntropyLoss"
-        for name in stored(node)
-    }
-    for call in walk(forward.body, ast.Call):
-        function = called(call) in ("self.loss_function", "self.loss_fn")
-        own = dotted(call.func) in losses or (
-            isinstance(call.func, ast.Call) and "CrossEntropyLoss" in called(call.func)
-        )
-        if not (function or own) or not _is_over_words(owner, call, forward, tied):
+    keeps = "logits_to_keep" in parameters
+    for call, kind in _losses(forward):
+        if not _is_over_words(owner, call, tied):
             continue
-        if function and loss_type(owner) not in WORDS:
+        if kind == "function" and loss_type(owner) not in WORDS:
             continue
         logits = _logits(call)
         if not logits:
             continue
-        steps, producer = _way(forward, logits)
-        shifted = function and loss_type(owner) != "ForMaskedLM"
-        if own:
-            shifted = any(
-                "[..., 1:]" in ast.unparse(node) or "[:, 1:]" in ast.unparse(node)
-                for node in forward.body
-            )
-        kind = "function" if function else "own"
+        steps, producer = _trace_back(forward, logits)
+        if kind == "own":
+            shifted = _shifts_labels(forward)
+        else:
+            shifted = loss_type(owner) != "ForMaskedLM"
         yield Head(owner, forward, kind, call, logits, producer, shifted, steps, keeps, tied)
 
 
-def _is_over_words(owner: Class, call: ast.Call, forward: ast.FunctionDef, tied: bool) -> bool:
+def _losses(forward: ast.FunctionDef) -> Iterator[tuple[ast.Call, str]]:
+    """The calls of a loss, each with the kind of its head."""
+    criteria: set[str] = set()  # names for a CrossEntropyLoss
+    for node in walk(forward.body, ast.Assign):
+        if last(called(node.value)) == "CrossEntropyLoss":
+            criteria |= stored(node)
+    for call in walk(forward.body, ast.Call):
+        if called(call) in ("self.loss_function", "self.loss_fn"):
+            yield call, "function"
+        elif dotted(call.func) in criteria or "CrossEntropyLoss" in called(call.func):
+            yield call, "own"
+
+
+def _shifts_labels(forward: ast.FunctionDef) -> bool:
+    text = "\n".join(ast.unparse(statement) for statement in forward.body)
+    return "[..., 1:]" in text or "[:, 1:]" in text
+
+
+def _is_over_words(owner: Class, call: ast.Call, tied: bool) -> bool:
     text = ast.unparse(call)
-    if any(
-        word in text
-        for word in ("num_labels", "pooled_logits", "start_", "num_choices", "seq_relationship")
-    ):
+    if any(word in text for word in OTHER_LOSSES):
         return False
     if "vocab" in text or "lm_head" in text:
         return True
@@ -122,17 +132,20 @@ def _is_over_words(owner: Class, call: ast.Call, forward: ast.FunctionDef, tied:
 
 
 def _logits(call: ast.Call) -> str:
-    """The name of the logits that a loss is given."""
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == "logits"), None)
-    given = given if given is not None else (call.args[0] if call.args else None)
+    """The name of the logits that a loss takes."""
+    given = call.args[0] if call.args else None
+    for keyword in call.keywords:
+        if keyword.arg == "logits":
+            given = keyword.value
     while isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute):
         given = receiver(given)
     return given.id if isinstance(given, ast.Name) else ""
 
 
-def _way(forward: ast.FunctionDef, name: str, depth: int = 0) -> tuple[tuple[str, ...], str]:
-    """(what happens to the logits, the module of `self` that makes them), from the loss backwards."""
+def _trace_back(forward: ast.FunctionDef, name: str, depth: int = 0) -> tuple[tuple[str, ...], str]:
+    """(what happens to the logits, the attribute of `self` that computes them)."""
     steps: list[str] = []
+    # From the loss to the head, so steps are found in reverse order.
     for node in reversed([one for one in walk(forward.body, ast.Assign) if name in stored(one)]):
         value = node.value
         if called(value).startswith("self.") and name not in names(value):
@@ -143,36 +156,31 @@ def _way(forward: ast.FunctionDef, name: str, depth: int = 0) -> tuple[tuple[str
                     steps.append("scale")
                 elif "tanh" in ast.unparse(value):
                     steps.append("softcap")
-                elif inner := next(
-                    (one for one in walk(value, ast.Call) if called(one).startswith("self.")), None
-                ):
-                    return tuple(reversed([*steps, "scale"])), last(called(inner))
+                elif producer := _first_module(value):
+                    return tuple(reversed([*steps, "scale"])), producer
             case ast.BinOp(op=ast.Add()):
                 steps.append("bias")
-                if inner := next(
-                    (one for one in walk(value, ast.Call) if called(one).startswith("self.")), None
-                ):
-                    return tuple(reversed(steps)), last(called(inner))
+                if producer := _first_module(value):
+                    return tuple(reversed(steps)), producer
             case ast.Call() if last(called(value)) == "tanh":
                 steps.append("softcap")
-            case ast.Call() if method_of(value) in (
-                "float",
-                "to",
-                "contiguous",
-                "view",
-                "transpose",
-            ):
-                inner = next(
-                    (one for one in walk(value, ast.Call) if called(one).startswith("self.")), None
-                )
+            case ast.Call() if method_of(value) in CASTING:
                 steps.append("cast")
-                if inner is not None:
-                    return tuple(reversed(steps)), last(called(inner))
+                if producer := _first_module(value):
+                    return tuple(reversed(steps)), producer
             case ast.Name(id=other) | ast.Subscript(value=ast.Name(id=other)) if (
                 other != name and depth < 5
             ):
-                before, producer = _way(forward, other, depth + 1)
+                before, producer = _trace_back(forward, other, depth + 1)
                 return (*before, *reversed(steps)), producer
             case _:
                 steps.append(f"`{ast.unparse(value)[:40]}`")
     return tuple(reversed(steps)), ""
+
+
+def _first_module(value: ast.expr) -> str:
+    """The first attribute of `self` that `value` calls."""
+    for call in walk(value, ast.Call):
+        if called(call).startswith("self."):
+            return last(called(call))
+    return ""

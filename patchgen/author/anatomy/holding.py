@@ -1,4 +1,4 @@
-"""Which classes the attributes of a class hold: made at once, appended one by one, or through a local list."""
+"""Which classes the attributes of a class hold, also in lists that are filled step by step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ADDING = ("append", "insert", "extend")
 
 
 def held(owner: Class, attribute: str) -> tuple[str, ...]:
-    """The classes of what `self.ATTRIBUTE` holds, what is appended to it included."""
+    """The classes of what `self.ATTRIBUTE` holds, also of what is appended to it."""
     return _holdings(owner).get(attribute, ())
 
 
@@ -43,13 +43,13 @@ def _holdings(owner: Class) -> Mapping[str, tuple[str, ...]]:
 
 
 def _made(value: ast.expr, local: Mapping[str, list[str]]) -> list[str]:
-    """The names that are called to make `value`, which may be a list with a local name."""
+    """The names that are called to create `value`, which may be a list with a local name."""
     if isinstance(value, ast.Name):
         return local.get(value.id, [])
     names = [last(called(call)) for call in constructors(value)]
     if isinstance(value, ast.Call) and last(called(value)) in LISTS:
-        inside = [arg.value if isinstance(arg, ast.Starred) else arg for arg in value.args]
-        names += [
-            name for arg in inside if isinstance(arg, ast.Name) for name in local.get(arg.id, [])
-        ]
+        for arg in value.args:
+            inner = arg.value if isinstance(arg, ast.Starred) else arg
+            if isinstance(inner, ast.Name):
+                names += local.get(inner.id, [])
     return names

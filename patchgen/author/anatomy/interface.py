@@ -1,4 +1,4 @@
-"""Where a class calls transformers' attention interface: the look-up, the call, what the call is given."""
+"""Where a class calls the attention interface of transformers, and with what."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ class Interface:
 
     @property
     def keywords(self) -> tuple[str, ...]:
-        """The keywords of the calls, `**` for what is spread."""
+        """The keywords of the calls, with `**` for a dictionary."""
         return tuple(
             sorted({keyword.arg or "**" for call in self.calls for keyword in call.keywords})
         )
 
     @property
     def is_causal(self) -> tuple[str, ...]:
-        """What `self.is_causal` is set to; empty where the attribute is missing, which transformers takes for True."""
+        """What `self.is_causal` is set to.
+
+        transformers takes a missing attribute, for which this is empty, as True.
+        """
         values = [*self.owner.attributes.get("is_causal", ())]
         values += [value for name, value in self.owner.settings.items() if name == "is_causal"]
         return tuple(dict.fromkeys(ast.unparse(value) for value in values))
@@ -50,7 +53,7 @@ def interfaces(owner: Class) -> tuple[Interface, ...]:
 
 
 def mentions(function: ast.FunctionDef, name: str) -> bool:
-    """Whether `function` has a parameter of that name, or asks its keywords for it."""
+    """Whether `function` has a parameter of that name, or reads it from its keywords."""
     parameters = {arg.arg for arg in walk(function.args, ast.arg)}
     return name in parameters or any(
         node.value == name for node in walk(function.body, ast.Constant)
@@ -58,15 +61,13 @@ def mentions(function: ast.FunctionDef, name: str) -> bool:
 
 
 def drops_a_sink(function: ast.FunctionDef) -> bool:
-    """Whether an eager function gives the scores a column `sinks`, and leaves its weights out behind the softmax."""
-    columns = (
-        names(call.args[0].elts[1])
-        for call in walk(function.body, ast.Call)
-        if dotted(call.func) in ("torch.cat", "torch.concat")
-        and isinstance(call.args[0], ast.List | ast.Tuple)
-        and len(call.args[0].elts) == 2
-    )
-    left = any(
-        ast.unparse(node.slice) == "(..., :-1)" for node in walk(function.body, ast.Subscript)
-    )
-    return any("sinks" in found for found in columns) and left
+    """Whether an eager function adds a column `sinks` to the scores and drops its weights later."""
+    adds_column = False
+    for call in walk(function.body, ast.Call):
+        if dotted(call.func) not in ("torch.cat", "torch.concat"):
+            continue
+        match call.args[0]:
+            case ast.List(elts=[_, column]) | ast.Tuple(elts=[_, column]):
+                adds_column = adds_column or "sinks" in names(column)
+    slices = [ast.unparse(node.slice) for node in walk(function.body, ast.Subscript)]
+    return adds_column and "(..., :-1)" in slices

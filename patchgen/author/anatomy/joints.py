@@ -1,4 +1,4 @@
-"""Several products of queries and keys as one.
+"""Join several products of queries and keys into one.
 
 sums           q1 @ k1^T + q2 @ k2^T        [q1 q2] @ [k1 k2]^T
 other keys     [q1 @ k1^T  q2 @ k2^T]       [q1 q2] @ [[k1 0] [0 k2]]^T
@@ -17,7 +17,7 @@ from patchgen.author.anatomy.scores import Factor, Scores
 
 
 def sum_of_products(one: Scores, other: Scores) -> Scores | None:
-    """The scores that are the sum of both; None where a factor of one holds under a condition."""
+    """The scores that are the sum of both; None if a factor has a condition."""
     if not (_is_unconditional(one) and _is_unconditional(other)):
         return None
     return _joint(
@@ -28,9 +28,9 @@ def sum_of_products(one: Scores, other: Scores) -> Scores | None:
 def concatenation(
     parts: Sequence[Scores], axis: object, same: Callable[[ast.expr, ast.expr], bool]
 ) -> Scores | None:
-    """The scores that `torch.cat(parts, dim=axis)` are; None where they are no one product.
+    """The scores that `torch.cat(parts, dim=axis)` is; None if they are not one product.
 
-    `same` says whether two expressions are the same keys.
+    `same` tells whether two expressions are the same keys.
     """
     if len(parts) < 2 or any(part.terms or not _is_unconditional(part) for part in parts):
         return None
@@ -42,7 +42,7 @@ def concatenation(
 
 
 def either(test: ast.expr, one: Scores, other: Scores) -> Scores | None:
-    """The scores that are `one` where `test` holds and else `other`; None where something was done to them."""
+    """`one` if `test` is true, else `other`; None if one of them was scaled or added to."""
     if one.statement != other.statement or one.terms or other.terms or one.factors or other.factors:
         return None
     query, key = ast.IfExp(test, one.query, other.query), ast.IfExp(test, one.key, other.key)

@@ -1,6 +1,6 @@
-"""The layers of a module: the class that a ModuleList holds many of, that a forward goes through, with an attention.
+"""The layers of a module: classes with an attention, held in a ModuleList that a forward runs.
 
-Of nested lists (stages of blocks) the innermost counts.
+If lists are nested, as stages of blocks, the innermost has the layers.
 """
 
 from __future__ import annotations
@@ -35,54 +35,50 @@ class Layers:
 
     @cached_property
     def attending(self) -> frozenset[str]:
-        """The classes that compute an attention, or hold one that does."""
+        """The classes that compute an attention, or hold such a class."""
         found = {one.owner.name for one in self.attentions.chains}
         found |= {one.owner.name for one in self.attentions.interfaces}
-        found |= {
-            one.owner.name
-            for one in self.attentions.missed
-            if one.attention or "ttention" in one.owner.name
-        }
+        found |= {one.owner.name for one in self.attentions.missed if one.attention}
         found |= {name for name in self.module.classes if "ttention" in name}
-        while (
-            more := {
-                owner.name for owner in self.module.classes.values() if self._holds(owner, found)
-            }
-            - found
-        ):
-            found |= more
+        size = 0
+        while size < len(found):
+            size = len(found)
+            for owner in self.module.classes.values():
+                if self._holds(owner, found):
+                    found.add(owner.name)
         return frozenset(found)
 
     def _holds(self, owner: Class, found: set[str]) -> bool:
+        """Whether `owner` has a class of `found` as a base or in an attribute."""
         if any(parent.name in found for parent in owner.parents):
             return True
-        if any(name in found for attribute in owner.attributes for name in held(owner, attribute)):
-            return True
-        picked = [
-            dotted(value.func.value)
-            for values in owner.attributes.values()
-            for value in values
-            if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript)
-        ]
-        return any(
-            name in found for table in picked for name in self.module.tables.get(table, {}).values()
-        )
+        for attribute, values in owner.attributes.items():
+            if not found.isdisjoint(held(owner, attribute)):
+                return True
+            for value in values:
+                # `TABLE[NAME](...)` creates one of the classes in the table.
+                if isinstance(value, ast.Call) and isinstance(value.func, ast.Subscript):
+                    table = self.module.tables.get(dotted(value.func.value), {})
+                    if not found.isdisjoint(table.values()):
+                        return True
+        return False
 
     @cached_property
     def lists(self) -> tuple[LayerList, ...]:
-        """The innermost lists whose members attend and that some method goes through."""
-        every = [
-            LayerList(owner, attribute, layers)
-            for owner in self.module.classes.values()
-            for attribute in owner.attributes
-            if (layers := self._members(owner, attribute))
-        ]
-        inner = {one.owner.name for one in every}
-        return tuple(
-            LayerList(one.owner, one.attribute, layers)
-            for one in every
-            if (layers := tuple(layer for layer in one.layers if not self._reaches(layer, inner)))
-        )
+        """The innermost lists of layers."""
+        every: list[LayerList] = []
+        for owner in self.module.classes.values():
+            for attribute in owner.attributes:
+                layers = self._members(owner, attribute)
+                if layers:
+                    every.append(LayerList(owner, attribute, layers))
+        owners = {one.owner.name for one in every}
+        found = []
+        for one in every:
+            layers = tuple(layer for layer in one.layers if not self._reaches(layer, owners))
+            if layers:
+                found.append(LayerList(one.owner, one.attribute, layers))
+        return tuple(found)
 
     def _reaches(self, layer: Class, inner: set[str]) -> bool:
         """Whether `layer` holds a list of layers itself, at any depth."""
@@ -110,7 +106,7 @@ class Layers:
         )
 
     def _is_layer(self, one: Class) -> bool:
-        """Whether a class holds an attention, and is none: models keep lists of those beside lists of FFNs."""
+        """Whether a class holds an attention, and is none itself: XLM has a list of attentions."""
         return one.method("forward") is not None and self._holds(
             one, set(self.attending) - {one.name}
         )
@@ -122,30 +118,36 @@ class Layers:
 
     @cached_property
     def checkpointed(self) -> tuple[Class, ...]:
-        """The classes that can be checkpointed already and attend, or are given what does (Zamba), and its mask."""
-        found = [one for one in self.module.classes.values() if has_checkpointed(one)]
-        return tuple(
-            one
-            for one in found
-            if one.name in self.attending or self.attending and _takes_mask(one)
-        )
+        """The layers that transformers can checkpoint already.
+
+        In Zamba, such a layer is given its attention, and the mask for it, as arguments.
+        """
+        found = []
+        for one in self.module.classes.values():
+            attends = one.name in self.attending or (self.attending and _takes_mask(one))
+            if has_checkpointed(one) and attends:
+                found.append(one)
+        return tuple(found)
 
     @cached_property
     def pieces(self) -> tuple[Class, ...]:
-        """The classes of attentions, and of what stands in lists beside theirs: layers that have no class (XLM)."""
-        found: list[Class] = []
+        """The classes that make up layers without a class of their own.
+
+        XLM has a list of attentions beside a list of FFNs and one of norms.
+        """
+        found: dict[Class, None] = {}
         for owner in self.module.classes.values():
-            lists = [
-                a
-                for a, values in owner.attributes.items()
-                if any(last(called(v)) == LISTS[0] for v in values)
-            ]
-            names = [name for attribute in lists for name in held(owner, attribute)]
-            if any(name in self.attending for name in names):
-                found += [
-                    self.module.classes[name] for name in names if name in self.module.classes
-                ]
-        return tuple(dict.fromkeys(one for one in found if one.method("forward") is not None))
+            names: list[str] = []
+            for attribute, values in owner.attributes.items():
+                if any(last(called(value)) == LISTS[0] for value in values):
+                    names += held(owner, attribute)
+            if self.attending.isdisjoint(names):
+                continue
+            for name in names:
+                one = self.module.classes.get(name)
+                if one is not None and one.method("forward") is not None:
+                    found[one] = None
+        return tuple(found)
 
     @property
     def has_flag(self) -> bool:

@@ -1,7 +1,8 @@
-"""Where the mask that an attention is given comes from: transformers' mask functions, own code, or the caller.
+"""Where the mask of an attention comes from: transformers, own code, or the caller.
 
-transformers' functions make other masks for other implementations (additive under "eager"; boolean, or None, under
-"sdpa").  Everything that reads such a mask must take both, and None means causal or not by who made it.
+The functions of transformers return different masks for each implementation: additive for "eager",
+boolean or None for "sdpa".  Code that reads such a mask must accept all of them.  What None means,
+causal or not, depends on the function.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from patchgen.author.anatomy.calls import Calls
+from patchgen.author.anatomy.calls import Calls, Site
 from patchgen.author.anatomy.code import called, last, names, walk
 from patchgen.author.anatomy.module import Class, Module
 
@@ -19,6 +20,11 @@ CAUSAL = frozenset(
 )
 BIDIRECTIONAL = frozenset({"create_bidirectional_mask", "create_bidirectional_sliding_window_mask"})
 MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
+# These make the mask of "eager", whatever implementation runs.
+OWN = frozenset(
+    {"get_extended_attention_mask", "invert_attention_mask", "_prepare_4d_attention_mask"}
+)
+MAX_DEPTH = 12  # calls through which a mask is followed
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +41,9 @@ class Masks:
         return bool(MADE_BY_CONFIG & self.module.imports.keys())
 
     def origins(self, owner: Class, method: ast.FunctionDef, name: ast.Name) -> frozenset[str]:
-        """Of the mask that `name` holds there: "causal", "bidirectional", "chosen:TEST", "own", or "caller".
+        """The origins of a mask: "causal", "bidirectional", "chosen:TEST", "own" or "caller".
 
-        The last is what nothing in the file passes: the user does, or somebody in a way that cannot be followed.
+        "caller": nothing in the file passes it; the user does, or it cannot be followed.
         """
         return frozenset(self._named(owner, method, name.id, name.lineno, ()))
 
@@ -50,26 +56,15 @@ class Masks:
         below: tuple[tuple[str, str, str], ...],
     ) -> Iterator[str]:
         key = (owner.name, method.name, name)
-        if key in below or len(below) > 12:
+        if key in below or len(below) > MAX_DEPTH:
             return
-        values = [
-            node.value
-            for node in walk(method.body, ast.Assign)
-            if any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
-            and node.lineno < line
-        ]
-        made = [tag for value in values if (tag := self._made(method, value))]
-        if made:
-            yield from made
+        values = _values_before(method, name, line)
+        made = [self._made(method, value) for value in values]
+        if any(made):
+            yield from (tag for tag in made if tag)
             return
-        read = sorted(
-            {
-                other
-                for value in values
-                for other in names(value)
-                if "mask" in other and other != name
-            }
-        )
+        # The name is bound to another mask, or it is a parameter.
+        read = sorted(other for other in names(values) if "mask" in other and other != name)
         for other in read:
             yield from self._named(owner, method, other, line, (*below, key))
         if name in _parameters(method):
@@ -84,15 +79,7 @@ class Masks:
         name: str,
         below: tuple[tuple[str, str, str], ...],
     ) -> Iterator[str]:
-        sites = [site for site in self.calls.sites if self._reaches(site.callee, owner, method)]
-        if method.name == "forward":
-            sites = [site for site in sites if site.attribute]
-        else:
-            sites = [
-                site
-                for site in sites
-                if not site.attribute and last(called(site.call)) == method.name
-            ]
+        sites = [site for site in self.calls.sites if self._runs(site, owner, method)]
         if not sites:
             yield "caller"
         for site in sites:
@@ -102,17 +89,25 @@ class Masks:
             if tag := self._made(site.method, value):
                 yield tag
                 continue
-            for other in sorted(
-                one for one in names(value) if "mask" in one or one in _parameters(site.method)
-            ):
+            parameters = _parameters(site.method)
+            others = [other for other in names(value) if "mask" in other or other in parameters]
+            for other in sorted(others):
                 yield from self._named(site.caller, site.method, other, site.call.lineno, below)
+
+    def _runs(self, site: Site, owner: Class, method: ast.FunctionDef) -> bool:
+        """Whether the call at `site` may run `method` of `owner`."""
+        if not self._reaches(site.callee, owner, method):
+            return False
+        if method.name == "forward":
+            return bool(site.attribute)
+        return not site.attribute and last(called(site.call)) == method.name
 
     def _reaches(self, callee: Class, owner: Class, method: ast.FunctionDef) -> bool:
         """Whether calling an instance of `callee` may run `method` of `owner`."""
         return callee is owner or callee.method(method.name) is method
 
     def _made(self, method: ast.FunctionDef, value: ast.expr) -> str:
-        """What kind of mask a value is where it is made by a function."""
+        """The origin of a mask that a function creates; "" if no function does."""
         functions = {last(called(call)) for call in walk(value, ast.Call)}
         for name in sorted(functions):
             if name in CAUSAL:
@@ -123,17 +118,11 @@ class Masks:
                 return "causal"
             if chosen := _chosen(method, name):
                 return chosen
-        if functions & {
-            "get_extended_attention_mask",
-            "invert_attention_mask",
-            "_prepare_4d_attention_mask",
-        }:
-            return "own"
-        return ""
+        return "own" if functions & OWN else ""
 
 
 def _chosen(method: ast.FunctionDef, name: str) -> str:
-    """`mask_function = create_causal_mask if self.config.is_decoder else create_bidirectional_mask`."""
+    """The origin for a function that is chosen: `name = create_causal_mask if TEST else ...`."""
     for node in walk(method.body, ast.Assign):
         match node:
             case ast.Assign(targets=[ast.Name(id=target)], value=ast.IfExp() as value) if (
@@ -144,6 +133,16 @@ def _chosen(method: ast.FunctionDef, name: str) -> str:
                 if names(value.body) & CAUSAL and names(value.orelse) & CAUSAL:
                     return "causal"
     return ""
+
+
+def _values_before(method: ast.FunctionDef, name: str, line: int) -> list[ast.expr]:
+    """The values that assignments before `line` give the name."""
+    found = []
+    for node in walk(method.body, ast.Assign):
+        targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        if name in targets and node.lineno < line:
+            found.append(node.value)
+    return found
 
 
 def _parameters(method: ast.FunctionDef) -> list[str]:

@@ -1,13 +1,13 @@
-"""A modeling module of the installed transformers as classes, methods and attributes; nothing is imported.
+"""A modeling module of the installed transformers, as classes, methods and attributes.
 
-In: a model's name (`mpnet`), located as a file.  Out: a frozen `Module`, whose classes have the members of their bases
-in the same file.
+Takes the name of a model, such as `mpnet`; returns a frozen `Module`, whose classes have the
+members of their bases in the same file.  The file is read: nothing of transformers is imported.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +18,15 @@ from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import Source, parse, read_source
 
 MODELS = "transformers.models"
+CONTAINERS = ("ModuleList", "Sequential", "ModuleDict")
 
 
 @dataclass(frozen=True, eq=False)
 class Class:
-    """A class statement; members are looked up along the bases of the same file, whose functions are `functions`."""
+    """A class statement; members are looked up in the bases of the same file too.
+
+    `functions` are those of the file.
+    """
 
     name: str
     node: ast.ClassDef
@@ -32,23 +36,27 @@ class Class:
 
     @cached_property
     def own(self) -> Mapping[str, ast.FunctionDef]:
-        """The methods that the class itself defines, a later definition in place of an earlier one."""
+        """The methods that the class itself defines; a later definition replaces an earlier one."""
         return {node.name: node for node in self.node.body if isinstance(node, ast.FunctionDef)}
 
     def method(self, name: str) -> ast.FunctionDef | None:
-        """The method `name`, the bases' included."""
-        found = self.own.get(name)
-        return found or next((m for parent in self.parents if (m := parent.method(name))), None)
+        """The method `name` of the class or of a base."""
+        owner = self.owner(name)
+        return owner.own[name] if owner is not None else None
 
     def owner(self, name: str) -> Class | None:
-        """The class whose method `name` is."""
+        """The class that defines the method `name`: this one or a base."""
         if name in self.own:
             return self
-        return next((found for parent in self.parents if (found := parent.owner(name))), None)
+        for parent in self.parents:
+            found = parent.owner(name)
+            if found is not None:
+                return found
+        return None
 
     @cached_property
     def attributes(self) -> Mapping[str, tuple[ast.expr, ...]]:
-        """What `self.NAME` is set to, in whichever method."""
+        """The values that any method assigns to `self.NAME`."""
         found: dict[str, list[ast.expr]] = {}
         for parent in reversed(self.parents):
             for name, values in parent.attributes.items():
@@ -60,12 +68,10 @@ class Class:
 
     @cached_property
     def settings(self) -> Mapping[str, ast.expr]:
-        """The attributes that the class body sets, the bases' included."""
-        found = {
-            name: value
-            for parent in reversed(self.parents)
-            for name, value in parent.settings.items()
-        }
+        """The attributes that the body of the class or of a base sets."""
+        found: dict[str, ast.expr] = {}
+        for parent in reversed(self.parents):
+            found |= parent.settings
         for node in self.node.body:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -75,31 +81,26 @@ class Class:
         return found
 
     def makes(self, attribute: str) -> tuple[str, ...]:
-        """The names that are called to make `self.ATTRIBUTE`, the branches of a conditional and members of lists."""
-        return tuple(
-            last(called(call))
-            for value in self.attributes.get(attribute, ())
-            for call in constructors(value)
-        )
+        """The names that are called to create `self.ATTRIBUTE` or the items of its lists."""
+        found: list[str] = []
+        for value in self.attributes.get(attribute, ()):
+            found += [last(called(call)) for call in constructors(value)]
+        return tuple(found)
 
     def descends(self, base: str) -> bool:
         """Whether `base`, by its last name, is an ancestor as far as this file shows."""
-        return any(last(b) == base for b in self.bases) or any(
-            parent.descends(base) for parent in self.parents
-        )
+        if any(last(own) == base for own in self.bases):
+            return True
+        return any(parent.descends(base) for parent in self.parents)
 
 
 def constructors(value: ast.expr) -> Iterator[ast.Call]:
-    """The calls that may make `value`: both branches of a conditional, what lists hold, what Sequential chains."""
+    """The calls that may create `value`: both branches of a conditional, and the items of lists."""
     match value:
         case ast.IfExp(body=body, orelse=orelse):
             yield from constructors(body)
             yield from constructors(orelse)
-        case ast.Call(args=args) if last(called(value)) in (
-            "ModuleList",
-            "Sequential",
-            "ModuleDict",
-        ):
+        case ast.Call(args=args) if last(called(value)) in CONTAINERS:
             for item in args:
                 yield from constructors(item)
         case ast.List(elts=items) | ast.Tuple(elts=items):
@@ -132,9 +133,9 @@ def _set(method: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
 
 @dataclass(frozen=True, eq=False)
 class Module:
-    """A modeling file: `model` is its folder's name, `name` its dotted module name.
+    """A modeling file: `model` is the name of its folder, `name` its dotted module name.
 
-    `folder` is where configurations stand beside it, None for a text that is in no folder.
+    `folder` has its configuration file too; it is None for a text without a file.
     """
 
     model: str
@@ -160,26 +161,31 @@ class Module:
 
     @cached_property
     def tables(self) -> Mapping[str, Mapping[str, str]]:
-        """The dictionaries of classes by name, out of which an implementation is picked."""
+        """The dictionaries that map names of implementations to classes."""
         found: dict[str, dict[str, str]] = {}
         for node in self.tree.body:
             match node:
                 case ast.Assign(
                     targets=[ast.Name(id=name)], value=ast.Dict(keys=keys, values=values)
                 ):
-                    classes = {
-                        key.value: value.id
-                        for key, value in zip(keys, values, strict=True)
-                        if isinstance(key, ast.Constant) and isinstance(key.value, str)
-                        if isinstance(value, ast.Name) and value.id in self.classes
-                    }
-                    if classes:
-                        found[name] = classes
+                    table = dict(self._entries(keys, values))
+                    if table:
+                        found[name] = table
         return found
+
+    def _entries(
+        self, keys: Sequence[ast.expr | None], values: Sequence[ast.expr]
+    ) -> Iterator[tuple[str, str]]:
+        """The items of a dictionary that have a text as key and a class as value."""
+        for key, value in zip(keys, values, strict=True):
+            match key, value:
+                case ast.Constant(value=str() as name), ast.Name(id=class_name):
+                    if class_name in self.classes:
+                        yield name, class_name
 
     @cached_property
     def imports(self) -> Mapping[str, str]:
-        """What the module's top level imports: the name that is bound, and the dotted name of what it is."""
+        """What the module imports: the name that is bound, and its full dotted name."""
         found: dict[str, str] = {}
         for node in walk(self.tree.body, ast.stmt):
             match node:
@@ -193,16 +199,18 @@ class Module:
 
     @cached_property
     def pretrained(self) -> tuple[Class, ...]:
-        """The classes that stand below PreTrainedModel itself."""
-        return tuple(
-            c for c in self.classes.values() if any(last(b) == "PreTrainedModel" for b in c.bases)
-        )
+        """The direct subclasses of PreTrainedModel."""
+        found = []
+        for one in self.classes.values():
+            if "PreTrainedModel" in map(last, one.bases):
+                found.append(one)
+        return tuple(found)
 
 
 def models_folder(env: Environment) -> Path:
     """The folder of transformers' models.
 
-    Raises PatchgenError PG101 where transformers is not installed.
+    Raises PatchgenError PG101 if transformers is not installed.
     """
     package = env.path("transformers")
     if package is None:
@@ -220,9 +228,10 @@ def every_module(env: Environment) -> tuple[str, ...]:
 
 
 def find_module(env: Environment, model: str) -> str:
-    """The dotted name of the modeling module that `model` names: its folder, its file, or the whole dotted name.
+    """The dotted name of a modeling module; `model` is its folder, its file or the dotted name.
 
-    Raises PatchgenError PG801 where there is none, or where a folder has several and none of its own name.
+    Raises PatchgenError PG801 if there is none, or if a folder has several modules and none of the
+    same name.
     """
     every = every_module(env)
     wanted = model.replace("-", "_")
@@ -232,21 +241,19 @@ def find_module(env: Environment, model: str) -> str:
     inside = [name for name in every if name.split(".")[2] == wanted]
     if len(inside) == 1:
         return inside[0]
-    files = [last(name).removeprefix("modeling_") for name in every]
-    hint = (
-        f"one of {', '.join(last(name) for name in inside)}"
-        if inside
-        else did_you_mean(wanted, files)
-    )
+    if inside:
+        hint = f"one of {', '.join(last(name) for name in inside)}"
+    else:
+        hint = did_you_mean(wanted, [last(name).removeprefix("modeling_") for name in every])
     raise PatchgenError(
         "PG801", Location(model), "names no modeling module of the installed transformers", hint
     )
 
 
 def open_module(env: Environment, name: str) -> Module:
-    """The module of that dotted name.
+    """The module with that dotted name.
 
-    Raises PatchgenError PG101 where there is none, and what reading it raises.
+    Raises PatchgenError PG101 if there is none, and any error of reading it.
     """
     path = env.path(name)
     if path is None:
@@ -256,7 +263,7 @@ def open_module(env: Environment, name: str) -> Module:
 
 
 def make_module(name: str, source: Source) -> Module:
-    """`source` taken apart."""
+    """The module with the text `source`."""
     tree = parse(source)
     classes: dict[str, Class] = {}
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

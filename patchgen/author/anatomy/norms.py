@@ -1,7 +1,7 @@
-"""The norms of a module by what they compute: RMS or LayerNorm, where the weight is applied, with one added or not.
+"""The norms of a module: whether each is an RMSNorm or a LayerNorm, and how it applies its weight.
 
-`before`: cast to the dtype of the input, then times the weight; `after`: times the weight, then cast.  In bfloat16
-the two differ in the last bit.
+`cast` is "before" if the states are cast to the dtype of the input and then multiplied by the
+weight, and "after" if they are multiplied first.  In bfloat16 the two differ in the last bit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from patchgen.author.anatomy.module import Class, Module
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """A norm class of the module itself; `kind` is "rms" or "layer", `cast` "before", "after" or "none"."""
+    """A norm class; `kind` is "rms" or "layer", `cast` is "before", "after" or "none"."""
 
     owner: Class
     kind: str
@@ -26,51 +26,56 @@ class Norm:
 
 
 def norms(module: Module) -> tuple[Norm, ...]:
-    """The norms that the module writes out."""
-    return tuple(norm for owner in module.classes.values() if (norm := _norm(owner)) is not None)
+    """The norms that the module defines itself."""
+    found = [_norm(owner) for owner in module.classes.values()]
+    return tuple(norm for norm in found if norm is not None)
 
 
 def uses_layer_norm(module: Module) -> bool:
-    """Whether some class makes torch's LayerNorm."""
+    """Whether a class uses the LayerNorm of torch."""
     return any(last(ast.unparse(call.func)) == "LayerNorm" for call in walk(module.tree, ast.Call))
 
 
 def _norm(owner: Class) -> Norm | None:
-    methods = [
-        method
-        for name in ("forward", "_norm", "normalize")
-        if (method := owner.own.get(name)) is not None
-    ]
-    if "forward" not in owner.own:
+    forward = owner.own.get("forward")
+    if forward is None:
         return None
+    methods = [owner.own[name] for name in ("forward", "_norm", "normalize") if name in owner.own]
     text = "\n".join(ast.unparse(method) for method in methods)
-    if "rsqrt" not in text and "sqrt(" not in text or ".mean(" not in text:
+    if "sqrt(" not in text or ".mean(" not in text:
         return None
-    forward = owner.own["forward"]
-    centred = any(
-        isinstance(node.op, ast.Sub) and "mean" in ast.unparse(node.right)
-        for node in walk(methods, ast.BinOp)
-    )
+    parameters = {arg.arg for arg in forward.args.args}
     return Norm(
         owner,
-        "layer" if centred else "rms",
-        _cast(forward),
-        "1.0 + self.weight" in text or "1 + self.weight" in text,
-        "self.weight" in text or "self.gamma" in text or "self.scale" in text,
-        any(arg.arg in ("gate", "z") for arg in forward.args.args),
+        "layer" if _subtracts_mean(methods) else "rms",
+        _find_cast(forward),
+        adds_one=_has_any(text, "1.0 + self.weight", "1 + self.weight"),
+        weighted=_has_any(text, "self.weight", "self.gamma", "self.scale"),
+        gated=not parameters.isdisjoint({"gate", "z"}),
     )
 
 
-def _cast(forward: ast.FunctionDef) -> str:
-    """Whether what is returned is cast before it meets the weight, or after."""
+def _has_any(text: str, *words: str) -> bool:
+    return any(word in text for word in words)
+
+
+def _subtracts_mean(methods: list[ast.FunctionDef]) -> bool:
+    for node in walk(methods, ast.BinOp):
+        if isinstance(node.op, ast.Sub) and "mean" in ast.unparse(node.right):
+            return True
+    return False
+
+
+def _find_cast(forward: ast.FunctionDef) -> str:
+    """Whether the result is cast before or after it is multiplied by the weight."""
     for node in walk(forward.body, ast.BinOp):
-        if not isinstance(node.op, ast.Mult):
-            continue
-        for weight, value in ((node.left, node.right), (node.right, node.left)):
-            if "self.weight" in ast.unparse(weight) and ".to(" in ast.unparse(value):
+        if isinstance(node.op, ast.Mult):
+            left, right = ast.unparse(node.left), ast.unparse(node.right)
+            if "self.weight" in left and ".to(" in right:
                 return "before"
-    returned = [node.value for node in walk(forward.body, ast.Return) if node.value is not None]
-    texts = [ast.unparse(value) for value in returned]
-    if any(".to(" in text or ".type_as(" in text for text in texts):
-        return "after"
+            if "self.weight" in right and ".to(" in left:
+                return "before"
+    for node in walk(forward.body, ast.Return):
+        if node.value is not None and _has_any(ast.unparse(node.value), ".to(", ".type_as("):
+            return "after"
     return "none"

@@ -1,4 +1,4 @@
-"""Which operation of an attention an expression is, whatever its spelling."""
+"""Recognize the operations of an attention in their many spellings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SCALARS = frozenset(
 
 @dataclass(frozen=True)
 class Product:
-    """`left @ right`, its axes then in the order of `axes` where there is one."""
+    """`left @ right`, whose axes are then permuted to the order of `axes`, if given."""
 
     left: ast.expr
     right: ast.expr
@@ -59,9 +59,10 @@ def product(node: ast.expr, owner: Class) -> Product | None:
 
 
 def _einsum(equation: str, left: ast.expr, right: ast.expr) -> Product | None:
-    """The product of the equations that have one axis of the left, one of the right, and share all others but one.
+    """The product for an equation with one axis of only the left and one of only the right operand.
 
-    (xlnet's scores are "ibnd,jbnd->bnij", its contexts "bnij,jbnd->ibnd".)
+    One of the shared axes is summed.  In xlnet, scores are "ibnd,jbnd->bnij" and contexts
+    "bnij,jbnd->ibnd".
     """
     inputs, _, output = equation.replace(" ", "").partition("->")
     first, _, second = inputs.partition(",")
@@ -76,7 +77,7 @@ def _einsum(equation: str, left: ast.expr, right: ast.expr) -> Product | None:
     if set(batch) | {row, column} != set(output) or len(first) != len(second):
         return None
     if output[-2:] == row + column or output[-2:] == column + row:
-        # Scores come out as they are: the axes of both operands are brought into that order.
+        # The result has the order of scores: permute both operands to it.
         if output[-2:] == column + row:
             first, second, left, right, row, column = second, first, right, left, column, row
         right = _right(right, second, batch, inner, column)
@@ -100,7 +101,7 @@ def _ordered(node: ast.expr, axes: str, wanted: str) -> ast.expr:
 
 
 def _right(node: ast.expr, axes: str, batch: str, inner: str, column: str) -> ast.expr:
-    """The right operand with the axis that is summed last but one."""
+    """The right operand, permuted so that the summed axis is the last but one."""
     if axes == batch + inner + column:
         return node
     turned = _ordered(node, axes, batch + column + inner)
@@ -112,41 +113,45 @@ def _number(value: int) -> ast.expr:
 
 
 def transposed(node: ast.expr) -> ast.expr | None:
-    """What `node` is the transposition of, over the last two axes."""
-    if isinstance(node, ast.Attribute) and node.attr == "mT":
-        return node.value
-    if isinstance(node, ast.Call) and called(node) == "torch.transpose" and len(node.args) == 3:
-        return node.args[0] if _last_axes([constant(arg) for arg in node.args[1:]]) else None
-    if method_of(node) == "transpose" and isinstance(node, ast.Call):
-        return receiver(node) if _last_axes([constant(arg) for arg in node.args]) else None
-    if method_of(node) == "permute" and isinstance(node, ast.Call):
-        axes = [constant(arg) for arg in node.args]
-        return receiver(node) if axes in ([0, 1, 3, 2], [0, 2, 1]) else None
-    return None
+    """`x` for `x.mT`, `x.transpose(-1, -2)` and their like; None if `node` is none of them."""
+    match node:
+        case ast.Attribute(value=value, attr="mT"):
+            return value
+        case ast.Call(args=[value, first, second]) if called(node) == "torch.transpose":
+            return value if _are_last_two(first, second) else None
+        case ast.Call(func=ast.Attribute(value=value, attr="transpose"), args=[first, second]):
+            return value if _are_last_two(first, second) else None
+        case ast.Call(func=ast.Attribute(value=value, attr="permute"), args=args):
+            axes = [constant(arg) for arg in args]
+            return value if axes in ([0, 1, 3, 2], [0, 2, 1]) else None
+        case _:
+            return None
 
 
-def _last_axes(axes: list[object]) -> bool:
-    return sorted(map(str, axes)) in (["-1", "-2"], ["2", "3"], ["1", "2"])
+def _are_last_two(first: ast.expr, second: ast.expr) -> bool:
+    """Whether these are the last two of three or four axes."""
+    return {constant(first), constant(second)} in ({-1, -2}, {2, 3}, {1, 2})
 
 
 def softmax_of(node: ast.expr, owner: Class) -> ast.expr | None:
-    """What a softmax over the last axis is taken of."""
+    """The input of a softmax over the last axis; None if `node` is none.
+
+    `softmax(x, dim=-1)`, `x.softmax(-1)`, `nn.Softmax(dim=-1)(x)` and `self.softmax(x)`.
+    """
     if not isinstance(node, ast.Call):
         return None
     if called(node) in SOFTMAX and node.args:
         return node.args[0] if _is_last(argument(node, 1, "dim")) else None
-    if (
-        method_of(node) == "softmax"
-        and not dotted(receiver(node)) == "self"
-        and called(node) not in SOFTMAX
-    ):
+    is_method = method_of(node) == "softmax" and dotted(receiver(node)) != "self"
+    if is_method and called(node) not in SOFTMAX:
         return receiver(node) if _is_last(argument(node, 0, "dim")) else None
     made = [node.func] if isinstance(node.func, ast.Call) else _made(owner, node)
-    if made and all(
-        last(called(one)) == "Softmax" and _is_last(argument(one, 0, "dim")) for one in made
-    ):
-        return node.args[0]
-    return None
+    if not made:
+        return None
+    for one in made:
+        if last(called(one)) != "Softmax" or not _is_last(argument(one, 0, "dim")):
+            return None
+    return node.args[0]
 
 
 def _is_last(axis: ast.expr | None) -> bool:
@@ -154,7 +159,7 @@ def _is_last(axis: ast.expr | None) -> bool:
 
 
 def dropout_of(node: ast.expr, owner: Class) -> tuple[ast.expr, ast.expr] | None:
-    """(what is dropped from, the rate: zero outside training) of a dropout."""
+    """(input, rate, which is zero outside training) of a dropout; None if `node` is none."""
     if not isinstance(node, ast.Call) or not node.args:
         return None
     if called(node) in DROPOUT:
@@ -162,17 +167,15 @@ def dropout_of(node: ast.expr, owner: Class) -> tuple[ast.expr, ast.expr] | None
         if rate is None or training is None or dotted(training) != "self.training":
             return None
         return node.args[0], parsed(f"{ast.unparse(rate)} if self.training else 0.0")
-    made = _made(owner, node)
-    if made and all(last(called(one)) in ("Dropout", "StableDropout", "Identity") for one in made):
-        name = dotted(node.func)
-        if any(last(called(one)) == "Identity" for one in made):
-            return None
-        return node.args[0], parsed(f"{name}.p if self.training else 0.0")
+    kinds = {last(called(one)) for one in _made(owner, node)}
+    # A module that may also be an Identity has no rate to read.
+    if kinds and kinds <= {"Dropout", "StableDropout"}:
+        return node.args[0], parsed(f"{dotted(node.func)}.p if self.training else 0.0")
     return None
 
 
 def _made(owner: Class, node: ast.Call) -> list[ast.Call]:
-    """The calls that make the attribute of `self` that `node` calls."""
+    """The calls that create the attribute of `self` that `node` calls."""
     name = dotted(node.func)
     if not name.startswith("self.") or name.count(".") != 1:
         return []
@@ -184,24 +187,22 @@ def _makes(owner: Class, node: ast.Call, name: str) -> bool:
 
 
 def is_minimum(node: ast.expr) -> bool:
-    """Whether `node` is a number that hides a score: the dtype's minimum, minus infinity, or a large negative one."""
+    """Whether `node` hides a score: the minimum of a dtype, minus infinity, or below -1e4."""
     text = ast.unparse(node)
     value = constant(node)
     if isinstance(value, int | float):
         return value <= -1e4
-    inner = (
-        node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else None
-    )
-    return (
-        (isinstance(node, ast.Attribute) and node.attr == "min" and "finfo" in text)
-        or "float('-inf')" in text
-        or text in ("-torch.inf", "-math.inf", "-float('inf')")
-        or (inner is not None and "inf" in text)
-    )
+    match node:
+        case ast.Attribute(attr="min") if "finfo" in text:
+            return True
+        case ast.UnaryOp(op=ast.USub()) if "inf" in text:
+            return True
+        case _:
+            return "float('-inf')" in text
 
 
 def is_zero(node: ast.expr) -> bool:
-    """Whether `node` is zero, or a tensor of nothing else."""
+    """Whether `node` is zero, or a tensor of zero."""
     if isinstance(node, ast.Call):
         return (
             called(node) in ("torch.scalar_tensor", "torch.tensor")
@@ -212,7 +213,7 @@ def is_zero(node: ast.expr) -> bool:
 
 
 def is_scalar(node: ast.expr, owner: Class) -> bool:
-    """Whether `node` is one number: a literal, arithmetic of numbers, an attribute that `__init__` sets to such."""
+    """Whether `node` is a number: a literal, arithmetic of numbers, or an attribute that is one."""
     match node:
         case ast.Constant(value=int() | float()):
             return True
@@ -236,38 +237,41 @@ def is_scalar(node: ast.expr, owner: Class) -> bool:
 
 
 def is_per_head(node: ast.expr, method: ast.FunctionDef, owner: Class) -> bool:
-    """Whether `node` is made of one parameter of shape (heads, 1, 1), so that it can scale the queries as well."""
+    """Whether `node` is computed from one parameter of shape (heads, 1, 1).
+
+    Then it can scale the queries instead of the scores.
+    """
     for _ in range(3):
         if not isinstance(node, ast.Name):
             break
-        made = [
-            one.value
-            for one in walk(method.body, ast.Assign)
-            if isinstance(one.targets[0], ast.Name) and one.targets[0].id == node.id
-        ]
+        made = [one.value for one in walk(method.body, ast.Assign) if _binds(one, node.id)]
         if len(made) != 1:
             return False
         node = made[0]
     parameters = [one.attr for one in walk(node, ast.Attribute) if dotted(one.value) == "self"]
     others = {one.id for one in walk(node, ast.Name)} - {"self", "torch", "math"}
-    return (
-        len(parameters) == 1
-        and not others
-        and bool(owner.attributes.get(parameters[0]))
-        and all(
-            last(called(value)) == "Parameter" and ast.unparse(value).endswith(", 1, 1))))")
-            for value in owner.attributes[parameters[0]]
-        )
-    )
+    if len(parameters) != 1 or others:
+        return False
+    values = owner.attributes.get(parameters[0], ())
+    return bool(values) and all(_is_parameter_of_heads(value) for value in values)
+
+
+def _binds(node: ast.Assign, name: str) -> bool:
+    return isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
+
+
+def _is_parameter_of_heads(value: ast.expr) -> bool:
+    # nn.Parameter(torch.log(10 * torch.ones((num_heads, 1, 1))))
+    return last(called(value)) == "Parameter" and ast.unparse(value).endswith(", 1, 1))))")
 
 
 def _is_number(value: ast.expr, owner: Class) -> bool:
-    """Whether a value that `__init__` gives an attribute is a number and no tensor or module."""
+    """Whether the value of an attribute is a number, and no tensor or module."""
     if isinstance(value, ast.IfExp):
         return _is_number(value.body, owner) and _is_number(value.orelse, owner)
-    if any(called(call) not in _SCALARS | {"getattr"} for call in walk(value, ast.Call)):
-        return all(
-            method_of(call) == "sqrt" or called(call) in _SCALARS | {"torch.tensor"}
-            for call in walk(value, ast.Call)
-        )
+    calls = list(walk(value, ast.Call))
+    if any(called(call) not in _SCALARS | {"getattr"} for call in calls):
+        # torch.tensor(size).sqrt() is a tensor with one value.
+        known = _SCALARS | {"torch.tensor"}
+        return all(method_of(call) == "sqrt" or called(call) in known for call in calls)
     return not isinstance(value, ast.List | ast.Dict | ast.Tuple | ast.ListComp)

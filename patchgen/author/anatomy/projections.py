@@ -1,7 +1,7 @@
-"""Linear layers of a class that are given the same input, each in one place: what one matrix product can compute.
+"""Linear layers of a class with the same input, which one matrix product can compute.
 
-In: a module.  Out: groups of such layers, and what keeps others from being one: layers that are read elsewhere too, or
-are made in two ways.
+Takes a module; returns groups of such layers.  A layer does not belong to a group if it is called
+twice, or created in two ways; `read_elsewhere` finds other code that needs it as a layer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LINEAR = ("nn.Linear", "torch.nn.Linear")
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """`self.NAME = nn.Linear(inputs, outputs, bias=bias)`, and its one call, which stands in `statement`."""
+    """`self.NAME = nn.Linear(inputs, outputs, bias=bias)`, and its one call, in `statement`."""
 
     name: str
     made: ast.Assign
@@ -32,9 +32,9 @@ class Projection:
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Two or more layers that `method` gives the same value, in the order of their calls.
+    """Two or more layers to which `method` gives the same value, in the order of their calls.
 
-    `run` has the statements from the first of them to the last.
+    `run` are the statements from the first call to the last.
     """
 
     owner: Class
@@ -49,22 +49,23 @@ class Shared:
 
 
 def shared_inputs(owner: Class) -> tuple[Shared, ...]:
-    """The groups of `owner`, of its own methods."""
+    """The groups in the own methods of `owner`."""
     init = owner.own.get("__init__")
     if init is None:
         return ()
     made = dict(_made(owner, init))
-    return tuple(
-        Shared(owner, init, method, tuple(group), _run(suite, group))
-        for name, method in owner.own.items()
-        if name != "__init__"
-        for suite in statements_of(method)
-        for group in _groups(made, suite)
-    )
+    found = []
+    for name, method in owner.own.items():
+        if name == "__init__":
+            continue
+        for suite in statements_of(method):
+            for group in _groups(made, suite):
+                found.append(Shared(owner, init, method, tuple(group), _run(suite, group)))
+    return tuple(found)
 
 
 def _made(owner: Class, init: ast.FunctionDef) -> Iterator[tuple[str, ast.Assign]]:
-    """The linear layers that are made once, whatever the configuration says."""
+    """The linear layers that are created once, for every configuration."""
     for node in init.body:
         match node:
             case ast.Assign(
@@ -76,26 +77,35 @@ def _made(owner: Class, init: ast.FunctionDef) -> Iterator[tuple[str, ast.Assign
 
 
 def _groups(made: dict[str, ast.Assign], suite: Sequence[ast.stmt]) -> Iterator[list[Projection]]:
-    """Layers of one kind that statements of one suite give the same name, which is not bound in between."""
-    open_: dict[tuple[str, str, str], list[Projection]] = {}
+    """Layers of one kind that one suite calls with the same name.
+
+    A statement that binds the name again ends the group.
+    """
+    # By the name of the input, and the size of the input and the bias of the layers.
+    open_groups: dict[tuple[str, str, str], list[Projection]] = {}
     for statement in suite:
-        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr):
-            for call in walk(statement, ast.Call):
-                name = called(call).removeprefix("self.")
-                if (
-                    called(call) == f"self.{name}"
-                    and name in made
-                    and len(call.args) == 1
-                    and not call.keywords
-                ):
-                    projection = _projection(name, made[name], call, statement)
-                    key = (dotted(call.args[0]), projection.inputs, projection.bias)
-                    if key[0] and "." not in key[0]:
-                        open_.setdefault(key, []).append(projection)
-        for key in [key for key in open_ if key[0] in stored(statement)]:
-            yield from _whole(open_.pop(key))
-    for group in open_.values():
+        for projection in _projections(made, statement):
+            value = dotted(projection.call.args[0])
+            if value and "." not in value:
+                key = (value, projection.inputs, projection.bias)
+                open_groups.setdefault(key, []).append(projection)
+        bound = stored(statement)
+        for key in list(open_groups):
+            if key[0] in bound:
+                yield from _whole(open_groups.pop(key))
+    for group in open_groups.values():
         yield from _whole(group)
+
+
+def _projections(made: dict[str, ast.Assign], statement: ast.stmt) -> Iterator[Projection]:
+    """The calls of the layers `made` in a simple statement."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr):
+        return
+    for call in walk(statement, ast.Call):
+        name = called(call).removeprefix("self.")
+        is_layer = called(call) == f"self.{name}" and name in made
+        if is_layer and len(call.args) == 1 and not call.keywords:
+            yield _projection(name, made[name], call, statement)
 
 
 def _whole(group: list[Projection]) -> Iterator[list[Projection]]:
@@ -117,13 +127,10 @@ def _projection(name: str, made: ast.Assign, call: ast.Call, statement: ast.stmt
 
 
 def read_elsewhere(module: Module, group: Shared) -> Reason | None:
-    """Where a layer of `group` is read or set beside the one call: as one layer among others it is then needed."""
-    own = {
-        id(one)
-        for layer in group.layers
-        for node in (layer.made, layer.call)
-        for one in walk(node, ast.Attribute)
-    }
+    """Why a layer of `group` must stay a layer: other code reads or sets it."""
+    own: set[int] = set()
+    for layer in group.layers:
+        own |= {id(node) for node in walk([layer.made, layer.call], ast.Attribute)}
     for owner in module.classes.values():
         for node in walk(owner.node, ast.Attribute):
             if node.attr not in group.names or id(node) in own:
@@ -131,16 +138,15 @@ def read_elsewhere(module: Module, group: Shared) -> Reason | None:
             if not _is_anothers(owner, group.owner, node):
                 return Reason(node, f"`{node.attr}` of {group.owner.name} is read here too")
         for name, value in owner.settings.items():
-            if (
-                name.startswith(("_tied", "_keep"))
-                and (text := _names_one(value, group.names)) is not None
-            ):
-                return Reason(text, f"`{name}` names a layer of {group.owner.name}")
+            if name.startswith(("_tied", "_keep")):
+                text = _names_one(value, group.names)
+                if text is not None:
+                    return Reason(text, f"`{name}` names a layer of {group.owner.name}")
     return None
 
 
 def _is_anothers(owner: Class, other: Class, node: ast.Attribute) -> bool:
-    """Whether `node` in `owner` is an attribute of its own, and it has nothing to do with `other`."""
+    """Whether `node` in `owner` is an attribute of a class that is not related to `other`."""
     return (
         dotted(node.value) == "self"
         and node.attr in owner.attributes
@@ -160,13 +166,12 @@ def _names_one(value: ast.expr, names: Sequence[str]) -> ast.Constant | None:
 
 
 def is_one_already(owner: Class) -> bool:
-    """Whether an attention has one linear layer for queries, keys and values, and one for what comes out."""
-    made = [
-        name
-        for name, values in owner.attributes.items()
-        if any(last(called(v)) in WIDE for v in values)
-    ]
-    return 0 < len(made) <= 2
+    """Whether an attention computes queries, keys and values by one linear layer."""
+    count = 0
+    for values in owner.attributes.values():
+        if any(last(called(value)) in WIDE for value in values):
+            count += 1
+    return 0 < count <= 2
 
 
 WIDE = ("Linear", "Conv1D")

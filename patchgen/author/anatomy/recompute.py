@@ -1,7 +1,7 @@
-"""What a recompute of a layer meets: how the layer is called, what it returns, what it chooses.
+"""What activation checkpointing must know of layers: how they are called, and what they return.
 
-In: the classes of the layers of a module.  Out: calls whose arguments torch's checkpoint would miss, lists that it
-would not follow, and routers, whose choice must not be made twice.
+Takes the classes of the layers of a module; returns calls whose arguments torch's checkpoint would
+miss, lists that it would not look into, and routers, whose choice must not be recomputed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from patchgen.author.anatomy.code import called, last, method_of, walk
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.module import Class, Module
 
-# Under these names `GradientCheckpointingLayer` takes a cache away by itself, where it is a keyword.
+# `GradientCheckpointingLayer` removes a cache that is passed as a keyword of these names.
 KNOWN_CACHES = frozenset({"past_key_values", "layer_past"})
 OTHER_CACHES = frozenset({"cache", "layer_state", "past_key_value", "cache_params"})
 FLAGS = ("output_", "use_", "return_")
@@ -22,7 +22,7 @@ FLAGS = ("output_", "use_", "return_")
 
 @dataclass(frozen=True, eq=False)
 class LayerCall:
-    """`call` in `method` of `owner` runs a layer of the class `layer`."""
+    """`call` in `method` of `owner` runs a layer of class `layer`."""
 
     owner: Class
     method: ast.FunctionDef
@@ -31,15 +31,15 @@ class LayerCall:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of what the layer's forward is given, without `self`."""
+        """The parameters of the forward of the layer, without `self`."""
         forward = self.layer.method("forward")
         return tuple(arg.arg for arg in forward.args.args[1:]) if forward is not None else ()
 
     def keywords_to_give_by_place(self) -> tuple[str, ...]:
-        """The leading parameters that are given by keyword, where nothing is given by place.
+        """The leading parameters that are passed by keyword, if no argument is positional.
 
-        torch takes the random state of the devices of what is given by place, and `use_reentrant=True` gives gradients
-        to nothing else.
+        They must be positional: torch saves the random state of the devices of positional arguments
+        only, and `use_reentrant=True` computes gradients of nothing else.
         """
         if any(not isinstance(arg, ast.Constant) for arg in self.call.args):
             return ()
@@ -52,7 +52,7 @@ class LayerCall:
         return tuple(leading)
 
     def caches(self) -> frozenset[ast.expr]:
-        """The arguments that are a cache, which a recompute would fill again."""
+        """The arguments that are a cache, to which a recompute would add everything twice."""
         by_place = zip(self.parameters, self.call.args, strict=False)
         found = [value for name, value in by_place if name in KNOWN_CACHES | OTHER_CACHES]
         found += [keyword.value for keyword in self.call.keywords if keyword.arg in OTHER_CACHES]
@@ -60,16 +60,17 @@ class LayerCall:
 
 
 def layer_calls(module: Module, layers: Sequence[Class]) -> Iterator[LayerCall]:
-    """Every place where a layer is called, in a loop over its list, by its index or by its own name."""
+    """Every call of a layer: in a loop over its list, by its index or by its own name."""
     by_name = {layer.name: layer for layer in layers}
     for owner in module.classes.values():
-        holding = {
-            attribute: by_name[name]
-            for attribute in owner.attributes
-            for name in held(owner, attribute)
-            if name in by_name
-        }
-        for method in owner.own.values() if holding else ():
+        holding: dict[str, Class] = {}
+        for attribute in owner.attributes:
+            for name in held(owner, attribute):
+                if name in by_name:
+                    holding[attribute] = by_name[name]
+        if not holding:
+            continue
+        for method in owner.own.values():
             variables = _loop_variables(method, holding)
             for call in walk(method.body, ast.Call):
                 layer = _layer_of(call.func, variables, holding)
@@ -78,7 +79,7 @@ def layer_calls(module: Module, layers: Sequence[Class]) -> Iterator[LayerCall]:
 
 
 def _loop_variables(method: ast.FunctionDef, holding: dict[str, Class]) -> dict[str, Class]:
-    """The names that stand for a layer: `for index, layer in enumerate(self.layers)`."""
+    """The loop variables that hold a layer: `for index, layer in enumerate(self.layers)`."""
     found: dict[str, Class] = {}
     for loop in walk(method.body, ast.For):
         lists = [node.attr for node in walk(loop.iter, ast.Attribute) if node.attr in holding]
@@ -103,35 +104,26 @@ def _layer_of(
 
 
 def returned_list(layer: Class) -> ast.Assign | None:
-    """The assignment that makes a list of what the layer returns: `outputs = [states] + rest`."""
+    """The assignment that makes the result of the layer a list: `outputs = [states] + rest`."""
     forward = layer.own.get("forward")
     if forward is None:
         return None
-    returned = {
-        node.value.id for node in walk(forward.body, ast.Return) if isinstance(node.value, ast.Name)
-    }
-    made = [node for node in walk(forward.body, ast.Assign) if _target(node) in returned]
-    lists = [
-        node for node in made if isinstance(node.value, ast.List) or _extends_a_list(node.value)
-    ]
-    return lists[0] if len(made) == len(lists) == 1 else None
+    returned = {_name(node.value) for node in walk(forward.body, ast.Return)} - {""}
+    made = [node for node in walk(forward.body, ast.Assign) if _name(node.targets[0]) in returned]
+    return made[0] if len(made) == 1 and _is_list(made[0].value) else None
 
 
-def _target(node: ast.Assign) -> str:
-    return node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
-
-
-def _extends_a_list(value: ast.expr) -> bool:
-    return (
-        isinstance(value, ast.BinOp)
-        and isinstance(value.op, ast.Add)
-        and isinstance(value.left, ast.List)
-    )
+def _is_list(value: ast.expr) -> bool:
+    match value:
+        case ast.List() | ast.BinOp(left=ast.List(), op=ast.Add()):
+            return True
+        case _:
+            return False
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """`method` of `owner` chooses by `topk`, and changes in place what that gave in the statements `changes`."""
+    """`method` of `owner` chooses by `topk`, and `changes` modify its result in place."""
 
     owner: Class
     method: ast.FunctionDef
@@ -144,18 +136,16 @@ def choices(module: Module, layers: Sequence[Class]) -> tuple[Choice, ...]:
     for owner in inside(module, layers):
         for method in owner.own.values():
             chosen = _chosen(method)
-            if chosen is not None:
-                changes = [
-                    node
-                    for node in walk(method.body, ast.AugAssign)
-                    if _name(node.target) in chosen
-                ]
-                found.append(Choice(owner, method, tuple(changes)))
+            if chosen is None:
+                continue
+            updates = walk(method.body, ast.AugAssign)
+            changes = tuple(node for node in updates if _name(node.target) in chosen)
+            found.append(Choice(owner, method, changes))
     return tuple(found)
 
 
 def inside(module: Module, layers: Sequence[Class]) -> tuple[Class, ...]:
-    """The layers and every class of the module that they hold, at any depth; bases included."""
+    """The layers, every class of the module that they hold at any depth, and the bases of all."""
     seen: dict[str, Class] = {}
     todo = list(layers)
     while todo:
@@ -170,15 +160,17 @@ def inside(module: Module, layers: Sequence[Class]) -> tuple[Class, ...]:
 
 
 def _chosen(method: ast.FunctionDef) -> frozenset[str] | None:
-    """The names of what `topk` gives in `method`; None where it is not called."""
+    """The names that hold results of `topk` in `method`; None if it is not called."""
     calls = [call for call in walk(method.body, ast.Call) if _is_choice(call)]
     if not calls:
         return None
     names: set[str] = set()
     for node in walk(method.body, ast.Assign):
-        comes_of_it = any(call in calls for call in walk(node.value, ast.Call))
-        if (comes_of_it and not isinstance(node.value, ast.BinOp)) or _name(node.value) in names:
-            names |= {each.id for target in node.targets for each in walk(target, ast.Name)}
+        has_call = any(call in calls for call in walk(node.value, ast.Call))
+        # Arithmetic creates a new value, which may be modified.
+        is_result = has_call and not isinstance(node.value, ast.BinOp)
+        if is_result or _name(node.value) in names:
+            names |= {name.id for name in walk(node.targets, ast.Name)}
     return frozenset(names)
 
 
@@ -186,5 +178,5 @@ def _is_choice(call: ast.Call) -> bool:
     return last(called(call)) == "topk" or method_of(call) == "topk"
 
 
-def _name(node: ast.expr) -> str:
+def _name(node: ast.expr | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""

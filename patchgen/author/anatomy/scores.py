@@ -1,8 +1,10 @@
-"""The values of an attention written out: scores as one linear form, probabilities, and the context.
+"""The values of an attention that is written out.
 
-    scores = (q @ k^T) * scales + terms          probabilities = dropout(softmax(scores))        context = p @ v
+    scores = (query @ key^T) * factors + terms
+    probabilities = dropout(softmax(scores))
+    context = probabilities @ value
 
-Views and casts are not kept: they change no number that attention is made of.
+Views and casts are not recorded, because they do not change what the attention computes.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 
 
 class Unplaced(Exception):
-    """A statement that has no place in an attention: `node` is it, the message says why."""
+    """A statement that does not belong in an attention: `node`, and why."""
 
     def __init__(self, node: ast.AST, why: str) -> None:
         super().__init__(why)
@@ -22,7 +24,7 @@ class Unplaced(Exception):
 
 @dataclass(frozen=True)
 class Factor:
-    """One multiplication (`*`) or division (`/`) of the scores; under `condition` where there is one."""
+    """A multiplication (`*`) or division (`/`) of the scores, under `condition` if given."""
 
     operator: str
     value: ast.expr
@@ -31,9 +33,9 @@ class Factor:
 
 @dataclass(frozen=True)
 class Term:
-    """What is added to the scores (`add`), or where they are set to a number that hides (`hide`: true is hidden).
+    """A value that is added to the scores (`add`), or a mask of the hidden ones (`hide`).
 
-    `factors` multiply what is added, because the scores were scaled after it.
+    `factors` multiply an added value: the scores were scaled after the addition.
     """
 
     kind: str
@@ -44,7 +46,10 @@ class Term:
 
 @dataclass(frozen=True)
 class Scores:
-    """The product of `query` and `key` (.., keys, size), scaled, with what was added; `statement` makes it."""
+    """The product of `query` and `key` (.., keys, size) with its factors and terms.
+
+    `statement` is the number of the statement that computes the product.
+    """
 
     statement: int
     query: ast.expr
@@ -56,10 +61,10 @@ class Scores:
 
 @dataclass(frozen=True)
 class Probabilities:
-    """Softmax of `scores` over the keys; `dropout` is the rate as an expression that knows about training.
+    """Softmax of `scores` over the keys; `dropout` is its rate, zero in eval mode.
 
-    `zeroed` are terms of the scores that hide; behind softmax their weights are set to zero once more, which says
-    something of queries that see no key: they get zeros.
+    `zeroed` are terms that hide scores and are applied to the weights again after the softmax: then
+    queries that see no key get zeros.
     """
 
     scores: Scores
@@ -71,7 +76,7 @@ class Probabilities:
 class Context:
     """Probabilities times `value` (.., keys, size); `node` is the product in the code.
 
-    Its axes are those of (.., queries, size) in the order of `axes` where there is one.
+    Its axes are those of (.., queries, size), permuted to the order of `axes`, if given.
     """
 
     probabilities: Probabilities
@@ -82,7 +87,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Gone:
-    """None, or a value that only one branch gives: whoever reads it gets nothing under SDPA."""
+    """None, or a value that only one branch creates: under SDPA there is none to read."""
 
 
 Value = Scores | Probabilities | Context | Gone

@@ -1,4 +1,4 @@
-"""Reads of the shape, dtype and device of scores in other words: under SDPA there are no scores to ask."""
+"""Replace reads of the shape, dtype and device of scores: under SDPA there are no scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Node = TypeVar("_Node", bound=ast.AST)
 
 
 def without_scores(node: _Node, env: Mapping[str, Value]) -> _Node:
-    """`node`, in which `env` are the tracked names, asking the queries and keys what it asks the scores."""
+    """`node` with reads of scores, tracked in `env`, replaced by reads of queries and keys."""
     if not names(node) & env.keys():
         return node
     changed = _Shapes(env).visit(copy.deepcopy(node))
@@ -25,38 +25,31 @@ def without_scores(node: _Node, env: Mapping[str, Value]) -> _Node:
 
 @dataclass
 class _Shapes(ast.NodeTransformer):
-    """`scores.dtype` is the query's dtype, `scores.size(-1)` the number of keys; `expand_as(scores)` is not needed."""
+    """Reads the dtype from the query and the number of keys from the key; drops `expand_as`."""
 
     env: Mapping[str, Value]
 
     def _scores(self, node: ast.AST) -> Scores | None:
         found = self.env.get(node.id) if isinstance(node, ast.Name) else None
-        return (
-            found.scores
-            if isinstance(found, Probabilities)
-            else found
-            if isinstance(found, Scores)
-            else None
-        )
+        if isinstance(found, Probabilities):
+            return found.scores
+        return found if isinstance(found, Scores) else None
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if (
-            method_of(node) == "expand_as"
-            and len(node.args) == 1
-            and self._scores(node.args[0]) is not None
-        ):
-            return self.visit(receiver(node)) if isinstance(receiver(node), ast.AST) else node
-        if (
-            method_of(node) == "reshape_as"
-            and len(node.args) == 1
-            and (scores := self._scores(node.args[0]))
-        ):
-            query, key = ast.unparse(scores.query), ast.unparse(scores.key)
+        method = method_of(node)
+        other = self._scores(node.args[0]) if len(node.args) == 1 else None
+        if method == "expand_as" and other is not None:
+            # SDPA broadcasts by itself.
+            return self.visit(receiver(node))
+        if method == "reshape_as" and other is not None:
+            query, key = ast.unparse(other.query), ast.unparse(other.key)
             shape = [ast.Starred(parsed(f"({query}).shape[:-1]")), parsed(f"({key}).shape[-2]")]
             return ast.Call(ast.Attribute(receiver(node), "reshape", ast.Load()), shape, [])
-        if method_of(node) == "size" and (scores := self._scores(receiver(node))) is not None:
-            size = _size(scores, node.args[0] if node.args else None)
-            return self.generic_visit(node) if size is None else size
+        if method == "size":
+            scores = self._scores(receiver(node))
+            size = _size(scores, node.args[0] if node.args else None) if scores else None
+            if size is not None:
+                return size
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
@@ -71,17 +64,19 @@ class _Shapes(ast.NodeTransformer):
         if scores is not None and node.attr in ("dtype", "device"):
             return parsed(f"{_first_name(scores.query)}.{node.attr}")
         if scores is not None and node.attr == "shape":
-            return parsed(
-                f"(*({ast.unparse(scores.query)}).shape[:-1], ({ast.unparse(scores.key)}).shape[-2])"
-            )
+            query, key = ast.unparse(scores.query), ast.unparse(scores.key)
+            return parsed(f"(*({query}).shape[:-1], ({key}).shape[-2])")
         return self.generic_visit(node)
 
 
 def _size(scores: Scores, axis: ast.expr | None) -> ast.expr | None:
-    """How many keys or queries there are, where `axis` is theirs in scores of four axes."""
+    """The number of keys or queries, if `axis` is that of keys or queries."""
     number = constant(axis)
-    source = scores.key if number in (-1, 3) else scores.query if number in (-2, 2) else None
-    return None if source is None else parsed(f"({ast.unparse(source)}).shape[-2]")
+    if number in (-1, 3):
+        return parsed(f"({ast.unparse(scores.key)}).shape[-2]")
+    if number in (-2, 2):
+        return parsed(f"({ast.unparse(scores.query)}).shape[-2]")
+    return None
 
 
 def empty_scores(scores: Scores) -> ast.expr:
@@ -91,7 +86,7 @@ def empty_scores(scores: Scores) -> ast.expr:
 
 
 def _before_scaling(query: ast.expr) -> str:
-    """What `query` is a multiple of, which has its shape."""
+    """The name that `query` is a multiple of: it has the same shape."""
     while (
         isinstance(query, ast.BinOp)
         and isinstance(query.op, ast.Mult | ast.Div)
@@ -102,11 +97,7 @@ def _before_scaling(query: ast.expr) -> str:
 
 
 def _first_name(node: ast.expr) -> str:
-    return next(
-        (
-            one.id
-            for one in ast.walk(node)
-            if isinstance(one, ast.Name) and one.id not in ("self", "torch", "nn")
-        ),
-        "",
-    )
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name) and one.id not in ("self", "torch", "nn"):
+            return one.id
+    return ""

@@ -1,11 +1,11 @@
-"""Experts that are given their rows one behind the other, with how many each has, and go through them in a loop.
+"""Experts that take the rows of all experts in one tensor, and the number of rows of each.
 
     parts = inputs.split(sizes, dim=0)
     for i in range(self.num_experts):
         out.append(F.linear(parts[i], self.weight[i]))
     return torch.cat(out, dim=0)
 
-In: such a class.  Out: the parts of the loop, and who makes a list of the sizes.
+Takes such a class; returns the parts of the loop, and the statement that makes `sizes` a list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from patchgen.author.anatomy.module import Class, Module
 
 @dataclass(frozen=True, eq=False)
 class SplitRows:
-    """The loop's parts: `each` is what expert `index` does with `part`, which is one of `inputs` split by `sizes`."""
+    """The parts of the loop.
+
+    `each` is what expert `index` computes from its `part` of `inputs`, which is split by `sizes`.
+    """
 
     method: ast.FunctionDef
     inputs: str
@@ -32,7 +35,7 @@ class SplitRows:
 
 
 def split_rows(owner: Class) -> SplitRows | None:
-    """The parts of the forward; None where it has another form."""
+    """The parts of the forward; None if it has another form."""
     method = owner.own["forward"]
     body = [
         node
@@ -56,16 +59,14 @@ def split_rows(owner: Class) -> SplitRows | None:
             ),
             ast.Return(value=ast.Name(id=returned)),
         ]:
-            same = called(append) == f"{out}.append" and (joined, returned) == (out, result)
-            rows = (
-                method_of(split) == "split"
-                and _dim(split) == 0
-                and called(cat) == "torch.cat"
-                and _dim(cat) == 0
-            )
-            inputs = dotted(receiver(split)) if isinstance(split.func, ast.Attribute) else ""
-            given = {arg.arg for arg in method.args.args}
-            if same and rows and {inputs, sizes} <= given:
+            if called(append) != f"{out}.append" or (joined, returned) != (out, result):
+                return None
+            if method_of(split) != "split" or called(cat) != "torch.cat":
+                return None
+            if _dim(split) != 0 or _dim(cat) != 0:
+                return None
+            inputs = dotted(receiver(split))
+            if {inputs, sizes} <= {arg.arg for arg in method.args.args}:
                 return SplitRows(method, inputs, sizes, parts, index, each)
     return None
 
@@ -77,34 +78,33 @@ def _dim(call: ast.Call) -> object:
 def counting(
     module: Module, owner: Class, found: SplitRows
 ) -> tuple[Class, ast.FunctionDef, ast.stmt]:
-    """Who makes a list of the sizes, in which statement: everybody else who has them hands them on to the experts."""
+    """The class, method and statement that make `sizes` a list.
+
+    Other code may only pass the sizes on to the experts.
+    """
     name, places = found.sizes, []
     for one in module.classes.values():
+        if one is owner:
+            continue
         for method in one.own.values():
-            if one is owner:
-                continue
+            start = 0  # the line from which the sizes are a list
             for statement in walk(method.body, ast.stmt):
                 if ast.unparse(statement) == f"{name} = {name}.tolist()":
                     places.append((one, method, statement))
-            handed = {id(read) for read in _handed_on(one, method, owner, name)}
-            behind = places[-1][2].lineno if places and places[-1][1] is method else 0
+                    start = statement.lineno
+            passed_on = {id(read) for read in _passed_on(one, method, owner, name)}
             for read in walk(method.body, ast.Name):
-                if (
-                    read.id == name
-                    and isinstance(read.ctx, ast.Load)
-                    and id(read) not in handed
-                    and read.lineno > behind
-                ):
+                is_read = read.id == name and isinstance(read.ctx, ast.Load)
+                if is_read and read.lineno > start and id(read) not in passed_on:
                     raise NotDispatch(read, f"`{name}` is read here too, as a list")
     if len(places) != 1:
-        raise NotDispatch(
-            found.method, f"`{name}` is made a list by nobody in this file, or by several"
-        )
+        what = f"`{name}` is made a list by {len(places)} statements of this file, not by one"
+        raise NotDispatch(found.method, what)
     return places[0]
 
 
-def _handed_on(one: Class, method: ast.FunctionDef, owner: Class, name: str) -> list[ast.expr]:
-    """Where `name` is returned, put into a tuple, or given to the experts."""
+def _passed_on(one: Class, method: ast.FunctionDef, owner: Class, name: str) -> list[ast.expr]:
+    """Where `name` is returned, put into a tuple, or passed to the experts."""
     found: list[ast.expr] = []
     for node in walk(method.body, ast.AST):
         match node:

@@ -1,6 +1,6 @@
-"""The statements of one suite, evaluated in their order as far as they make scores, probabilities and contexts.
+"""Evaluate the statements of one suite, as far as they compute scores, probabilities and contexts.
 
-Everything else is opaque: an expression that SDPA will be given as it stands.
+Everything else stays an expression, which may become an argument of SDPA.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Evaluation(Expressions):
             self.kept += [(self.index, node) for node in self.statement(statement)]
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
-        """The part of `node` that is none of attention's."""
+        """The part of `node` that does not compute an attention."""
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 return self._bind(name, self.value(value), node)
@@ -71,7 +71,7 @@ class Evaluation(Expressions):
 
     def _bind(self, name: str, value: Value | None, node: ast.stmt) -> list[ast.stmt]:
         if isinstance(value, Context):
-            # What is done with a context is none of attention's.
+            # The attention ends with its context.
             value = None
         if value is not None and name not in self.opaque:
             self.env[name] = value
@@ -84,14 +84,16 @@ class Evaluation(Expressions):
         return bool((names(node) | stored(node)) & self.env.keys())
 
     def _makes_scores(self, node: ast.If) -> bool:
-        """Whether a name is bound in both branches, and there is a product in both."""
-        return bool(stored(node.body) & stored(node.orelse)) and all(
-            any(product(one, self.owner) is not None for one in walk(suite, ast.expr))
-            for suite in (node.body, node.orelse)
-        )
+        """Whether both branches bind the same name and have a product."""
+        if stored(node.body).isdisjoint(stored(node.orelse)):
+            return False
+        return self._has_product(node.body) and self._has_product(node.orelse)
+
+    def _has_product(self, suite: list[ast.stmt]) -> bool:
+        return any(product(one, self.owner) is not None for one in walk(suite, ast.expr))
 
     def _look_at(self, node: ast.AST) -> None:
-        """Evaluate the expressions directly inside a statement, for the contexts and uses in them."""
+        """Evaluate the expressions in a statement, for the contexts and uses in them."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.value(child)
@@ -99,7 +101,7 @@ class Evaluation(Expressions):
                 self._look_at(child)
 
     def _branch(self, node: ast.If) -> list[ast.stmt]:
-        """Both branches, each from here; what they make of the scores is put together again."""
+        """Evaluate both branches, and join the values of their names."""
         before, outer, test = dict(self.env), self.condition, node.test
         self._look_at(ast.Expr(test))
         negated = ast.copy_location(ast.UnaryOp(ast.Not(), test), test)
@@ -112,14 +114,15 @@ class Evaluation(Expressions):
             self.env = dict(after)
             return body
         self.uses += uses + others
-        # A branch that ends the method leaves nothing behind.
+        # After a branch that ends the method, only the other one counts.
         if node.body and isinstance(node.body[-1], ast.Return | ast.Raise):
             after = self.env
-        self.env = {
-            name: value
-            for name in (after | self.env)
-            if (value := self._joined(after.get(name), self.env.get(name), node)) is not None
-        }
+        joined_env: dict[str, Value] = {}
+        for name in after | self.env:
+            value = self._joined(after.get(name), self.env.get(name), node)
+            if value is not None:
+                joined_env[name] = value
+        self.env = joined_env
         if not body and not orelse:
             return []
         return [ast.copy_location(ast.If(test, body or [ast.Pass()], orelse), node)]
@@ -127,7 +130,7 @@ class Evaluation(Expressions):
     def _suite(
         self, suite: list[ast.stmt], condition: ast.expr, before: dict[str, Value]
     ) -> tuple[list[ast.stmt], dict[str, Value], list[tuple[int, ast.AST, str]]]:
-        """What stays of one branch, what its names hold behind it, and the uses in it."""
+        """(what remains of one branch, the values of its names after it, the uses in it)."""
         self.condition, self.env, uses = condition, dict(before), self.uses
         self.uses = []
         kept = [one for statement in suite for one in self.statement(statement)]
@@ -135,10 +138,10 @@ class Evaluation(Expressions):
         return kept, self.env, found
 
     def _is_settled(self, test: ast.expr) -> bool:
-        """Whether `test` says the same in the whole method: it reads `self` and parameters that stay what they are."""
-        return not names(test) - {"self"} & stored(self.method.body) and not list(
-            walk(test, ast.Call)
-        )
+        """Whether `test` has one value in the whole method: no name in it is bound again."""
+        if any(walk(test, ast.Call)):
+            return False
+        return (names(test) - {"self"}).isdisjoint(stored(self.method.body))
 
     def _joined(self, one: Value | None, other: Value | None, node: ast.If) -> Value | None:
         try:
@@ -166,24 +169,20 @@ class Evaluation(Expressions):
     def _called(self, node: ast.AST) -> ast.FunctionDef | None:
         """The method of `self`, or the function of the module, that `node` calls."""
         name = called(node)
-        return (
-            self.owner.method(name[5:])
-            if name.startswith("self.")
-            else self.owner.functions.get(name)
-        )
+        if name.startswith("self."):
+            return self.owner.method(name.removeprefix("self."))
+        return self.owner.functions.get(name)
 
     def _inside(self, node: ast.Call, method: ast.FunctionDef, found: Scores) -> Value | None:
-        """The result of a method that is given scores, as if its statements stood here; None where it is none."""
+        """The result of a method that takes scores, as if it were inlined; None if unknown."""
         parameters = [arg.arg for arg in method.args.args if arg.arg != "self"]
-        if (
-            not parameters
-            or not isinstance(method.body[-1], ast.Return)
-            or method.body[-1].value is None
-        ):
+        end = method.body[-1]
+        if not parameters or not isinstance(end, ast.Return) or end.value is None:
             return None
-        numbers = {
-            arg.arg for arg, value in _defaults(method) if isinstance(constant(value), int | float)
-        }
+        numbers = set()
+        for arg, default in _defaults(method):
+            if isinstance(constant(default), int | float):
+                numbers.add(arg.arg)
         inner = Evaluation(
             self.owner,
             method,
@@ -193,14 +192,14 @@ class Evaluation(Expressions):
         )
         for statement in method.body[:-1]:
             inner.statement(statement)
-        value = inner.value(method.body[-1].value)
+        value = inner.value(end.value)
         if inner.uses:
             return None
         if isinstance(value, Probabilities) and changes_nothing(value.scores, found):
             self.softmaxes += 1
             return replace(value, scores=found)
         if isinstance(value, Scores) and only_adds(value, found):
-            # What it adds to the scores is what it makes of zeros.
+            # What it adds to the scores is its result for zeros.
             bias = ast.Call(node.func, [empty_scores(found), *node.args[1:]], node.keywords)
             return plus(self, found, "add", ast.copy_location(bias, node))
         return None
@@ -211,7 +210,7 @@ def _defaults(method: ast.FunctionDef) -> list[tuple[ast.arg, ast.expr]]:
 
 
 def _only_raises(body: list[ast.stmt]) -> bool:
-    """A check: the statements that it guards are checked by SDPA in its own way."""
+    """Whether it only checks its input, which SDPA does too."""
     return all(isinstance(node, ast.Raise | ast.Assert) for node in body)
 
 

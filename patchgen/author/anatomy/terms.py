@@ -1,4 +1,4 @@
-"""What arithmetic and fills do to scores: they scale them, add to them or hide some of them."""
+"""What arithmetic and fills do to scores: scale them, add to them, or hide some."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def hidden(walk: Tracking, node: ast.expr, scores: Scores, filled: Fill) -> Scor
 
 
 def _hides(walk: Tracking, number: ast.expr, above: frozenset[str] = frozenset()) -> bool:
-    """Whether `number` hides a score: by itself, as a tensor, or by a name that is given nothing else."""
+    """Whether `number` hides a score: a number, a tensor of it, or a name for nothing else."""
     if is_minimum(number):
         return True
     if isinstance(number, ast.Call) and number.args:
         return any(_hides(walk, arg, above) for arg in number.args)
     if not isinstance(number, ast.Name):
         return False
-    # A name that is made of itself once more (`value = torch.tensor(value)`) says nothing against it.
+    # `value = torch.tensor(value)` binds a name to itself again: look at its other values.
     if number.id in above:
         return True
     made = walk.made(number)
@@ -61,10 +61,10 @@ def plus(walk: Tracking, scores: Scores, kind: str, value: ast.expr) -> Scores:
 
 
 def arithmetic(walk: Tracking, node: ast.BinOp, scores: Scores, other: ast.expr) -> Scores | None:
-    """`node`, of which `scores` is one operand and `other` the code of the other one."""
+    """The value of `node`, whose operands are `scores` and the expression `other`."""
     is_left = other is node.right
     if isinstance(node.op, ast.Sub) and is_left and _is_row_maximum(walk, other):
-        return scores  # Softmax does not see what is the same for all keys of a query.
+        return scores  # Softmax does not change if all keys of a query are shifted equally.
     if isinstance(node.op, ast.Add):
         return plus(walk, scores, "add", other)
     if isinstance(node.op, ast.Sub) and is_left:
@@ -76,7 +76,7 @@ def arithmetic(walk: Tracking, node: ast.BinOp, scores: Scores, other: ast.expr)
 
 
 def triangle(walk: Tracking, node: ast.BinOp) -> Fill | None:
-    """The fill that `scores * seen + number * (1 - seen)` is, where `seen` is cut out of a triangle of ones."""
+    """The fill that `scores * seen + number * (1 - seen)` is; `seen` is a triangle of ones."""
     match node:
         case ast.BinOp(
             left=ast.BinOp(left=target, op=ast.Mult(), right=seen),
@@ -93,7 +93,7 @@ def triangle(walk: Tracking, node: ast.BinOp) -> Fill | None:
 
 
 def _is_triangle(walk: Tracking, node: ast.expr) -> bool:
-    """Whether every number of `node` is zero or one: it is `torch.tril` of ones, or a piece of it."""
+    """Whether `node` has only zeros and ones: it is `torch.tril` of ones, or a part of it."""
     match node:
         case ast.Name():
             made = walk.made(node)
@@ -114,7 +114,7 @@ def _is_triangle(walk: Tracking, node: ast.expr) -> bool:
 
 
 def _is_row_maximum(walk: Tracking, node: ast.expr) -> bool:
-    """Whether `node` holds one number for each query: the largest of its scores."""
+    """Whether `node` has one number for each query: the largest of its scores."""
     if isinstance(node, ast.Name):
         made = walk.made(node)
         return len(made) == 1 and _is_row_maximum(walk, made[0])
@@ -125,22 +125,20 @@ def _is_row_maximum(walk: Tracking, node: ast.expr) -> bool:
 def _scaled(
     walk: Tracking, node: ast.expr, scores: Scores, operator: str, other: ast.expr
 ) -> Scores | None:
-    if not is_scalar(other, walk.owner) and operator == "*" and not scores.terms:
+    is_number = is_scalar(other, walk.owner)
+    if not is_number and operator == "*" and not scores.terms:
         if is_per_head(other, walk.method, walk.owner):
+            # One factor for each head: the queries can be scaled instead.
             return replace(scores, query=walk.given(ast.BinOp(scores.query, ast.Mult(), other)))
-    if not is_scalar(other, walk.owner) and dotted(other) not in walk.numbers:
-        walk.use(
-            node, f"`{shortened(other)}`, which scales the scores, may be more than one number"
-        )
+    if not is_number and dotted(other) not in walk.numbers:
+        what = f"`{shortened(other)}`, which scales the scores, may be more than one number"
+        walk.use(node, what)
         return None
     factor = walk.factor(operator, other)
-    return replace(
-        scores,
-        factors=(*scores.factors, factor),
-        terms=tuple(_times(term, factor) for term in scores.terms),
-    )
+    terms = tuple(_times(term, factor) for term in scores.terms)
+    return replace(scores, factors=(*scores.factors, factor), terms=terms)
 
 
 def _times(term: Term, factor: Factor) -> Term:
-    """What is hidden is so at any scale."""
+    """`term` under one more factor; a hidden score stays hidden at any scale."""
     return term if term.kind == "hide" else replace(term, factors=(*term.factors, factor))

@@ -1,6 +1,7 @@
-"""What looks at one token alone: modules that may run on any tokens in a row, whichever texts those are of.
+"""Whether modules compute each token alone, so that they can run on the tokens of several texts.
 
-In: a class and what its forward calls.  Out: the first call that may look at other tokens.  Attention is not asked.
+Takes a class; returns the first call of its forward that may look at other tokens.  Attentions are
+left out.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.module import Class, Module
 
 MODULES = frozenset({"Linear", "LayerNorm", "RMSNorm", "Embedding", "Dropout", "Identity"})
-# Of values, their shapes and the caller's options.
+# Methods of values, of their shapes and of options.
 METHODS = (
     VIEWS
     | CASTS
@@ -33,22 +34,23 @@ METHODS = (
     | {"detach"}
 )
 CALLED = frozenset(
-    "apply_chunking_to_forward apply_rotary_pos_emb dropout enumerate get_interface getattr hasattr isinstance len "
-    "range rsqrt slice super tuple type warning_once zip ValueError cast".split()
+    "apply_chunking_to_forward apply_rotary_pos_emb dropout enumerate get_interface getattr "
+    "hasattr isinstance len range rsqrt slice super tuple type warning_once zip ValueError "
+    "cast".split()
 )
 REDUCING = frozenset({"mean", "sum", "var", "pow", "chunk"})
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Asks the classes of `module`; `attending` are those that are known to keep texts apart."""
+    """The classes of `module`; `attending` are those that keep texts isolated."""
 
     module: Module
     attending: Collection[str]
     _known: dict[str, Reason | None] = field(default_factory=dict, repr=False)
 
     def beside(self, owner: Class) -> Reason | None:
-        """Where an instance of `owner` may look at another token than the one that it computes."""
+        """Where an instance of `owner` may look at other tokens than the one that it computes."""
         if owner.name not in self._known:
             self._known[owner.name] = None  # a class that holds its own kind adds nothing
             self._known[owner.name] = self._of(owner)
@@ -63,45 +65,36 @@ class Tokens:
             seen.add(method.name)
             for call in walk(method.body, ast.Call):
                 name = called(call)
-                own = (
-                    owner.method(last(name))
-                    if name.startswith("self.") and name.count(".") == 1
-                    else None
-                )
-                if own is not None and own.name not in seen:
+                own = owner.method(last(name)) if _is_own(name) else None
+                if own is None:
+                    reason = self._call(owner, call, name)
+                    if reason is not None:
+                        return reason
+                elif own.name not in seen:
                     methods.append(own)
-                elif own is None and (reason := self._call(owner, call, name)) is not None:
-                    return reason
         return None
 
     def _call(self, owner: Class, call: ast.Call, name: str) -> Reason | None:
-        if name.startswith("self.") and name.count(".") == 1:
+        """Why a call in the forward of `owner` may look at other tokens."""
+        if _is_own(name):
             return self._held(owner, call, last(name))
-        if (
-            last(name) in CALLED | set(FUNCTIONS)
-            or last(name).endswith(("Output", "Cache"))
-            or "Output" in last(name)
-        ):
+        function, method = last(name), method_of(call)
+        if function in CALLED or function in FUNCTIONS:
             return None
-        if method_of(call) in METHODS:
+        if "Output" in function or function.endswith("Cache"):
             return None
-        if method_of(call) in REDUCING and _along_features(call):
+        if method in METHODS or (method in REDUCING and _along_features(call)):
             return None
-        if (
-            ast.unparse(call.func) == "super().forward"
-            and {last(base) for base in owner.bases} <= MODULES
-        ):
+        bases = {last(base) for base in owner.bases}
+        if ast.unparse(call.func) == "super().forward" and bases <= MODULES:
             return None
-        if (
-            isinstance(call.func, ast.Name)
-            and not name[0].isupper()
-            and self._is_local(owner, name)
-        ):
+        is_local = isinstance(call.func, ast.Name) and not name[0].isupper()
+        if is_local and self._is_local(owner, name):
             return None
-        return Reason(call, f"`{name or method_of(call)}` of {owner.name} may look at other tokens")
+        return Reason(call, f"`{name or method}` of {owner.name} may look at other tokens")
 
     def unfit(self, owner: Class, call: ast.Call) -> Reason | None:
-        """Why `call`, of a module that `owner` holds, may look at several of the tokens that it is given."""
+        """Why `call`, of a module that `owner` holds, may look at several tokens."""
         return self._held(owner, call, last(called(call)))
 
     def _held(self, owner: Class, call: ast.Call, attribute: str) -> Reason | None:
@@ -110,14 +103,17 @@ class Tokens:
             return None
         classes = [self.module.classes[one] for one in made if one in self.module.classes]
         if not classes:
-            return Reason(
-                call, f"`self.{attribute}` of {owner.name} is not known to look at one token alone"
-            )
-        asked = [one for one in classes if one.name not in self.attending]
-        return next((reason for one in asked if (reason := self.beside(one)) is not None), None)
+            what = f"`self.{attribute}` of {owner.name} is not known to compute each token alone"
+            return Reason(call, what)
+        for one in classes:
+            if one.name not in self.attending:
+                reason = self.beside(one)
+                if reason is not None:
+                    return reason
+        return None
 
     def _is_local(self, owner: Class, name: str) -> bool:
-        """Whether a name is a member of a list of modules that the forward goes through, or the attention function."""
+        """Whether a name is a loop variable of the forward, or the attention function."""
         forward = owner.method("forward")
         assert forward is not None
         loops = {
@@ -126,42 +122,49 @@ class Tokens:
         return name in loops or name == "attention_interface"
 
     def layers(self, owner: Class) -> list[Class]:
-        """The classes of what the forward of `owner` goes through."""
+        """The classes in the lists that the forward of `owner` goes through."""
         forward = owner.method("forward")
         loops = walk(forward.body, ast.For) if forward is not None else ()
         lists = {node.attr for loop in loops for node in walk(loop.iter, ast.Attribute)}
-        names = [
-            name
-            for attribute in owner.attributes
-            if attribute in lists
-            for name in self.held(owner, attribute)
-        ]
-        return [
-            self.module.classes[name]
-            for name in dict.fromkeys(names)
-            if name in self.module.classes
-        ]
+        names: list[str] = []
+        for attribute in owner.attributes:
+            if attribute in lists:
+                names += self.held(owner, attribute)
+        classes = self.module.classes
+        return [classes[name] for name in dict.fromkeys(names) if name in classes]
 
     def held(self, owner: Class, attribute: str) -> tuple[str, ...]:
-        """The classes of `self.ATTRIBUTE`, those included out of which a local name has one."""
+        """The classes of `self.ATTRIBUTE`, also if `__init__` chooses one by a local name."""
         found: list[str] = []
-        init = owner.method("__init__")
         for name in held(owner, attribute):
-            picked = [
-                inner.id
-                for node in walk(init.body if init is not None else (), ast.Assign)
-                if name not in self.module.classes
-                and any(dotted(target) == name for target in node.targets)
-                for inner in walk(node.value, ast.Name)
-                if inner.id in self.module.classes
-            ]
-            found += picked or [name]
+            found += self._choices(owner, name) or [name]
         return tuple(dict.fromkeys(found))
+
+    def _choices(self, owner: Class, name: str) -> list[str]:
+        """The classes that `__init__` assigns to a local name: `Norm = A if config.x else B`."""
+        init = owner.method("__init__")
+        if init is None or name in self.module.classes:
+            return []
+        found: list[str] = []
+        for node in walk(init.body, ast.Assign):
+            if name in map(dotted, node.targets):
+                names = [inner.id for inner in walk(node.value, ast.Name)]
+                found += [one for one in names if one in self.module.classes]
+        return found
+
+
+def _is_own(name: str) -> bool:
+    """Whether it is an attribute of `self`: `self.dropout`, and not `self.layer.dropout`."""
+    return name.startswith("self.") and name.count(".") == 1
 
 
 def _along_features(call: ast.Call) -> bool:
-    """Whether it is over the last axis; a power is over none."""
+    """Whether it reduces the last axis, or none, as a power."""
     if method_of(call) == "pow":
         return True
     given = [*call.args, *(one.value for one in call.keywords if one.arg == "dim")]
-    return bool(given) and constant(given[-1 if method_of(call) == "chunk" else 0]) == -1
+    if not given:
+        return False
+    # chunk(number, dim), but mean(dim)
+    axis = given[-1] if method_of(call) == "chunk" else given[0]
+    return constant(axis) == -1

@@ -1,4 +1,4 @@
-"""Where a class calls torch's own attention function and asks it for weights, which SDPA has none of."""
+"""Calls of torch's attention function that ask for weights, which SDPA does not compute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FUNCTIONS = frozenset(f"{place}.multi_head_attention_forward" for place in ("F",
 
 @dataclass(frozen=True, eq=False)
 class TorchCall:
-    """`call` in `method`, with `need_weights=True` whether anybody wants them or not."""
+    """`call` in `method` with `need_weights=True`, also if nobody reads the weights."""
 
     owner: Class
     method: ast.FunctionDef

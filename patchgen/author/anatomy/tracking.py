@@ -1,4 +1,4 @@
-"""What a walk over the statements of one suite knows at each of them, and what it has found so far."""
+"""The state of an evaluation: what is known at a statement, and what was found before it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _Node = TypeVar("_Node", bound=ast.AST)
 
 @dataclass
 class Tracking:
-    """The tracked names of `method`, and lists of what was found, each with the index of its statement.
+    """The tracked names of `method`, and what was found, each with the index of its statement.
 
-    `opaque` are names that are not to be tracked; `culprits` those that should not have been, and since when.
-    `condition` is under what the statement of `index` runs.  What holds of the scores holds where none of `unless`
-    does; there are such conditions only in a walk that is `leaving`.
+    `env` has the value of each tracked name; names in `opaque` are not tracked.  `culprits` are
+    names that should not have been tracked, each with the statement that shows it.  The statement
+    `index` runs under `condition`.  The findings hold if no condition in `unless` is true; only an
+    evaluation that is `leaving` collects such conditions.
     """
 
     owner: Class
@@ -41,36 +42,38 @@ class Tracking:
     unless: list[tuple[ast.expr, int]] = field(default_factory=list)
 
     def use(self, node: ast.AST, why: str) -> None:
-        """A tracked value is used here as no attention uses it."""
+        """Record that a tracked value is used in a way that no attention uses it."""
         self.uses.append((self.index, node, why))
 
     def blame(self, node: ast.AST) -> None:
-        """The tracked names in `node` should not have been."""
+        """Record that the tracked names in `node` should not have been tracked."""
         for name in names(node) & self.env.keys():
             self.culprits.setdefault(name, self.index)
 
     def given(self, node: ast.expr) -> ast.expr:
-        """`node`, which the call of SDPA will be given, evaluated where this statement stands."""
+        """Record that `node` becomes an argument of SDPA, with its value at this statement."""
         self.recorded.append((node, self.index))
         return node
 
     def plain(self, node: _Node) -> _Node:
-        """`node`, its reads of shapes and dtypes of scores in other words."""
+        """`node` without reads of the shape and dtype of scores."""
         return without_scores(node, self.env)
 
     def rest(self, node: ast.stmt) -> list[ast.stmt]:
-        """`node` where it stays; as it stands where a context is made in it, so that the place can be found."""
+        """`node` as it remains; unchanged if it computes a context, to find that again."""
         places = {id(context.node) for context, _ in self.contexts}
-        return [node if any(id(inner) in places for inner in ast.walk(node)) else self.plain(node)]
+        if any(id(inner) in places for inner in ast.walk(node)):
+            return [node]
+        return [self.plain(node)]
 
     def made(self, node: ast.expr) -> list[ast.expr]:
-        """Every value that the method gives the name `node`."""
+        """Every value that the method assigns to the name `node`."""
         if not isinstance(node, ast.Name):
             return []
         return [one.value for one in walk(self.method, ast.Assign) if stored(one) == {node.id}]
 
     def is_same(self, one: ast.expr, other: ast.expr) -> bool:
-        """Whether both are the same value: the same code in the place of each name that is bound once."""
+        """Whether both have the same value; names that are bound once stand for their value."""
         texts, lines = [], []
         for node in (one, other):
             text = ast.dump(node)
@@ -81,21 +84,17 @@ class Tracking:
                     lines.append(made[0].lineno)
             texts.append(text)
         between = range(min(lines, default=0), max(lines, default=0) + 1)
-        read = {
-            name.id
-            for node in (one, other)
-            for value in self._values(node)
-            for name in walk(value, ast.Name)
-        }
-        return texts[0] == texts[1] and not any(
-            line in between for name in read for line in self._bindings(name)
-        )
+        if texts[0] != texts[1]:
+            return False
+        # What the replaced names are made of must not change in between.
+        read = {name.id for name in walk([*self._values(one), *self._values(other)], ast.Name)}
+        return not any(line in between for name in read for line in self._bindings(name))
 
     def _values(self, node: ast.expr) -> list[ast.expr]:
         return [value for name in walk(node, ast.Name) for value in self.made(name)]
 
     def _bindings(self, name: str) -> list[int]:
-        """The lines that bind it."""
+        """The lines that bind `name`."""
         bound = (one for one in walk(self.method.body, ast.Name) if isinstance(one.ctx, ast.Store))
         return [one.lineno for one in bound if one.id == name]
 

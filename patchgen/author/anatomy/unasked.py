@@ -1,7 +1,7 @@
-"""Attention weights that a model returns whether anybody asks for them or not: SDPA has none to give.
+"""Attention weights that a model returns even if they are not asked for: SDPA computes none.
 
-A method collects them, `all_attentions.append(outputs[1])`, under no condition on `output_attentions`, and returns
-what it has collected as `attentions`.
+A method collects them with `all_attentions.append(outputs[1])`, without a condition on
+`output_attentions`, and returns the collection as `attentions`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from patchgen.author.anatomy.module import Module
 
 
 def unasked_weights(module: Module) -> Iterator[ast.stmt]:
-    """The statements that collect them."""
+    """The statements that collect weights."""
     for owner in module.classes.values():
         for method in owner.own.values():
-            returned = {
-                name
-                for call in walk(method.body, ast.Call)
-                for keyword in call.keywords
-                if keyword.arg in ("attentions", "cross_attentions")
-                for name in names(keyword.value)
-            }
+            returned: set[str] = set()
+            for call in walk(method.body, ast.Call):
+                for keyword in call.keywords:
+                    if keyword.arg in ("attentions", "cross_attentions"):
+                        returned |= names(keyword.value)
             if returned:
                 yield from _collected(method.body, returned)
 

@@ -1,1 +1,1 @@
-"""`patchgen coverage`: which part goes into which model of transformers, and what was shown of it."""
+"""`patchgen coverage`: which part works in which model of transformers, and how that was shown."""

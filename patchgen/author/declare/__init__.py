@@ -1,1 +1,1 @@
-"""`patchgen new`: the modular file of a variant, written by what `patchgen.author.anatomy` finds in its parent."""
+"""`patchgen new`: write the modular file of a variant, from the structure of its parent."""

@@ -107,7 +107,7 @@ class Layer(nn.Module):
         ('{"eager": Eager}', []),
         ('{"eager": Eager, "sdpa": Eager, "flash_attention_2": Sdpa}', []),
         ('{"eager": Eager, "sdpa": Sdpa}', ["Sdpa computes the attention under SDPA already"]),
-        ('{"flash_attention_2": Sdpa}', ["no class of attention is there for eager"]),
+        ('{"flash_attention_2": Sdpa}', ["there is no class of attention for eager"]),
         ('{"relu": Eager}', []),
     ],
 )

@@ -256,7 +256,7 @@ def test_statements_between_are_kept():
 REFUSED = {
     "softmax over something else": (
         "p = self.gate(q).softmax(-1)\nreturn p",
-        "softmax of what is no product",
+        "its softmax is not of a product",
     ),
     "not the last axis": ("s = q @ k.mT\np = s.softmax(1)\nreturn p @ v", None),
     "weights are mixed": (
@@ -289,7 +289,7 @@ REFUSED = {
     ),
     "products of other keys one below the other": (
         "s = torch.cat([q @ k.mT, q @ bias.mT], dim=2)\nreturn s.softmax(-1) @ v",
-        "softmax of what is no product",
+        "its softmax is not of a product",
     ),
     "scores are read by what is kept": (
         "s = q @ k.mT\nseen = [s]\nreturn self.log(seen), s.softmax(-1) @ v",
