@@ -1,6 +1,6 @@
 """What is known of each model and part: values, and the file that keeps them from run to run.
 
-An entry is believed while its key, the digest of what it was made from, is what the run at hand finds.
+An entry is valid while its key, the digest of its sources, is the one that the current run computes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ FORMAT = 1
 class Entry:
     """One part in one model.
 
-    `why` says what is redundant, refused, missing or failed.  `heads` are the classes that were verified, `seen` the
-    errors that were planted in them and seen.
+    `why` tells what is redundant, refused, missing or failed.  `heads` are the verified classes,
+    `seen` the errors that were planted in them and found.
     """
 
     status: Status
@@ -82,9 +82,9 @@ class Book:
 
 
 def read_book(path: Path) -> Book:
-    """What an earlier run left at `path`; nothing where there is no such file.
+    """The book that an earlier run wrote to `path`; empty if there is no such file.
 
-    Raises PatchgenError PG817 for a file that is damaged or of another format, which a run would write over.
+    Raises PatchgenError PG817 for a damaged file or another format, which a run would overwrite.
     """
     try:
         return _book(json.loads(path.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Which modeling files of transformers lack what a part brings: flags of their classes, read from the text.
+"""Which modeling files of transformers lack the flags that a part sets, read from their text.
 
 In: an environment.  Out: what a file's classes say of SDPA, FlashAttention and checkpointing, those included that they
 inherit from other files.
@@ -34,7 +34,7 @@ class Flags:
     _opened: dict[str, Module | None] = field(default_factory=dict, repr=False, compare=False)
 
     def open(self, name: str) -> Module | None:
-        """The module of that dotted name; None for what lies outside of the models, or cannot be read."""
+        """The module with that dotted name; None if it is no model, or cannot be read."""
         if name not in self._opened:
             self._opened[name] = self._open(name)
         return self._opened[name]

@@ -1,4 +1,4 @@
-"""docs/coverage.md: the table of models and parts, what each part comes to beside its target, and every reason."""
+"""docs/coverage.md: the table of models and parts, totals beside goals, and every reason."""
 
 from __future__ import annotations
 

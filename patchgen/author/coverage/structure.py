@@ -1,6 +1,7 @@
-"""The structural pass: what `patchgen new` says of a part in a model, and whether what it writes can be flattened.
+"""The structural pass: what `patchgen new` answers for a part, and whether its file flattens.
 
-In: a model and a part.  Out: an `Entry`, and the modular file where one is written.  No model is run, none imported.
+Takes a model and a part; returns an `Entry`, and the modular file if there is one.  No model is
+run or imported.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Structural:
-    """`entry` says "written" where there is a modular file, `text`; it has a key once that is flattened."""
+    """The `entry` of a task; "written" if there is a modular file, `text`, with a key if it flattens."""
 
     task: Task
     entry: Entry
@@ -80,7 +81,7 @@ def _of_project(env: Environment, task: Task, text: str) -> Structural:
 def _refused(env: Environment, task: Task, problems: tuple[Problem, ...]) -> Entry:
     first = problems[0]
     what = first.what.removeprefix(f"{task.part}: ")
-    # A reason that shows nowhere in the file says that there is nothing in it that the part could change.
+    # A reason without a place means that the file has nothing that the part could change.
     nowhere = all(not problem.at.line and problem.code == "PG803" for problem in problems)
     if nowhere and not (task.part in OF_ATTENTION and attends(open_module(env, task.module))):
         return Entry("not applicable", what)
@@ -100,7 +101,7 @@ def settled(env: Environment, found: Structural, known: Entry | None = None) -> 
 
 
 def _key(parent: Module, flat: Flattened) -> str:
-    """The digest of the parent's file, and of the code that stands beside it in a trial, whatever wrote that."""
+    """The digest of the file of the parent and of the code beside it in a trial."""
     digest = hashlib.sha256(parent.source.text.encode())
     for file in flat.files:
         digest.update(file.name.encode())

@@ -1,6 +1,6 @@
-"""A run: every task's structural entry, those kept from earlier runs that still hold, and what is left to run.
+"""Plan a run: the structural entry of every task, valid entries of earlier runs, and what is left.
 
-In: an environment, models and parts.  Out: a `Book`, and the tasks that wait for the numeric pass, in order.
+Takes an environment, models and parts; returns a `Book` and the tasks for the numeric pass, in order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def tasks(modules: Iterable[str], parts: Iterable[str]) -> tuple[Task, ...]:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known after the structural pass; `written` are those that convert, with their modular files."""
+    """The result of the structural pass; `written` are the tasks whose modular file converts."""
 
     book: Book
     written: tuple[Structural, ...]

@@ -1,7 +1,7 @@
-"""The numeric pass of many models and parts, each in a child process that is ended where it takes too much.
+"""Run the numeric pass for many models and parts, each in a child process with limits.
 
-Children are forked, where the system can, from a process that has torch and transformers loaded already: a part in a
-model then takes seconds, of which importing both would be most.
+If the system can fork, children are forked from a process that has loaded torch and transformers:
+importing both would take longer than most trials.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The edit that puts one call of SDPA in the place of an attention that is written out.
+"""The edit that replaces an attention that is written out by one call of SDPA.
 
-The parent's statements stay, behind a condition: they run under "eager" and where weights are asked for.
+The statements of the parent stay under a condition: they run for "eager", and if attention weights
+are asked for.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from patchgen.author.anatomy.scores import Context, Factor, Term
 from patchgen.author.declare.edits import code, edit
 
 KNOWN = ("attend", "wants_weights", "additive_mask", "zero_unless_seen")
-# What says that an attention looks at other states than its own.
+# Names that show whether an attention looks at the states of another sequence.
 CROSS = ("is_cross_attention", "encoder_hidden_states", "key_value_states", "kv_states", "kv")
 
 
 class Refused(Exception):
-    """The chain cannot be written as one call: `reason` says why."""
+    """The attention cannot be one call; `reason` tells why."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason.what)
@@ -30,7 +31,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, eq=False)
 class ChainEdit:
-    """The member that edits the method of `chain`."""
+    """Writes the edit of the method of `chain`."""
 
     attentions: Attentions
     chain: Chain
@@ -38,7 +39,7 @@ class ChainEdit:
     def member(self) -> str:
         """The text of the edit.
 
-        Raises Refused where the call cannot be written.
+        Raises Refused if there is no such call.
         """
         first, last = self._statements()
         middle = ["..."] if self.chain.last > self.chain.first + 1 else []
@@ -80,7 +81,7 @@ class ChainEdit:
         return "wants_weights(self)"
 
     def _mask_for_eager(self) -> list[str]:
-        """transformers gave a mask for SDPA where weights are asked for under "sdpa"."""
+        """Convert the mask: if weights are asked for under "sdpa", it has the form for SDPA."""
         mask = self._followed_mask()
         if mask is None:
             return []
@@ -88,11 +89,8 @@ class ChainEdit:
         scores = self.chain.scores
         inside = stored(self.chain.suite[self.chain.first : self.chain.last + 1])
         if early := sorted((names(scores.query) | names(scores.key)) & inside):
-            raise Refused(
-                Reason(
-                    scores.query, f"the mask of eager depends on `{early[0]}`, which is made later"
-                )
-            )
+            what = f"the mask of eager depends on `{early[0]}`, which is computed later"
+            raise Refused(Reason(scores.query, what))
         query, key = self._code(scores.query), self._code(scores.key)
         return [f"{name} = additive_mask({name}, {query}, {key}, causal={self.causal(mask)})"]
 
@@ -104,16 +102,12 @@ class ChainEdit:
         if len(found) > 1:
             raise Refused(Reason(found[1].value, "two masks are added to the scores"))
         if found and found[0].kind != "add":
-            raise Refused(
-                Reason(
-                    found[0].value,
-                    "the mask of transformers hides scores otherwise than by being added",
-                )
-            )
+            what = "the mask of transformers is not added to the scores"
+            raise Refused(Reason(found[0].value, what))
         return found[0] if found else None
 
     def causal(self, mask: Term) -> str:
-        """When a mask that is None means causal."""
+        """The condition under which a mask that is None means causal."""
         owner, method = self.chain.owner, self.chain.method
         tags = sorted(
             tag
@@ -127,31 +121,20 @@ class ChainEdit:
         if chosen and (
             len(chosen) > 1 or chosen[0] != "self.config.is_decoder" or "causal" in makers
         ):
-            raise Refused(
-                Reason(
-                    mask.value, f"whether the attention is causal hangs on {' and '.join(chosen)}"
-                )
-            )
-        # MVP's encoder and decoder share the class: what it is built as says which of the two masks it gets.
+            what = f"whether the attention is causal depends on {' and '.join(chosen)}"
+            raise Refused(Reason(mask.value, what))
+        both = "the mask is causal at one call and bidirectional at another"
+        # In MVP, encoder and decoder share a class, and `is_decoder` tells which mask it gets.
         if makers >= {"bidirectional", "causal"}:
             if "is_decoder" not in self.chain.owner.attributes:
-                raise Refused(
-                    Reason(
-                        mask.value, "the mask is causal at one call and bidirectional at another"
-                    )
-                )
+                raise Refused(Reason(mask.value, both))
             chosen = [*chosen, "self.is_decoder"]
-        parts = chosen
-        if "bidirectional" in makers or not chosen:
-            cross = self._cross()
-            if cross is None and "bidirectional" in makers:
-                raise Refused(
-                    Reason(
-                        mask.value, "the mask is causal at one call and bidirectional at another"
-                    )
-                )
-            parts = [*chosen, *([cross] if cross else [])]
-        return " and ".join(parts) or "True"
+        if chosen and "bidirectional" not in makers:
+            return " and ".join(chosen)
+        cross = self._cross()
+        if cross is None and "bidirectional" in makers:
+            raise Refused(Reason(mask.value, both))
+        return " and ".join([*chosen, *([cross] if cross else [])]) or "True"
 
     def _cross(self) -> str | None:
         method = self.chain.method
@@ -165,11 +148,11 @@ class ChainEdit:
         return f"not {name}" if name.startswith("is_") else f"{name} is None"
 
     def scaling(self) -> str:
-        """What the product of query and key is multiplied by."""
+        """The code of the factor of the product of query and key."""
         return _product(self.chain.scores.factors)
 
     def weights_read_later(self) -> list[str]:
-        """The names of scores or weights that are read behind the attention."""
+        """The names of scores or weights that are read after the attention."""
         end = self.chain.suite[self.chain.last].end_lineno or 0
         inside = {id(node) for node in ast.walk(self.chain.suite[self.chain.last])}
         read = {
@@ -180,24 +163,25 @@ class ChainEdit:
         return [name for name in self.chain.weights if name in read]
 
     def _with_calls(self, statement: ast.stmt) -> ast.stmt:
-        """`statement`, each product with the values in it replaced by the call."""
+        """`statement` with calls of SDPA for the products with the values."""
         places = {id(context.node): context for context in self.chain.contexts}
+        # By number: the nodes of the copy below are others.
         found = [
-            (n, places[id(node)])
-            for n, node in enumerate(ast.walk(statement))
+            (number, places[id(node)])
+            for number, node in enumerate(ast.walk(statement))
             if id(node) in places
         ]
         if not found and statement is self.chain.suite[self.chain.last]:
             raise Refused(Reason(statement, "the product with the values stands under a condition"))
         changed = copy.deepcopy(statement)
         nodes = list(ast.walk(changed))
-        calls = [(nodes[n], parsed(self._call(context))) for n, context in found]
+        calls = [(nodes[number], parsed(self._call(context))) for number, context in found]
         for place, call in calls:
             _Replaced(place, call).visit(changed)
         return changed
 
     def _call(self, context: Context) -> str:
-        """The call of SDPA that makes `context`."""
+        """The call of SDPA that computes `context`."""
         scores, mask = context.probabilities.scores, self._followed_mask()
         if context is not self.chain.context and mask is not None:
             raise Refused(Reason(context.node, "transformers' mask is added to two products"))
@@ -206,7 +190,7 @@ class ChainEdit:
             terms = [_term(mask, followed=True), *terms]
         keywords = []
         if mask is not None and (causal := self.causal(mask)) != "False":
-            # Its operands are the method's names: the text is code as well.
+            # The condition reads names of the method, so it can be passed as code.
             keywords.append(f"causal={causal}")
         keywords.append(f"scaling={_product(scores.factors)}")
         if (dropout := context.probabilities.dropout) is not None:
@@ -231,12 +215,13 @@ class _Replaced(ast.NodeTransformer):
 
 
 def _term(term: Term, *, followed: bool) -> str:
-    """A term as an argument of `attend`, None where its condition does not hold."""
+    """A term as an argument of `attend`; None if its condition is false."""
     value = _seen(term.value) if term.kind == "hide" else term.value
     while followed and isinstance(value, ast.Call) and method_of(value) == "to":
-        value = receiver(value)  # A boolean mask must stay one.
+        value = receiver(value)  # A cast would make a boolean mask additive.
     text = ast.unparse(value)
-    # What hides a score hides it at any scale, and is a boolean under SDPA (CodeGen divides it with the scores).
+    # A hidden score is hidden at any scale, and the mask is boolean under SDPA.  CodeGen divides
+    # both by a number.
     factors = () if followed else term.factors
     for factor in factors:
         text = f"({text}) {factor.operator} {_number(factor)}"
@@ -249,7 +234,7 @@ def _term(term: Term, *, followed: bool) -> str:
 
 
 def _seen(hidden: ast.expr) -> ast.expr:
-    """What is seen, of what is hidden."""
+    """The mask of visible scores for a mask of hidden ones."""
     match hidden:
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
             return operand
@@ -281,12 +266,10 @@ def _product(factors: tuple[Factor, ...]) -> str:
 
 
 def _number(factor: Factor) -> str:
-    """The operand of `factor`: one, which changes nothing, where its condition does not hold."""
+    """The operand of `factor`, or one if its condition is false."""
     value = ast.unparse(factor.value)
     if factor.condition is not None:
         return f"({value} if {ast.unparse(factor.condition)} else 1.0)"
-    return (
-        value
-        if isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant)
-        else f"({value})"
-    )
+    if isinstance(factor.value, ast.Name | ast.Attribute | ast.Call | ast.Constant):
+        return value
+    return f"({value})"

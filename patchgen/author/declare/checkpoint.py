@@ -1,7 +1,7 @@
-"""The checkpoint part for a model: its layers are `GradientCheckpointingLayer`s, and its models say so.
+"""The checkpoint part: layers become `GradientCheckpointingLayer`s, and models get the flag for it.
 
-An edit is written where the parent's code needs one: a layer that is given its states by keyword or a cache under a
-name of its own, a layer that returns a list, and a router, for which there is a mixin.
+The parent needs an edit if a layer gets its states by keyword or a cache under another name, if a
+layer returns a list, and if it has a router, for which there is also a mixin.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ SAYS_ONCE = (
     "Under activation checkpointing a recompute takes the experts that the forward pass chose; see "
     "`patchgen.parts.checkpoint`."
 )
-SAYS_STATISTICS = "A recompute moves the running statistics of batch norms a second time: their momentum counts twice."
+SAYS_STATISTICS = (
+    "A recompute moves the running statistics of batch norms a second time: their momentum counts "
+    "twice."
+)
 REDUNDANT = (
     "transformers checkpoints the layers of {alias} already:\n"
     "    model.activation_checkpointing_enable()\n"
@@ -70,7 +73,7 @@ def checkpoint(module: Module) -> Contribution:
 
 
 def _says_that_it_can(owner: Class) -> tuple[str, ...]:
-    """The flag; and gone what switches checkpointing on in the style of old, which reaches no layer."""
+    """The flag; and the removal of an old method for switching it on, which reaches no layer."""
     switch = owner.own.get(SWITCH)
     if switch is None or "value" not in {arg.arg for arg in switch.args.args}:
         return (f"{FLAG} = True",)
@@ -101,7 +104,7 @@ def _says(
 def _edits(module: Module, plain: Sequence[Class], routers: Iterable[Choice]) -> Iterator[Declared]:
     seen: list[tuple[str, str]] = []
     for call in layer_calls(module, plain):
-        # One edit makes all places of a method that read the same.
+        # One edit changes all places of a method with the same code.
         if (key := (call.method.name + call.owner.name, ast.dump(call.call))) not in seen:
             yield from _call(module, call, sum(key[0] == each for each, _ in seen))
             seen.append(key)
@@ -112,10 +115,12 @@ def _edits(module: Module, plain: Sequence[Class], routers: Iterable[Choice]) ->
 
 
 def _call(module: Module, found: LayerCall, before: int) -> Iterator[Declared]:
-    """States by place, and no cache for a layer that is run again; `before` calls of the method were looked at.
+    """Pass states by position, and no cache to a layer that is recomputed.
 
-    Before: `layer(states=x, cache=cache)`.  After: `layer(x, cache=None if layer.gradient_checkpointing and
-    self.training else cache)`.
+    `before` other calls of the method have edits already.
+
+    Before: `layer(states=x, cache=cache)`.
+    After: `layer(x, cache=None if layer.gradient_checkpointing and self.training else cache)`.
     """
     by_place, caches = found.keywords_to_give_by_place(), found.caches()
     if not by_place and not caches:
@@ -145,7 +150,10 @@ def _call(module: Module, found: LayerCall, before: int) -> Iterator[Declared]:
 
 
 def _tuple(module: Module, layer: Class) -> Iterator[Declared]:
-    """`outputs = [states] + rest` becomes `outputs = (states, *rest)`: a reentrant checkpoint follows no list."""
+    """`outputs = [states] + rest` becomes `outputs = (states, *rest)`.
+
+    A reentrant checkpoint does not look into a list.
+    """
     statement = returned_list(layer)
     if statement is None:
         return
@@ -161,7 +169,7 @@ def _tuple(module: Module, layer: Class) -> Iterator[Declared]:
 
 
 def _choice(module: Module, router: Choice) -> Iterator[Declared]:
-    """`values /= total` becomes `values = values / total`: what is kept of `topk` must not change."""
+    """`values /= total` becomes `values = values / total`: results of `topk` are saved."""
     for index, statement in enumerate(router.changes):
         target = statement.target
         value = ast.BinOp(
@@ -180,14 +188,14 @@ def _edited(
     before: ast.AST,
     after: ast.AST,
 ) -> Declared:
-    """An edit of every place in `method` that reads as `before`."""
+    """An edit of every place in `method` with the code of `before`."""
     same = [node for node in walk(method.body, type(before)) if ast.dump(node) == ast.dump(before)]
     old, new = code(module, method, before), code(module, method, ast.fix_missing_locations(after))
     return Declared(owner.name, members=(edit(name, method, [old], [new], count=len(same)),))
 
 
 def _topmost(layers: Sequence[Class]) -> list[Class]:
-    """The layers without those that inherit from another of them."""
+    """The layers that do not inherit from another of them."""
     return [
         layer
         for layer in layers
@@ -200,7 +208,7 @@ def _inherits(layer: Class, other: Class) -> bool:
 
 
 def _layers(found: Layers) -> tuple[Class, ...]:
-    """What is run again as one: layers, or their attentions and FFNs where a model holds those one by one."""
+    """What is recomputed as one: layers, or attentions and FFNs if a model holds those in lists."""
     return found.classes or found.checkpointed or found.pieces
 
 

@@ -1,13 +1,14 @@
-"""The FFN of a dense layer as a mixture's experts have it: which modules are its linear layers and its activation.
+"""The FFN of a dense layer in the form that experts have: its linear layers and its activation.
 
-In: a feed-forward network that anatomy found.  Out: a `Dense`, or why experts would not compute what it does.  This is
-stricter than anatomy, which leaves dropouts, casts and numbers out: here they are in the way.
+Takes a feed-forward network; returns a `Dense`, or raises with the reason why experts would compute
+something else.  Dropouts, casts and numbers, which `anatomy.ffn` leaves out, are refused here.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.author.anatomy.attention import Reason
@@ -18,7 +19,7 @@ from patchgen.author.anatomy.module import Class, Module
 
 _UP, _GATE, _DOWN = (rf"(?P<{name}>\w+)" for name in ("up", "gate", "down"))
 _ACT = r"(?P<act>=?[\w.]+)"
-# L: a linear layer, A: an activation, by the attribute that holds it or by its name after `=`; D: a dropout.
+# L is a linear layer, A an activation, D a dropout; in brackets, its attribute, or `=` and a name.
 GATED = re.compile(rf"L\[{_DOWN}\]\(\(A\[{_ACT}\]\(L\[{_GATE}\]\(x\)\)\*L\[{_UP}\]\(x\)\)\)")
 FUSED = re.compile(
     rf"L\[{_DOWN}\]\(\(A\[{_ACT}\]\(C0\(L\[{_UP}\]\(x\)\)\)\*C1\(L\[(?P=up)\]\(x\)\)\)\)"
@@ -27,21 +28,22 @@ PLAIN = re.compile(rf"L\[{_DOWN}\]\(A\[{_ACT}\]\(L\[{_UP}\]\(x\)\)\)")
 SPLIT = re.compile(rf"A\[{_ACT}\]\(L\[{_UP}\]\(x\)\)")
 BEHIND = re.compile(r"D\[(?P<rate>\.?\w+)\]\((?P<term>.*)\)")
 SECOND = re.compile(rf"L\[{_DOWN}\]\(x\)")
-# How many features a linear layer gives, by its class.
+# The attribute with the number of output features, by class of linear layer.
 WIDTHS = {"Linear": "out_features", "Conv1D": "nf"}
 # The functions of torch that are activations of transformers by the same name.
 OF_TORCH = ("gelu", "relu", "silu", "sigmoid", "tanh")
-# What configurations call `hidden_size`, which is what goes into a mixture and comes out.
+# Other names of `hidden_size`, the width of the input and output of a mixture.
 HIDDEN = ("hidden_size", "d_model", "n_embd", "embed_dim", "hidden_dim", "dim", "n_embed")
 
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """The FFN of a layer, `layer.attribute`, in whose place the mixture stands.
+    """The FFN of a layer, `layer.attribute`, which a mixture replaces.
 
-    `place` is what the mixture is called where it stands, and `up` and `down` what the dense layers are called there,
-    which is in the layer or, before a dropout, in a Sequential.  `idle` are attributes of the layer whose work the
-    mixture does too.  `width`, `bias`, `activation` and `dropout` are code, "" where there is no dropout.
+    `place` is the name of the mixture, and `up` and `down` are those of the dense layers, in the
+    module that holds them: the layer or, before a dropout, a Sequential.  `idle` are other
+    attributes of the layer that the mixture replaces.  `width`, `bias`, `activation` and `dropout`
+    are code; `dropout` is "" if there is none.
     """
 
     attribute: str
@@ -66,7 +68,7 @@ class Unfit(Exception):
 
 
 class _Named(Flow):
-    """Terms with the names of attributes, dropouts kept, `?` for whatever experts do not compute."""
+    """Terms with names of attributes and dropouts; `?` is a value that no expert computes."""
 
     def term(self, node: ast.expr) -> str:
         if isinstance(node, ast.Call) and method_of(node) in CASTS:
@@ -81,14 +83,15 @@ class _Named(Flow):
         plain = super()._applied(node, value)
         own = last(name) if name.startswith("self.") else ""
         if plain == value and value != "?":
-            return (
-                value
-                if own and self._made(own) == "Identity"
-                else f"D[{_rate(node, own)}]({value})"
-            )
-        if plain.startswith("A(") and not own:
-            return f"A[={name}]({value})" if len(node.args) == 1 and not node.keywords else "?"
-        return f"{plain[0]}[{own}]({value})" if own and plain[:2] in ("A(", "L(") else "?"
+            if own and self._made(own) == "Identity":
+                return value
+            return f"D[{_rate(node, own)}]({value})"
+        if own and plain.startswith(("A(", "L(")):
+            return f"{plain[0]}[{own}]({value})"
+        is_function = plain.startswith("A(") and not own
+        if is_function and len(node.args) == 1 and not node.keywords:
+            return f"A[={name}]({value})"
+        return "?"
 
     def _made(self, attribute: str) -> str:
         values = self.owner.attributes.get(attribute, ())
@@ -96,21 +99,17 @@ class _Named(Flow):
 
 
 def _rate(node: ast.Call, own: str) -> str:
-    """The attribute that is a dropout, or `.` and the attribute that is its rate; `?` for another rate."""
-    rate = argument(node, 1, "p")
+    """The attribute of a dropout, or `.` and the attribute of its rate; `?` if there is none."""
     if own:
         return own
-    return (
-        f".{last(dotted(rate))}"
-        if dotted(rate).startswith("self.") and dotted(rate).count(".") == 1
-        else "?"
-    )
+    rate = dotted(argument(node, 1, "p"))
+    return f".{last(rate)}" if rate.startswith("self.") and rate.count(".") == 1 else "?"
 
 
 def dense(module: Module, found: FeedForward) -> Dense:
-    """The FFN `found` as experts have it.
+    """The FFN `found` in the form of experts.
 
-    Raises Unfit where they would compute something else.
+    Raises Unfit if experts would compute something else.
     """
     forward = found.owner.method("forward")
     assert forward is not None
@@ -204,38 +203,44 @@ def _split(module: Module, found: FeedForward, forward: ast.FunctionDef, result:
 
 
 def _second(module: Module, found: FeedForward) -> tuple[str, Class]:
-    """The module of the layer that is given what the first half gives, and nothing else is."""
+    """The one module of the layer that takes the output of the first half."""
     for method in found.layer.own.values():
         for statement in walk(method.body, ast.Assign):
-            if called(statement.value) != f"self.{found.attribute}" or not isinstance(
-                statement.targets[0], ast.Name
-            ):
+            target = statement.targets[0]
+            is_first_half = called(statement.value) == f"self.{found.attribute}"
+            if not is_first_half or not isinstance(target, ast.Name):
                 continue
-            name = statement.targets[0].id
-            given = [
-                (call, one.value)
-                for one in walk(method.body, ast.stmt)
-                for call in [getattr(one, "value", None)]
-                if isinstance(call, ast.Call) and isinstance(one, ast.Assign | ast.Return)
-                if call.args and dotted(call.args[0]) == name
+            calls = [
+                call for call in _calls_with(method, target.id) if called(call).startswith("self.")
             ]
-            reads = [
-                n
-                for n in walk(method.body, ast.Name)
-                if n.id == name and isinstance(n.ctx, ast.Load)
-            ]
-            calls = [call for call, _ in given if called(call).startswith("self.")]
-            if len(calls) != 1 or len(reads) != 1:
-                raise Unfit(
-                    method, f"what `{found.attribute}` gives goes into more than one module"
-                )
+            if len(calls) != 1 or _count_reads(method, target.id) != 1:
+                what = f"the output of `{found.attribute}` goes into more than one module"
+                raise Unfit(method, what)
             attribute = last(called(calls[0]))
-            owners = [
-                module.classes[n] for n in held(found.layer, attribute) if n in module.classes
-            ]
+            names = held(found.layer, attribute)
+            owners = [module.classes[name] for name in names if name in module.classes]
             if len(owners) == 1:
                 return attribute, owners[0]
     raise Unfit(found.layer.node, f"the second half of the FFN of {found.layer.name} is not found")
+
+
+def _calls_with(method: ast.FunctionDef, name: str) -> Iterator[ast.Call]:
+    """The calls that are assigned or returned, with `name` as the first argument."""
+    for node in walk(method.body, ast.stmt):
+        match node:
+            case ast.Assign(value=ast.Call(args=[first, *_]) as call):
+                pass
+            case ast.Return(value=ast.Call(args=[first, *_]) as call):
+                pass
+            case _:
+                continue
+        if dotted(first) == name:
+            yield call
+
+
+def _count_reads(method: ast.FunctionDef, name: str) -> int:
+    names = walk(method.body, ast.Name)
+    return sum(node.id == name and isinstance(node.ctx, ast.Load) for node in names)
 
 
 def _linear(owner: Class, forward: ast.FunctionDef, attributes: list[str]) -> str:
@@ -252,7 +257,7 @@ def _linear(owner: Class, forward: ast.FunctionDef, attributes: list[str]) -> st
 
 
 def _takes_hidden(owner: Class, attribute: str, made: str) -> None:
-    """Raises Unfit where the first linear layer is known to take something else than the hidden states."""
+    """Refuse a first linear layer whose input has another width than the hidden states."""
     call = owner.attributes[attribute][0]
     place = 1 if made == "Conv1D" else 0
     if isinstance(call, ast.Call) and len(call.args) > place:
@@ -280,12 +285,10 @@ def _resolved(owner: Class, node: ast.expr) -> str:
 
 
 def _function(module: Module, forward: ast.FunctionDef, name: str) -> str:
-    """A function as the activation of experts: one of torch by its name, one of the module itself as it is."""
-    if (
-        name.rpartition(".")[0] in ("F", "nn.functional", "torch.nn.functional")
-        and last(name) in OF_TORCH
-    ):
-        return repr(last(name))
+    """A function as the activation of experts: the name of one of torch, else the function."""
+    package, _, function = name.rpartition(".")
+    if package in ("F", "nn.functional", "torch.nn.functional") and function in OF_TORCH:
+        return repr(function)
     if name in module.functions:
         return f"{module.alias}.{name}"  # ESM's GELU is not torch's in the last bits.
     raise Unfit(forward, f"`{name}` is not known as an activation")
@@ -297,7 +300,7 @@ def _activation(
     if name.startswith("="):
         return _function(module, forward, name[1:])
     values, init = owner.attributes.get(name, ()), owner.method("__init__")
-    # BERT's is a name or a function; an activation that is made otherwise may have weights.
+    # BERT takes a name or a function; other activations that are chosen may have weights.
     by_kind = init is not None and any(
         "isinstance(" in ast.unparse(node.test) for node in walk(init.body, ast.If)
     )

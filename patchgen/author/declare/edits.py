@@ -1,4 +1,4 @@
-"""The text of an edit, its code in the names of a modular file."""
+"""Write the text of an edit, with names that are valid in a modular file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from patchgen.author.anatomy.code import names, stored, walk
 from patchgen.author.anatomy.module import Module
 
-# Imported by a modular file under the name that the parent has for them.
+# A modular file imports these under the same names as the parent.
 OUTSIDE = {
     "torch": "import torch",
     "nn": "from torch import nn",
@@ -21,7 +21,7 @@ OUTSIDE = {
 
 
 class _Qualified(ast.NodeTransformer):
-    """What the parent module defines or imports, by way of the name under which the modular file has the parent."""
+    """Qualifies the names of the parent module: `rotate` becomes `llama.rotate`."""
 
     def __init__(self, module: Module, local: frozenset[str], known: frozenset[str]) -> None:
         self.module = module
@@ -50,7 +50,7 @@ def local_names(method: ast.FunctionDef) -> frozenset[str]:
 def code(
     module: Module, method: ast.FunctionDef, node: ast.AST | str, known: Sequence[str] = ()
 ) -> str:
-    """`node` as it is written in an edit of `method`; `known` are names that the modular file imports itself."""
+    """The code of `node` for an edit of `method`; the modular file imports the names in `known`."""
     tree = ast.parse(node) if isinstance(node, str) else copy.deepcopy(node)
     return ast.unparse(_Qualified(module, local_names(method), frozenset(known)).visit(tree))
 

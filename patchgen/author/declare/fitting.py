@@ -1,6 +1,7 @@
-"""Which mixins of a part fit a method: their edits, read from the part's source and tried on the method's statements.
+"""Find the mixins of a part whose edits match the methods of a class.
 
-The same rules as when the modular file is converted, on Python's own syntax trees: the converter has the last word.
+The edits are read from the source of the part and matched with the rules of the converter, but on
+the syntax trees of Python.  The converter decides in the end.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from pathlib import Path
 import patchgen
 from patchgen.author.anatomy.code import constant, statements_of, walk
 
-Bound = Mapping[str, ast.AST]
+Bound = Mapping[str, ast.AST]  # the code that each hole stands for
+IGNORED_FIELDS = ("ctx", "type_comment", "kind")
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """The `with old:` of an edit of `method`, with its holes and how often it must match."""
+    """The `with old:` block of an edit of `method`, its holes, and how often it must match."""
 
     method: str
     holes: frozenset[str]
@@ -30,7 +32,7 @@ class Pattern:
         return sum(1 for _ in self.places(method)) == self.count
 
     def places(self, method: ast.FunctionDef) -> Iterator[Bound]:
-        """What the holes stand for in each place."""
+        """The values of the holes in each place that matches."""
         if len(self.old) == 1 and isinstance(self.old[0], ast.Expr) and not _is_dots(self.old[0]):
             for node in walk(method.body, ast.expr):
                 if (bound := self._fit(self.old[0].value, node, {})) is not None:
@@ -54,36 +56,38 @@ class Pattern:
             yield from self._runs(pattern[1:], suite, at + 1, fit)
 
     def _fit(self, pattern: object, code: object, bound: Bound) -> Bound | None:
-        if (
-            isinstance(pattern, ast.Name)
-            and pattern.id in self.holes
-            and isinstance(code, ast.expr)
-        ):
-            known = bound.get(pattern.id)
-            if known is None:
-                return {**bound, pattern.id: code}
-            return bound if ast.dump(known) == ast.dump(code) else None
-        if (
-            isinstance(pattern, ast.Call)
-            and isinstance(code, ast.Call)
-            and any(_is_ellipsis(a) for a in pattern.args)
-        ):
-            return self._fit_call(pattern, code, bound)
-        if isinstance(pattern, ast.AST) and isinstance(code, ast.AST):
-            if type(pattern) is not type(code):
+        """The values of the holes if `pattern` matches `code`, given those that are `bound`."""
+        match pattern, code:
+            case ast.Name(id=name), ast.expr() as expression if name in self.holes:
+                return self._fit_hole(name, expression, bound)
+            case ast.Call() as call, ast.Call() as other if any(map(_is_ellipsis, call.args)):
+                return self._fit_call(call, other, bound)
+            case ast.AST() as node, ast.AST() as other_node:
+                return self._fit_node(node, other_node, bound)
+            case [ast.stmt(), *_] as suite, list() as other_suite:
+                for stop, fit in self._runs(suite, other_suite, 0, bound):
+                    if stop == len(other_suite):
+                        return fit
                 return None
-            fields = [
-                name for name in pattern._fields if name not in ("ctx", "type_comment", "kind")
-            ]
-            return self._fit_all(
-                [getattr(pattern, f) for f in fields], [getattr(code, f) for f in fields], bound
-            )
-        if isinstance(pattern, list) and isinstance(code, list):
-            if pattern and isinstance(pattern[0], ast.stmt):
-                ends = self._runs(pattern, code, 0, bound)
-                return next((fit for stop, fit in ends if stop == len(code)), None)
-            return self._fit_all(pattern, code, bound)
-        return bound if type(pattern) is type(code) and pattern == code else None
+            case list() as items, list() as others:
+                return self._fit_all(items, others, bound)
+            case _:
+                return bound if type(pattern) is type(code) and pattern == code else None
+
+    def _fit_hole(self, name: str, code: ast.expr, bound: Bound) -> Bound | None:
+        known = bound.get(name)
+        if known is None:
+            return {**bound, name: code}
+        # A hole that occurs twice must stand for the same code.
+        return bound if ast.dump(known) == ast.dump(code) else None
+
+    def _fit_node(self, pattern: ast.AST, code: ast.AST, bound: Bound) -> Bound | None:
+        if type(pattern) is not type(code):
+            return None
+        fields = [name for name in pattern._fields if name not in IGNORED_FIELDS]
+        own = [getattr(pattern, name) for name in fields]
+        others = [getattr(code, name) for name in fields]
+        return self._fit_all(own, others, bound)
 
     def _fit_all(
         self, pattern: Sequence[object], code: Sequence[object], bound: Bound | None
@@ -100,13 +104,11 @@ class Pattern:
         if fit is None or len(code.args) < len(before):
             return None
         fit = self._fit_all(before, code.args[: len(before)], fit)
+        given = {keyword.arg: keyword.value for keyword in code.keywords}
         for keyword in pattern.keywords:
-            given = next((one.value for one in code.keywords if one.arg == keyword.arg), None)
-            fit = (
-                self._fit(keyword.value, given, fit)
-                if fit is not None and given is not None
-                else None
-            )
+            if fit is None or keyword.arg not in given:
+                return None
+            fit = self._fit(keyword.value, given[keyword.arg], fit)
         return fit
 
 
@@ -120,7 +122,7 @@ def _is_ellipsis(node: ast.expr) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Mixin:
-    """A class of a part with the patterns of its edits, those of its bases included."""
+    """A class of a part, with the patterns of its edits and those of its bases."""
 
     name: str
     patterns: tuple[Pattern, ...]
@@ -133,7 +135,7 @@ class Mixin:
 
 
 def mixins(part: str) -> tuple[Mixin, ...]:
-    """The public mixins of `patchgen.parts.PART`, those that ask for more first."""
+    """The public mixins of `patchgen.parts.PART`, those with the most edits first."""
     folder = Path(patchgen.__file__).parent / "parts"
     files = sorted((folder / part).glob("*.py")) or [folder / f"{part}.py"]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
@@ -171,21 +173,24 @@ def _pattern(method: ast.FunctionDef) -> Pattern | None:
             case ast.Call(
                 func=ast.Name(id="edit"), args=[ast.Constant(value=str(name))], keywords=keywords
             ):
-                count = next((constant(k.value) for k in keywords if k.arg == "count"), 1)
-                holes = {
-                    arg.arg
-                    for arg in method.args.args
-                    if ast.unparse(arg.annotation or arg) == "Hole"
-                }
-                old = next(
-                    (
-                        n.body
-                        for n in method.body
-                        if isinstance(n, ast.With) and ast.unparse(n.items[0]) == "old"
-                    ),
-                    [],
-                )
-                return Pattern(
-                    name, frozenset(holes), tuple(old), count if isinstance(count, int) else 1
-                )
+                given = {keyword.arg: constant(keyword.value) for keyword in keywords}
+                count = given.get("count")
+                times = count if isinstance(count, int) else 1
+                return Pattern(name, _holes(method), _old_block(method), times)
     return None
+
+
+def _holes(method: ast.FunctionDef) -> frozenset[str]:
+    found = set()
+    for arg in method.args.args:
+        if arg.annotation is not None and ast.unparse(arg.annotation) == "Hole":
+            found.add(arg.arg)
+    return frozenset(found)
+
+
+def _old_block(method: ast.FunctionDef) -> tuple[ast.stmt, ...]:
+    """The statements of `with old:`."""
+    for node in method.body:
+        if isinstance(node, ast.With) and ast.unparse(node.items[0]) == "old":
+            return tuple(node.body)
+    return ()

@@ -1,4 +1,4 @@
-"""The flash part for a model: no padding, in an encoder of BERT's structure or a causal model of Llama's."""
+"""The flash part: no padding, in an encoder built as BERT or a causal model built as Llama."""
 
 from __future__ import annotations
 
@@ -15,22 +15,27 @@ from patchgen.author.declare.flash_heads import is_first, reads_padding
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 ENCODER = (
-    "No padding is computed: real tokens are taken out of the batch once, behind the embeddings, and put back after "
-    "the last layer. Attention is transformers' own, under every `attn_implementation`. What comes out at real tokens "
-    "is the parent's own; at padding it is zeros. See `patchgen.parts.flash`."
+    "No padding is computed: real tokens are taken out of the batch once, behind the embeddings, "
+    "and put back after the last layer. Attention is transformers' own, under every "
+    "`attn_implementation`. What comes out at real tokens is the parent's own; at padding it is "
+    "zeros. See `patchgen.parts.flash`."
 )
 DECODER = (
-    'No padding is computed where attention takes the lengths of texts: under FlashAttention and under "varlen", '
-    "which `import patchgen.runtime` registers. Real tokens are taken out of the batch once, and put back after the last "
-    "layer; packed texts are told apart by positions that restart. What comes out at real tokens is the parent's own; "
-    "at padding it is zeros. Under any other `attn_implementation` it is the parent. See `patchgen.parts.flash`."
+    "No padding is computed where attention takes the lengths of texts: under FlashAttention and "
+    'under "varlen", which `import patchgen.runtime` registers. Real tokens are taken out of the '
+    "batch once, and put back after the last layer; packed texts are told apart by positions that "
+    "restart. What comes out at real tokens is the parent's own; at padding it is zeros. Under any "
+    "other `attn_implementation` it is the parent. See `patchgen.parts.flash`."
 )
 ARGUMENTS = frozenset(
     "input_ids attention_mask position_ids past_key_values inputs_embeds use_cache".split()
 )
 COUNTED = ("create_position_ids_from_input_ids", "create_position_ids_from_inputs_embeds")
 GENERIC_READER = "GenericForQuestionAnswering"  # transformers' head for any model, in another file
-HINT = "write the forward of the base model by `patchgen.parts.flash` where you know what looks at which token"
+HINT = (
+    "write the forward of the base model by `patchgen.parts.flash` where you know what looks at "
+    "which token"
+)
 
 
 class _No(Exception):
@@ -73,7 +78,7 @@ def _model(module: Module) -> tuple[Class, bool]:
 
 
 def _is_causal(owner: Class) -> bool:
-    """Whether it is called as Llama is, and makes rotary positions."""
+    """Whether it has the parameters of Llama and rotary positions."""
     arguments = owner.own["forward"].args
     given = {arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)} - {"self"}
     return given == ARGUMENTS and "rotary_emb" in owner.attributes
@@ -127,7 +132,7 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
 
 
 def _attending(module: Module) -> list[Class]:
-    """The classes that call transformers' interface, and hand on what they are given by keyword."""
+    """The classes that call the attention interface and pass their keyword arguments to it."""
     return [
         one
         for one in module.classes.values()
@@ -144,7 +149,7 @@ def _calls_attention(forward: ast.FunctionDef) -> bool:
 
 
 def _insist_on_layers(module: Module, model: Class) -> Tokens:
-    """Raises _No where what states go through may look at other tokens, or reads the mask and the positions."""
+    """Refuse layers that may look at other tokens, and other reads of the mask or positions."""
     _insist_on_reads(model, model.own["forward"])
     tokens = Tokens(module, {one.name for one in _attending(module)})
     through = dict.fromkeys(_layers(module, tokens, model))
@@ -181,7 +186,7 @@ def _holds_attention(module: Module, owner: Class, tokens: Tokens) -> bool:
 
 
 def _insist_on_reads(model: Class, forward: ast.FunctionDef) -> None:
-    """Raises _No where the mask or the positions are read otherwise than to be handed on."""
+    """Refuse code that does more with the mask or the positions than pass them on."""
     handed: set[int] = set()
     for node in walk(forward.body, ast.AST):
         match node:
@@ -221,7 +226,7 @@ def _hands_on(call: ast.Call) -> bool:
 
 
 def _counts_from_padding(module: Module, tokens: Tokens, model: Class) -> bool:
-    """Whether positions begin behind that of padding, as RoBERTa's, where packed texts count from there."""
+    """Whether positions start after that of padding, as in RoBERTa."""
     held = [
         module.classes[name] for name in tokens.held(model, "embeddings") if name in module.classes
     ]

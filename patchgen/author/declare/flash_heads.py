@@ -1,4 +1,4 @@
-"""What a head reads of the states that a base model gives: each token alone, the first of each row, or whole rows."""
+"""Whether a head reads states at padding, or only each token alone or the first of each row."""
 
 from __future__ import annotations
 
@@ -26,13 +26,18 @@ def is_first(node: ast.Subscript) -> bool:
 def reads_padding(
     module: Module, tokens: Tokens, owner: Class, forward: ast.FunctionDef, holding: Collection[str]
 ) -> bool:
-    """Whether a head reads states at padding: not where it reads each token alone, or the first of each row."""
+    """Whether a head reads states at padding.
+
+    It does not if it reads each token alone, or the first of each row.
+    """
     states = _states(forward, holding)
     if states is None:
         return True
     alone: set[int] = set()  # where each token is read alone
     for node in walk(forward.body, ast.stmt):
-        for call in walk(node, ast.Call) if isinstance(node, ast.Assign | ast.Return) else ():
+        if not isinstance(node, ast.Assign | ast.Return):
+            continue
+        for call in walk(node, ast.Call):
             given = [one for one in call.args if dotted(one) in states]
             if not given or not called(call).startswith("self.") or _is_loss(call):
                 continue
@@ -41,17 +46,15 @@ def reads_padding(
             if tokens.unfit(owner, call) is not None:
                 return True
             alone |= {id(one) for one in given}
-            for target in (
-                node.targets if isinstance(node, ast.Assign) and node.value is call else ()
-            ):
-                states |= {one.id for one in walk(target, ast.Name)}
-    alone |= {id(one) for one in _handed_on(forward)}
-    reads = [
-        one
-        for one in walk(forward.body, ast.Name)
-        if one.id in states and isinstance(one.ctx, ast.Load)
-    ]
-    return not all(id(one) in alone for one in reads)
+            if isinstance(node, ast.Assign) and node.value is call:
+                # The result has a state for each token as well.
+                states |= {one.id for one in walk(node.targets, ast.Name)}
+    alone |= {id(one) for one in _passed_on(forward)}
+    for name in walk(forward.body, ast.Name):
+        is_read = name.id in states and isinstance(name.ctx, ast.Load)
+        if is_read and id(name) not in alone:
+            return True
+    return False
 
 
 def _is_loss(call: ast.Call) -> bool:
@@ -59,7 +62,7 @@ def _is_loss(call: ast.Call) -> bool:
 
 
 def _takes_first(module: Module, tokens: Tokens, owner: Class, call: ast.Call) -> bool:
-    """Whether a head reads the first position of each row, and nothing but that."""
+    """Whether a head reads only the first position of each row."""
     for name in tokens.held(owner, last(called(call))):
         head = module.classes.get(name)
         inner = head.method("forward") if head is not None else None
@@ -69,8 +72,8 @@ def _takes_first(module: Module, tokens: Tokens, owner: Class, call: ast.Call) -
     return False
 
 
-def _handed_on(forward: ast.FunctionDef) -> list[ast.expr]:
-    """Where values go into losses and outputs as they are, or row behind row, or the last ones that are asked for."""
+def _passed_on(forward: ast.FunctionDef) -> list[ast.expr]:
+    """Where values are passed to losses and outputs, or read by rows or for their shape."""
     found: list[ast.expr] = []
     for node in walk(forward.body, ast.AST):
         match node:
@@ -92,7 +95,7 @@ def _handed_on(forward: ast.FunctionDef) -> list[ast.expr]:
 
 
 def _states(forward: ast.FunctionDef, holding: Collection[str]) -> set[str] | None:
-    """The names that have the states of all tokens, which `self.HOLDING` gives; None where they cannot be followed."""
+    """The names of the states that `self.HOLDING` returns; None if they cannot be followed."""
     own = {f"self.{one}" for one in holding}
     calls = [call for call in walk(forward.body, ast.Call) if called(call) in own]
     if len(calls) != 1 or not (out := _bound(forward, calls[0])):
@@ -114,21 +117,18 @@ def _states(forward: ast.FunctionDef, holding: Collection[str]) -> set[str] | No
             ) if of == out:
                 states.add(name)
                 followed += 1
-    passed = [
-        n
-        for n in walk(forward.body, ast.Attribute)
-        if dotted(n.value) == out and n.attr in PASSED_ON
-    ]
-    reads = [
-        node
-        for node in walk(forward.body, ast.Name)
-        if node.id == out and isinstance(node.ctx, ast.Load)
-    ]
-    return states if followed + len(passed) == len(reads) else None
+    for attribute in walk(forward.body, ast.Attribute):
+        if dotted(attribute.value) == out and attribute.attr in PASSED_ON:
+            followed += 1
+    reads = 0
+    for node in walk(forward.body, ast.Name):
+        if node.id == out and isinstance(node.ctx, ast.Load):
+            reads += 1
+    return states if followed == reads else None
 
 
 def _bound(forward: ast.FunctionDef, call: ast.Call) -> str:
-    """The name that is bound to what `call` gives."""
+    """The name that is bound to the result of `call`."""
     for node in walk(forward.body, ast.stmt):
         match node:
             case (

@@ -1,4 +1,7 @@
-"""The fused part for a model: linear layers of one input in attentions and gated FFNs; GELU as one operation."""
+"""The fused part: one matrix product for linear layers with one input, and GELU in one operation.
+
+The linear layers are those of attentions and of gated FFNs.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,17 @@ from patchgen.author.declare.fitting import Mixin, Pattern, mixins
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
-    "Linear layers of one input are one matrix product; checkpoints are the parent's, read and written. See "
-    "`patchgen.parts.fused` for what is refused."
+    "Linear layers of one input are one matrix product; checkpoints are the parent's, read and "
+    "written. See `patchgen.parts.fused` for what is refused."
 )
-GELU = "The tanh form of GELU, which the configuration names, is one operation. See `patchgen.parts.fused`."
+GELU = (
+    "The tanh form of GELU, which the configuration names, is one operation. See "
+    "`patchgen.parts.fused`."
+)
 REDUNDANT = "{name} computes queries, keys and values by one product already"
 TANH_GELUS = ("gelu_new", "gelu_accurate", "gelu_python_tanh")
 MOST = 8  # statements in one edit
-# Styles of which `gather_fused` of patchgen.parts.fused knows what stands for them where activations are whole.
+# Styles of tensor parallelism that `gather_fused` of patchgen.parts.fused can replace.
 SPLIT = {"colwise", "rowwise", "replicated_with_grad_allreduce"}
 HINT = (
     "write it by `FusedLinear` of patchgen.parts.fused where you know that nobody reads the layer"
@@ -49,17 +55,17 @@ def fused(module: Module) -> Contribution:
     writers: list[_Fusion] = []
     missing: list[Missing] = []
     for owner in module.classes.values():
-        gated = form_of(owner) == "gated"
-        for group in shared_inputs(owner) if gated or owner in attending else ():
+        if form_of(owner) != "gated" and owner not in attending:
+            continue
+        for group in shared_inputs(owner):
             reason = read_elsewhere(module, group)
             if reason is not None:
                 missing.append(Missing(module.at(reason.node), reason.what, hint=HINT))
                 continue
             one = _Fusion(module, group)
             if one.unfit:
-                missing.append(
-                    Missing(module.at(group.layers[0].call), f"{owner.name}: {one.unfit}")
-                )
+                at = module.at(group.layers[0].call)
+                missing.append(Missing(at, f"{owner.name}: {one.unfit}"))
             else:
                 writers.append(one)
     if not writers and not gelu:
@@ -94,20 +100,36 @@ def _nothing(
 
 
 def _of_models(module: Module, groups: Sequence[Shared]) -> tuple[str, ...]:
-    """The mixins of the models: by what the parent's configuration splits, and what transformers converts."""
+    """The mixins of the models.
+
+    They depend on the tensor-parallel plan in the configuration of the parent, and on whether
+    transformers converts its checkpoints.
+    """
     texts = [path.read_text(encoding="utf-8") for path in _configurations(module)]
-    plans = [node for text in texts for node in walk(ast.parse(text), ast.stmt) if _is_plan(node)]
-    rules = {str(path): str(style) for node in plans for path, style in _entries(node.value)}
-    fused = {layer for group in groups for layer in group.names}
-    owners = {path.rpartition(".")[0] for path in rules if path.rpartition(".")[2] in fused}
-    beside = {
-        style
-        for path, style in rules.items()
-        if any(path.startswith(f"{owner}.") for owner in owners)
-    }
-    mixin = "SplitProjections" if beside <= SPLIT else "WholeProjections"
     known = ("KnownConversions",) if _is_converted(module, texts) else ()
-    return (*known, mixin if owners else "FusedProjections")
+    rules = dict(_rules(texts))
+    fused_names = {name for group in groups for name in group.names}
+    owners = set()  # the modules, by path, that have fused layers
+    for path in rules:
+        owner, _, name = path.rpartition(".")
+        if name in fused_names:
+            owners.add(owner)
+    if not owners:
+        return (*known, "FusedProjections")
+    for path, style in rules.items():
+        is_beside = any(path.startswith(f"{owner}.") for owner in owners)
+        if is_beside and style not in SPLIT:
+            return (*known, "WholeProjections")
+    return (*known, "SplitProjections")
+
+
+def _rules(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(path of a layer, style) of every tensor-parallel plan in the configurations."""
+    for text in texts:
+        for node in walk(ast.parse(text), ast.stmt):
+            if _is_plan(node):
+                for path, style in _entries(node.value):
+                    yield str(path), str(style)
 
 
 def _configurations(module: Module) -> list[Path]:
@@ -123,25 +145,24 @@ def _is_plan(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
 
 def _entries(value: ast.expr | None) -> Iterator[tuple[object, object]]:
     if isinstance(value, ast.Dict):
-        yield from (
-            (constant(key), constant(style))
-            for key, style in zip(value.keys, value.values, strict=True)
-            if key
-        )
+        for key, style in zip(value.keys, value.values, strict=True):
+            if key is not None:  # `**other`
+                yield constant(key), constant(style)
 
 
 def _is_converted(module: Module, texts: Sequence[str]) -> bool:
-    """Whether transformers' table of conversions has the model's type, or one of its classes."""
-    table = (
-        module.folder.parents[1] / "conversion_mapping.py" if module.folder is not None else None
-    )
-    if table is None or not table.is_file():
+    """Whether the conversion table of transformers has the type of the model, or a class of it."""
+    if module.folder is None:
         return False
-    listed = {
-        node.value for node in walk(ast.parse(table.read_text(encoding="utf-8")), ast.Constant)
-    }
-    types = {match for text in texts for match in re.findall(r'model_type = "(\w+)"', text)}
-    return bool(listed & (types | module.classes.keys()))
+    table = module.folder.parents[1] / "conversion_mapping.py"
+    if not table.is_file():
+        return False
+    tree = ast.parse(table.read_text(encoding="utf-8"))
+    listed = {node.value for node in walk(tree, ast.Constant)}
+    types: set[str] = set()
+    for text in texts:
+        types.update(re.findall(r'model_type = "(\w+)"', text))
+    return not listed.isdisjoint(types | module.classes.keys())
 
 
 def _attending(module: Module) -> tuple[Class, ...]:
@@ -156,7 +177,7 @@ def _attending(module: Module) -> tuple[Class, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Fusion:
-    """How a group of layers becomes one: by a mixin of the part that knows the statements, else by edits."""
+    """Makes a group of layers one layer: by a mixin of the part that fits, else by edits."""
 
     module: Module
     group: Shared
@@ -169,28 +190,26 @@ class _Fusion:
 
     def _mixin(self) -> Mixin | None:
         owner, method = self.group.owner, self.group.method
-        # A mixin may compute the layers before other statements.
-        if method.name != "forward" or dotted(self.group.layers[0].call.args[0]) in stored(
-            method.body
-        ):
+        value = dotted(self.group.layers[0].call.args[0])
+        # A mixin may compute the layers before the statements that bind the value again.
+        if method.name != "forward" or value in stored(method.body):
             return None
         for mixin in _mixins():
-            made = {
-                name
-                for one in mixin.patterns
-                if one.method == "__init__"
-                for name in _attributes(one)
-            }
-            fits = made == set(self.group.names) and mixin.fits(
-                {"__init__": self.group.init, "forward": method}
-            )
-            if fits and (mixin.name != "FusedQKV" or "num_key_value_groups" in owner.attributes):
+            made: set[str] = set()
+            for pattern in mixin.patterns:
+                if pattern.method == "__init__":
+                    made.update(_attributes(pattern))
+            if made != set(self.group.names):
+                continue
+            if mixin.name == "FusedQKV" and "num_key_value_groups" not in owner.attributes:
+                continue
+            if mixin.fits({"__init__": self.group.init, "forward": method}):
                 return mixin
         return None
 
     @property
     def name(self) -> str:
-        """What the one layer is called: `qkv_proj`, `gate_up_proj`, `query_key_value`."""
+        """The name of the one layer: `qkv_proj`, `gate_up_proj`, `query_key_value`."""
         names = self.group.names
         end = "_proj" if all(one.endswith("_proj") for one in names) else ""
         stems = [one.removesuffix(end) for one in names]
@@ -199,7 +218,7 @@ class _Fusion:
         return name if name not in self.group.owner.attributes else f"fused_{name}"
 
     def _making(self) -> Iterator[str]:
-        """The edits of `__init__`: one layer in the place of the first, nothing in that of the others."""
+        """The edits of `__init__`: one layer replaces all."""
         init, first = self.group.init, self.group.layers[0]
         parts = ", ".join(
             f'"{one.name}": {self._code(init, one.outputs)}' for one in self.group.layers
@@ -212,13 +231,13 @@ class _Fusion:
         if places == list(range(places[0], places[0] + len(made))):
             yield edit(f"make_{self.name}", init, old, [new])
             return
-        # Behind all, what makes one of them is there.
+        # The last one has all that the layers are created from before it.
         for one in old[:-1]:
             yield edit(f"make_no_{_attribute(one)}", init, [one], ["pass"])
         yield edit(f"make_{self.name}", init, old[-1:], [new])
 
     def _calling(self) -> Iterator[str]:
-        """The edits of the method: all parts are there before the first statement that needs one."""
+        """The edits of the method: all parts are computed before the first that needs one."""
         method, layers = self.group.method, self.group.layers
         local = self._locals()
         split = self._split(
@@ -247,45 +266,40 @@ class _Fusion:
         return simple and len(self.group.run) <= MOST
 
     def _locals(self) -> dict[str, str]:
-        """What each layer gives, by a name of its own; by one that the method binds where several edits need it."""
+        """A name for the output of each layer; the one in the method if several edits read it."""
         if self._in_one_edit:
             return {one.name: self._free(one) for one in self.group.layers}
         return {one.name: _name(one.statement) for one in self.group.layers if _name(one.statement)}
 
     @property
     def unfit(self) -> str:
-        """Why there are no edits; "" where there are."""
+        """Why there are no edits; "" if there are."""
         if changed := self._changed():
-            return f"`{changed}` is bound between the layers, which would be made at one time"
+            return f"`{changed}` is bound between the layers, which would be created together"
         if self._mixin() is not None or self._in_one_edit:
             return ""
         found, run = self._locals(), self.group.run
-        free = len(set(found.values())) == len(self.group.layers)
-        for one in self.group.layers if free else ():
+        far = "layers of one input are called far from each other, without a name for each result"
+        if len(set(found.values())) != len(self.group.layers):
+            return far
+        for one in self.group.layers:
             before = run[: run.index(one.statement)]
-            free = free and found[one.name] not in names(before) | stored(before)
-        return (
-            ""
-            if free
-            else "layers of one input are called far from each other, and not each for a name of its own"
-        )
+            if found[one.name] in names(before) | stored(before):
+                return far
+        return ""
 
     def _changed(self) -> str:
-        """What a layer is made with and is bound anew behind it, before the last one is made."""
+        """A name that sizes depend on and that is bound again before the last layer is created."""
         places = sorted(self.group.init.body.index(one.made) for one in self.group.layers)
         between = self.group.init.body[places[0] : places[-1]]
-        bound = stored(between) | {
-            dotted(node) for node in walk(between, ast.Attribute) if isinstance(node.ctx, ast.Store)
-        }
-        first = next(
-            one for one in self.group.layers if self.group.init.body.index(one.made) == places[0]
-        )
-        read = {
-            dotted(node)
-            for one in (first.inputs, first.outputs)
-            for node in walk(ast.parse(one), ast.expr)
-        }
-        return next(iter(sorted(bound & read)), "")
+        bound = stored(between)
+        for node in walk(between, ast.Attribute):
+            if isinstance(node.ctx, ast.Store):
+                bound.add(dotted(node))
+        first = min(self.group.layers, key=lambda one: self.group.init.body.index(one.made))
+        sizes = [ast.parse(first.inputs), ast.parse(first.outputs)]
+        read = {dotted(node) for node in walk(sizes, ast.expr)}
+        return min(bound & read, default="")
 
     def _split(self, parts: str) -> str:
         outputs = [one.outputs for one in self.group.layers]
@@ -327,7 +341,7 @@ def _mixins() -> tuple[Mixin, ...]:
 
 
 def _tanh_gelus(module: Module) -> frozenset[str]:
-    """The options of the configuration whose default is a GELU that is written out."""
+    """The options of the configuration whose default is the tanh form of GELU."""
     found: set[str] = set()
     for path in _configurations(module):
         for node in walk(ast.parse(path.read_text(encoding="utf-8")), ast.AnnAssign):
@@ -337,14 +351,12 @@ def _tanh_gelus(module: Module) -> frozenset[str]:
 
 
 def _takes(owner: Class, names: frozenset[str]) -> bool:
-    """Whether the class makes one activation, by such an option."""
+    """Whether the class creates one activation, and by such an option."""
     init = owner.own.get("__init__")
-    looked = (
-        [n for n in walk(init.body, ast.Subscript) if dotted(n.value) == "ACT2FN"]
-        if init is not None
-        else []
-    )
-    return len(looked) == 1 and last(dotted(looked[0].slice)) in names
+    if init is None:
+        return False
+    lookups = [node for node in walk(init.body, ast.Subscript) if dotted(node.value) == "ACT2FN"]
+    return len(lookups) == 1 and last(dotted(lookups[0].slice)) in names
 
 
 def _imports(declared: Sequence[Declared]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The grouped part for a model: transformers' interface of experts for those that run one after the other."""
+"""The grouped part: the experts interface of transformers for experts that run one by one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from patchgen.author.declare.edits import edit, imports_for
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
-    "Experts run by transformers' interface, in grouped products for all of them, in place of a loop that waits to "
-    "learn which experts were chosen. `experts_implementation` takes every name that transformers has. Router and "
-    "checkpoints are the parent's."
+    "Experts run by transformers' interface, in grouped products for all of them, in place of a "
+    "loop that waits to learn which experts were chosen. `experts_implementation` takes every name "
+    "that transformers has. Router and checkpoints are the parent's."
 )
 ALONE = (
-    "Experts run in one grouped product for all of them, in place of a loop that waits to learn how many tokens each "
-    "has. Router and checkpoints are the parent's."
+    "Experts run in one grouped product for all of them, in place of a loop that waits to learn "
+    "how many tokens each has. Router and checkpoints are the parent's."
 )
 BY_INTERFACE = """{name} runs its experts by transformers' interface, which has grouped products:
     AutoModel.from_pretrained(..., experts_implementation='grouped_mm')"""
@@ -69,7 +69,7 @@ def _fast(one: Experts) -> str:
 
 
 def _fixed(module: Module, found: Sequence[Experts]) -> Iterator[Missing]:
-    """Why nothing is written where it is asked for all the same."""
+    """Why nothing can be written, even with --force."""
     for one in found:
         if one.kind == "interface":
             yield Missing(
@@ -86,7 +86,7 @@ def _fixed(module: Module, found: Sequence[Experts]) -> Iterator[Missing]:
 def _written(module: Module, one: Experts) -> list[Declared]:
     """What is declared for a class of experts.
 
-    Raises NotDispatch where nobody can tell how all of them run together.
+    Raises NotDispatch if it is not known how all of them can run together.
     """
     if one.kind == "dense":
         raise NotDispatch(one.owner.node, "every expert runs on every token, whichever were chosen")
@@ -97,7 +97,7 @@ def _written(module: Module, one: Experts) -> list[Declared]:
 
 
 def _of_split_rows(module: Module, one: Experts, found: SplitRows) -> list[Declared]:
-    """The class that has one product for all experts, and the class that leaves the counts where they are."""
+    """One product for all experts, and no copy of the counts to the CPU."""
     product = _LINEAR.fullmatch(ast.unparse(found.each))
     if product is None or (product["part"], product["index"]) != (found.part, found.index):
         raise NotDispatch(
@@ -114,8 +114,10 @@ def _of_split_rows(module: Module, one: Experts, found: SplitRows) -> list[Decla
     fast = [
         f"if {x}.dtype != torch.float64:  # torch has no grouped product of it",
         f"    kind = {x}.device.type",
-        f"    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else {x}.dtype",
-        f"    return _grouped_linear({x}.to(dtype), {product['weight']}.to(dtype), {sizes}.cumsum(0).int())",
+        "    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) "
+        f"else {x}.dtype",
+        f"    return _grouped_linear({x}.to(dtype), {product['weight']}.to(dtype), "
+        f"{sizes}.cumsum(0).int())",
     ]
     slow = ast.unparse(split).replace(f"({sizes}", f"({sizes}.tolist()")
     together = edit(

@@ -1,4 +1,4 @@
-"""The sdpa part by transformers' attention interface: the parent's scores as a function, and a call of the interface.
+"""The sdpa part by the attention interface of transformers.
 
 Before, in the `forward` of an attention that writes its scores out::
 
@@ -7,8 +7,8 @@ Before, in the `forward` of an attention that writes its scores out::
     context = torch.matmul(probs, value_layer)
     context = context.permute(0, 2, 1, 3).contiguous()
 
-After: these statements are the module's `eager_attention_forward`, by which "eager" is the parent to the last bit, and
-`forward` looks an attention function up and calls it.
+After: these statements are the `eager_attention_forward` of the module, so that "eager" is equal to
+the parent to the last bit, and `forward` looks up an attention function and calls it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from patchgen.author.declare.knowing import Knowing, NeverBuilt
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 EAGER = "eager_attention_forward"
-LOOKUP = f"attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, {EAGER})"
+LOOKUP = (
+    "attention_interface: Callable = "
+    f"ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, {EAGER})"
+)
 SIGNATURE = (
     "module: nn.Module",
     "query: torch.Tensor",
@@ -45,27 +48,27 @@ BIAS = "position_bias"
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "s_aux", "sinks", "softcap"})
 BIAS_PARAMETER = f"{BIAS}: torch.Tensor | None = None"
 SAYS = (
-    'Attention is called by transformers\' interface: `attn_implementation` is "sdpa" (the default), "eager" (the '
-    'parent\'s own scores), "flex_attention", {flash}a kernel from the hub or a function of your own. Attention '
-    'weights are given under "eager".'
+    'Attention is called by transformers\' interface: `attn_implementation` is "sdpa" (the '
+    'default), "eager" (the parent\'s own scores), "flex_attention", {flash}a kernel from the hub '
+    'or a function of your own. Attention weights are given under "eager".'
 )
-# (batch, heads, queries, size) to (batch, queries, heads, size), which the interface gives.
+# From (batch, heads, queries, size) to (batch, queries, heads, size), which the interface returns.
 TO_ROWS = ("permute(0, 2, 1, 3)", "transpose(1, 2)")
 
 
 class Unfit(Exception):
-    """The attention cannot be a function of query, key, value and mask alone; says why."""
+    """The attention is no function of query, key, value and mask; the message tells why."""
 
 
 def by_interface(
     module: Module, found: Attentions, missed: tuple[Missing, ...]
 ) -> Contribution | None:
-    """What the part declares for `module`, None where one of its attentions has no place behind the interface."""
+    """What the part declares for `module`; None if an attention does not fit the interface."""
     if found.whole_masks or found.reasons or found.picks or torch_calls(module):
         return None
-    if found.flag("_supports_flash_attn") or any(
-        _is_more(found, interface) for interface in found.interfaces
-    ):
+    if found.flag("_supports_flash_attn"):
+        return None
+    if any(_is_more(found, interface) for interface in found.interfaces):
         return None
     try:
         written = [_Written(found, chain) for chain in found.chains]
@@ -79,9 +82,9 @@ def by_interface(
         if not interface.is_causal:
             causal = "causal" in found.calls_with(interface)
             members.setdefault(interface.owner.name, []).append(f"is_causal = {causal}")
-    biased = any(one.biased for one in written) or any(
-        BIAS in one.keywords for one in found.interfaces
-    )
+    biased = any(one.biased for one in written)
+    biased = biased or any(BIAS in one.keywords for one in found.interfaces)
+    # FlashAttention takes no bias.
     flash = not biased and not missed
     declared = [Declared(name, members=tuple(texts)) for name, texts in members.items()]
     declared += [Declared(owner.name, members=(_flags(flash),)) for owner in module.pretrained]
@@ -91,9 +94,9 @@ def by_interface(
 
 
 def _is_more(found: Attentions, interface: Interface) -> bool:
-    """Whether the interface is given a mask of the model's own, what SDPA does not compute, or a wrong order."""
+    """Whether a call of the interface has arguments that not every implementation takes."""
     if found.calls_with(interface) & {"own", "caller"}:
-        return True  # flash and flex attention take transformers' masks alone
+        return True  # flash and flex attention take only the masks of transformers
     return bool(NOT_IN_SDPA & set(interface.keywords)) or found.is_causal_wrong(interface)
 
 
@@ -140,7 +143,7 @@ def _imports(texts: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Written:
-    """One attention that is written out in a method."""
+    """Writes the function and the edit for one attention that is written out in a method."""
 
     attentions: Attentions
     chain: Chain
@@ -176,34 +179,33 @@ class _Written:
 
     def _refuse(self) -> None:
         chain, scores = self.chain, self.chain.scores
-        if (
-            chain.inner
-            or chain.unless
-            or chain.kept
-            or chain.context.axes
-            or scores.heads is not None
-        ):
+        more = chain.inner or chain.unless or chain.kept or chain.context.axes
+        if more or scores.heads is not None:
             raise Unfit("its statements are more than one attention of four axes")
         if chain.context.probabilities.zeroed:
-            raise Unfit("it sets weights to zero behind the softmax")
+            raise Unfit("it sets weights to zero after the softmax")
         for node in (scores.query, scores.key, chain.context.value):
             if not isinstance(node, ast.Name):
                 raise Unfit(f"`{ast.unparse(node)}` is no name")
         self._mask()
 
     def _mask(self) -> Term | None:
-        """The mask of transformers among the terms, the others being one bias."""
-        masks = [term for term in self.chain.scores.terms if not _is_bias(term)]
-        if len(masks) > 1 or len(self.chain.scores.terms) - len(masks) > 1:
+        """The mask of transformers among the terms; the only other one may be a bias."""
+        terms = self.chain.scores.terms
+        masks = [term for term in terms if not _is_bias(term)]
+        if len(masks) > 1 or len(terms) - len(masks) > 1:
             raise Unfit("more is added to the scores than a mask and a bias")
-        for term in masks:
-            follows = self.attentions.follows(self.chain.owner, self.chain.method, term.value)
-            if term.kind != "add" or term.factors or not follows or len(_masks_in(term.value)) != 1:
-                raise Unfit("its mask is not transformers'")
-        return masks[0] if masks else None
+        if not masks:
+            return None
+        mask = masks[0]
+        is_added = mask.kind == "add" and not mask.factors
+        follows = self.attentions.follows(self.chain.owner, self.chain.method, mask.value)
+        if not is_added or not follows or len(_masks_in(mask.value)) != 1:
+            raise Unfit("its mask is not that of transformers")
+        return mask
 
     def _places(self) -> Mapping[str, str]:
-        """The names of the method by those of the function."""
+        """The names of the method, each with that of the function."""
         chain, mask = self.chain, self._mask()
         places = {}
         for node, name in (
@@ -220,17 +222,17 @@ class _Written:
         return places
 
     def _weights(self) -> str:
-        """The one name that holds weights behind the attention; what is dropped out of them where none is read."""
+        """The name of the weights that are read after the attention, else of those it uses."""
         later = ChainEdit(self.attentions, self.chain).weights_read_later()
         if len(later) > 1:
             raise Unfit("more than one kind of weights is read")
         left = [name for name in names(self.chain.context.node) if name in self.chain.weights]
         if not later and len(left) != 1:
-            raise Unfit("nobody can tell its weights")
+            raise Unfit("which name holds its weights is not known")
         return later[0] if later else left[0]
 
     def _refuse_locals(self, text: str) -> None:
-        """A name of the method that the function does not have."""
+        """Refuse names of the method that the function does not have."""
         (function,) = ast.parse(text).body
         assert isinstance(function, ast.FunctionDef)
         known = {
@@ -241,19 +243,14 @@ class _Written:
         for name in walk(function.body, ast.Name):
             if name.id in known or name.id in OUTSIDE:
                 continue
-            if (
-                name.id in local_names(self.chain.method)
-                or name.id in self.attentions.module.functions
-            ):
-                raise Unfit(f"`{name.id}` is the method's")
-            if (
-                name.id in self.attentions.module.imports
-                or name.id in self.attentions.module.classes
-            ):
-                raise Unfit(f"`{name.id}` is the module's")
+            module = self.attentions.module
+            if name.id in local_names(self.chain.method) or name.id in module.functions:
+                raise Unfit(f"`{name.id}` is a name of the method")
+            if name.id in module.imports or name.id in module.classes:
+                raise Unfit(f"`{name.id}` is a name of the module")
 
     def members(self) -> list[str]:
-        """The edit of the method, and what says whether the attention is causal."""
+        """The edit of the method, and the attribute `is_causal` if it is needed."""
         causal = self._causal()
         said = (
             "is_causal" in self.chain.owner.attributes or "is_causal" in self.chain.owner.settings
@@ -282,17 +279,15 @@ class _Written:
         return old, new
 
     def _result(self) -> tuple[str, list[str], int]:
-        """The name that the output gets, what is done with it, and the last statement that the call stands for."""
+        """(name of the output, statements that use it, number of the last replaced statement)."""
         chain = self.chain
         last = chain.suite[chain.last]
-        if (
-            not isinstance(last, ast.Assign)
-            or len(last.targets) != 1
-            or not isinstance(last.targets[0], ast.Name)
-        ):
-            raise Unfit("the product with the values is given no name")
-        target = last.targets[0].id
-        if last.value is chain.context.node:
+        match last:
+            case ast.Assign(targets=[ast.Name(id=target)], value=value):
+                pass
+            case _:
+                raise Unfit("the product with the values is given no name")
+        if value is chain.context.node:
             following = chain.suite[chain.last + 1] if chain.last + 1 < len(chain.suite) else None
             turned = [f"{target} = {target}.{each}" for each in TO_ROWS]
             turned += [f"{each}.contiguous()" for each in turned]
@@ -302,13 +297,10 @@ class _Written:
         product = ast.unparse(chain.context.node)
         for each in TO_ROWS:
             turned_text = ast.unparse(ast.parse(f"({product}).{each}", mode="eval"))
-            text = ast.unparse(last.value)
+            text = ast.unparse(value)
             if turned_text in text:
-                return (
-                    "attn_output",
-                    [f"{target} = {text.replace(turned_text, 'attn_output')}"],
-                    chain.last,
-                )
+                rest = text.replace(turned_text, "attn_output")
+                return "attn_output", [f"{target} = {rest}"], chain.last
         raise Unfit("nothing shows that the output has four axes")
 
     def _call(self, keywords: Sequence[str]) -> str:
@@ -330,7 +322,7 @@ class _Written:
 
 
 class _Renamed(ast.NodeTransformer):
-    """The method's statements in the names of the function: `module` for `self`, its dropout by the rate."""
+    """Renames `self` to `module`, and other names; calls a dropout of the module by its rate."""
 
     def __init__(self, places: Mapping[str, str], chain: Chain) -> None:
         self.places = places

@@ -1,4 +1,4 @@
-"""How an attention learns the configuration that says which implementation runs, where it is built without it."""
+"""Give an attention its configuration, which tells the implementation, if it has none."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Knowing:
     declared: Sequence[str]
 
     def members(self, owner: Class) -> Mapping[str, list[str]]:
-        """By class, the edits after which instances of `owner` have `config`; none where they have it already.
+        """The edits, by class, that give instances of `owner` their `config`, if they have none.
 
-        Raises LookupError where somebody who has no configuration builds one, and NeverBuilt where nobody does, or
-        only what is never built itself.
+        Raises LookupError if code without a configuration builds one, and NeverBuilt if no code
+        does, or only code that never runs.
         """
         init = owner.method("__init__")
         if "config" in owner.attributes:
@@ -58,7 +58,7 @@ class Knowing:
     def _builders(
         self, owner: Class, below: tuple[Class, ...]
     ) -> Iterator[tuple[Class, ast.FunctionDef, list[ast.Call]]]:
-        """Who has a configuration where it builds instances of `owner`, or of what builds them."""
+        """The methods with a configuration that build instances of `owner`, or their builders."""
         family, built_at_all = self._family(owner), False
         for builder in self.module.classes.values():
             for method in builder.own.values():

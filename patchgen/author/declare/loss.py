@@ -1,4 +1,4 @@
-"""The loss part for a model: for each head over words, the mixin that knows its statements and takes its loss."""
+"""The loss part: for each head over words, the mixin that matches its statements and its loss."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from patchgen.author.declare.fitting import Mixin, Pattern, mixins
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
-    "In training with labels the loss is taken without logits, and `outputs.logits` is None; `config.loss_chunk_size` "
-    "sets the tokens in a chunk, 0 brings the logits back. See `patchgen.parts.loss`."
+    "In training with labels the loss is taken without logits, and `outputs.logits` is None; "
+    "`config.loss_chunk_size` sets the tokens in a chunk, 0 brings the logits back. See "
+    "`patchgen.parts.loss`."
 )
 # What is for heads that compare a token with its own label, by the loss that they take.
 UNSHIFTED = "Unshifted"
@@ -73,7 +74,7 @@ def _fitting(head: Head) -> tuple[Mixin | None, str]:
 
 
 def _is_for(mixin: str, head: Head) -> bool:
-    """Whether the loss of a mixin is the one of `head`, whatever the statements."""
+    """Whether the loss of a mixin is that of `head`; its statements are compared later."""
     if LABELLED in mixin:
         return not head.shifted and (mixin == BY_FUNCTION) == (head.kind == "function")
     if UNSHIFTED in mixin:
@@ -82,7 +83,10 @@ def _is_for(mixin: str, head: Head) -> bool:
 
 
 def _takes_head(pattern: Pattern, method: ast.FunctionDef, head: Head) -> bool:
-    """Whether what `pattern` takes for the head is the module that makes the logits: a last step may look like it."""
+    """Whether the head in `pattern` is the module that computes the logits.
+
+    Another step after it can look the same.
+    """
     return all(
         dotted(place["head"]) == f"self.{head.module}"
         for place in pattern.places(method)
@@ -91,7 +95,7 @@ def _takes_head(pattern: Pattern, method: ast.FunctionDef, head: Head) -> bool:
 
 
 def _is_linear(head: Head) -> bool:
-    # Setters assign what they are given, of which nothing is known.
+    # Setters assign a parameter, whose class is not known.
     made = [
         last(called(value)) for value in head.owner.attributes.get(head.module, ()) if called(value)
     ]
@@ -99,7 +103,7 @@ def _is_linear(head: Head) -> bool:
 
 
 def _may_have_bias(head: Head) -> bool:
-    """Whether a linear layer that makes the logits is not said to be without one."""
+    """Whether a linear layer that computes the logits is not created with bias=False."""
     made = [
         call
         for call in head.owner.attributes.get(head.module, ())

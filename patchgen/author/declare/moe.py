@@ -1,7 +1,8 @@
-"""The moe part for a model: a new model, whose layers have a mixture in the place of their FFN.
+"""The moe part: a new model, whose layers have a mixture of experts instead of their FFN.
 
-Written for dense causal and masked language models of one configuration, with layers of one kind.  Statically
-nothing is known of sizes: width, bias and activation are asked of the FFN that the parent's `__init__` has made.
+It is written for dense causal and masked language models with one configuration and one kind of
+layer.  Sizes are not known before a model is built: width, bias and activation are read from the
+FFN that the `__init__` of the parent creates.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 
-from patchgen.author.anatomy.attention import Attentions
+from patchgen.author.anatomy.attention import Attentions, Reason
 from patchgen.author.anatomy.code import called, last, walk
 from patchgen.author.anatomy.experts import experts
 from patchgen.author.anatomy.ffn import FeedForward, feed_forwards
@@ -22,9 +23,10 @@ from patchgen.author.declare.edits import code, edit
 from patchgen.author.declare.variant import Contribution, Declared, Missing, NewModel
 
 SAYS = (
-    "A mixture of experts stands in the place of the FFN: a new model, `{model_type}`, whose `from_pretrained` takes "
-    "checkpoints of the dense one (`num_experts=8, num_experts_per_tok=2`) and computes the same until the first "
-    "step. Options are those of `patchgen.parts.moe.MixtureOptions`."
+    "A mixture of experts stands in the place of the FFN: a new model, `{model_type}`, whose "
+    "`from_pretrained` takes checkpoints of the dense one (`num_experts=8, num_experts_per_tok=2`) "
+    "and computes the same until the first step. Options are those of "
+    "`patchgen.parts.moe.MixtureOptions`."
 )
 LANGUAGE = ("ForCausalLM", "ForMaskedLM", "LMHeadModel")
 INDICES = ("layer_idx", "layer_id", "layer_num", "layer_number")
@@ -32,7 +34,7 @@ RECORDING = ("capture_outputs", "check_model_inputs")
 
 
 class _No(Exception):
-    """`fatal`: what keeps the part from the model; without a node, there is nothing that it could change."""
+    """Why the part cannot be written; without a node, the file has nothing to change."""
 
     def __init__(self, node: ast.AST | None, what: str) -> None:
         super().__init__(what)
@@ -45,11 +47,9 @@ def moe(module: Module) -> Contribution:
     try:
         return _written(module)
     except (_No, Unfit) as no:
-        node, what = (
-            (no.reason.node, no.reason.what) if isinstance(no, Unfit) else (no.node, no.what)
-        )
-        at = module.at(module.tree if node is None else node)
-        return Contribution("moe", missing=(Missing(at, what, True),))
+        reason: Reason | _No = no.reason if isinstance(no, Unfit) else no
+        at = module.at(module.tree if reason.node is None else reason.node)
+        return Contribution("moe", missing=(Missing(at, reason.what, True),))
 
 
 def _written(module: Module) -> Contribution:
@@ -139,25 +139,24 @@ def _index(init: ast.FunctionDef) -> str | None:
 
 
 def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> list[Declared]:
-    """Where layers are not told their index, the classes that make them, which tell it to them then.
+    """Edits of the classes that create layers, if layers do not get their index.
 
-    Raises _No where one of those makes them otherwise than in one comprehension.
+    Raises _No if such a class does not create them in one comprehension.
     """
     init = layer.method("__init__")
     assert init is not None
     index = _index(init)
     declared = []
-    for one in (found for found in layers.lists if layer in found.layers):
-        makes = one.owner.own.get("__init__")
-        calls = (
-            [c for c in walk(makes.body, ast.Call) if called(c) == layer.name]
-            if makes is not None
-            else []
-        )
-        if index is not None and (
-            _has_no_default(init, index) or all(_gives(call, init, index) for call in calls)
-        ):
+    for one in layers.lists:
+        if layer not in one.layers:
             continue
+        makes = one.owner.own.get("__init__")
+        body = makes.body if makes is not None else []
+        calls = [call for call in walk(body, ast.Call) if called(call) == layer.name]
+        if index is not None:
+            given = all(_gives(call, init, index) for call in calls)
+            if given or _has_no_default(init, index):
+                continue
         lists = walk(makes.body, ast.ListComp) if makes is not None else ()
         made = [node for node in lists if called(node.elt) == layer.name]
         if makes is None or len(made) != 1:
@@ -174,7 +173,7 @@ def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> lis
                 given.append(ast.keyword(target.id, ast.Name(target.id, ast.Load())))
                 known = (layer.name, target.id)
                 texts = [code(module, makes, node, known) for node in (made[0], number)]
-                # The class is one of the new model's, whose names are those of its modular file.
+                # The layer is a class of the new model, which the modular file defines.
                 old, new = (text.replace(f"[{layer.name}(", f"[{renamed}(", 1) for text in texts)
                 declared.append(
                     Declared(
@@ -240,7 +239,7 @@ def _base(name: str, network: Dense, checkpoints: bool) -> Declared:
 
 
 def _checkpoints(layers: Layers) -> bool:
-    """Whether the layers can be checkpointed: a recompute is then to choose the same experts."""
+    """Whether the layers can be checkpointed: then a recompute must choose the same experts."""
     return all(has_checkpointed(layer) for layer in layers.classes)
 
 
@@ -283,9 +282,9 @@ def _head(module: Module, head: Head) -> Declared:
 
 
 def _model(module: Module, head: Head) -> tuple[str, Class]:
-    """(the name of the outputs, the class of the model) that the head stands on.
+    """(the name of the outputs, the class of the model) that the head uses.
 
-    Raises _No where that model does not record what its routers say.
+    Raises _No if that model does not record the outputs of its routers.
     """
     for node in walk(head.method.body, ast.stmt):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
@@ -304,16 +303,14 @@ def _model(module: Module, head: Head) -> tuple[str, Class]:
             if not any(
                 last(called(one) or ast.unparse(one)) in RECORDING for one in forward.decorator_list
             ):
-                raise _No(
-                    forward,
-                    f"{name} does not record outputs of its modules, so that no loss reaches routers",
-                )
+                what = f"{name} does not record outputs of its modules, which the loss needs"
+                raise _No(forward, what)
             return target.id, owner
     raise _No(head.method, "the model that it stands on is not found")
 
 
 def _bases(module: Module, found: list[Head], written: list[Declared]) -> list[Declared]:
-    """The models that the heads stand on."""
+    """The models that the heads use."""
     names = {one.name for one in written}
     owners = dict.fromkeys(
         _model(module, head)[1].name for head in found if head.owner.name in names

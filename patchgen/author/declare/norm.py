@@ -1,4 +1,4 @@
-"""The norm part for a model: a mixin for each RMSNorm that the part computes, autocast's dtype for each LayerNorm."""
+"""The norm part: a mixin for each known RMSNorm, and the dtype of autocast for each LayerNorm."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ variance = hidden_states.pow(2).mean(-1, keepdim=True)
 hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
 """
 _NORM = "return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)\n"
-# What a norm computes, statement by statement.  Others round elsewhere, or are gated, or are no RMSNorm: what looks
-# alike is not taken for the same.
+# The statements of each known norm.  Others round elsewhere, or are gated, or are no RMSNorm: a
+# norm that only looks similar must not match.
 FORMS = {
     f"{_ROWS}return self.weight * hidden_states.to(input_dtype)": "FusedRMSNorm",
     f"{_ROWS}return (self.weight * hidden_states).to(input_dtype)": "FusedScaledRMSNorm",
-    f"{_ROWS}return (self.weight.to(torch.float32) * hidden_states).to(input_dtype)": "FusedScaledRMSNorm",
+    f"{_ROWS}return (self.weight.to(torch.float32) * hidden_states).to(input_dtype)": (
+        "FusedScaledRMSNorm"
+    ),
     f"{_NORM}output = self._norm(x.float())\noutput = output * self.weight.float()\n"
     "return output.type_as(x)": "FusedScaledEpsRMSNorm",
     f"{_NORM}output = self._norm(x.float())\noutput = output * (1.0 + self.weight.float())\n"
@@ -72,7 +74,7 @@ def _unknown(module: Module, found: Norm) -> Missing:
 
 
 def _layer_norm(owner: Class) -> Declared | None:
-    """The class with its LayerNorms following autocast, where it makes some."""
+    """The class with LayerNorms that follow autocast, if it creates any."""
     init = owner.own.get("__init__")
     made = (
         sum(called(call) == "nn.LayerNorm" for call in walk(init.body, ast.Call))

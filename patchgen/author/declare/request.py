@@ -1,4 +1,4 @@
-"""What `patchgen new` was asked for, and what comes of it: the text of a modular file, or why there is none."""
+"""Answer `patchgen new`: the text of a modular file, or the reasons why there is none."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The modular file for `module`, its text not formatted; empty where nothing is left to write.
+    """The modular file for `module`: its text before formatting, empty if nothing is left to write.
 
-    `left_out` are parts that change nothing, with what gives the same.
+    `left_out` are redundant parts.
     """
 
     module: Module
@@ -51,8 +51,8 @@ class Answer:
 def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = False) -> Answer:
     """The modular file that puts `parts` into `model`.
 
-    Raises PatchgenError PG801 for an unknown model, PG802 for an unknown part; Refusals with a PG803 for everything
-    that keeps a part from the model.
+    Raises PatchgenError PG801 for an unknown model and PG802 for an unknown part, and Refusals with
+    a PG803 for each reason why a part cannot be written.
     """
     module = open_module(env, find_module(env, model))
     contributions = [_writer(part)(module) for part in dict.fromkeys(parts)]

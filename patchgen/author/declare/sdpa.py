@@ -1,9 +1,9 @@
-"""The sdpa part for a model: an edit for each attention, the configuration where an attention needs it, the flags."""
+"""The sdpa part: an edit of each attention, its configuration if it has none, and the flags."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from patchgen.author.anatomy.attention import Attentions
@@ -19,21 +19,25 @@ from patchgen.author.declare.knowing import Knowing, NeverBuilt
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
-    "Attention is one call of `scaled_dot_product_attention`; see `patchgen.parts.sdpa`. `attn_implementation` is "
-    '"sdpa" (the default) or "eager", under which the parent\'s own statements run, as they do where attention '
-    "weights are asked for."
+    "Attention is one call of `scaled_dot_product_attention`; see `patchgen.parts.sdpa`. "
+    '`attn_implementation` is "sdpa" (the default) or "eager", under which the parent\'s own '
+    "statements run, as they do where attention weights are asked for."
 )
 WHOLE_MASKS = (
-    'Masks are those of "eager" under "sdpa" too (`for_eager`): they are read otherwise than by attentions that say '
-    "whether they are causal."
+    'Masks are those of "eager" under "sdpa" too (`for_eager`): they are read otherwise than by '
+    "attentions that say whether they are causal."
 )
 REDUNDANT = (
-    "{alias} calls transformers' attention interface and takes SDPA already. Your own function takes its place by\n"
+    "{alias} calls transformers' attention interface and takes SDPA already. Your own function "
+    "takes its place by\n"
     "    from transformers import AttentionInterface\n"
     "    AttentionInterface.register('mine', mine)\n"
     "    AutoModel.from_pretrained(..., attn_implementation='mine')"
 )
-REDUNDANT_OWN = '{alias} calls scaled_dot_product_attention itself where attn_implementation is "sdpa", its default'
+REDUNDANT_OWN = (
+    "{alias} calls scaled_dot_product_attention itself where attn_implementation is "
+    '"sdpa", its default'
+)
 FROM_PART = frozenset(
     {
         "additive_mask",
@@ -77,7 +81,7 @@ def sdpa(module: Module) -> Contribution:
     written = _written(module, found)
     if written.declared or not found.masks.follows_implementation:
         return written
-    # What else reads a mask wants it as it is under eager, or nobody can tell from the text who reads it.
+    # Other code reads the masks too, or it is not known what reads them: keep those of "eager".
     return _written(module, replace(found, whole_masks=True))
 
 
@@ -135,7 +139,7 @@ def _own(found: Attentions) -> Iterator[Missing]:
 
 
 def _left_over(found: Attentions) -> Iterator[Missing]:
-    """What would stay eager in a method of which only a branch is written."""
+    """Attentions that would stay eager in a method with another one that is replaced."""
     written = {id(chain.method) for chain in found.chains}
     for one in found.missed:
         if one.attention and id(one.method) in written:
@@ -145,7 +149,7 @@ def _left_over(found: Attentions) -> Iterator[Missing]:
 
 
 def _by_interface(module: Module, found: Attentions) -> Contribution:
-    """What `--force` writes for a model that has the interface: one call in the open, without a dispatch."""
+    """What `--force` writes for a model that has the interface: one direct call."""
     members: dict[str, list[str]] = {}
     missing: list[Missing] = []
     for interface in found.interfaces:
@@ -161,10 +165,10 @@ def _by_interface(module: Module, found: Attentions) -> Contribution:
 
 
 def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str], str]:
-    """The edit of a class that calls the interface, and the attribute that it misses; or why there is none."""
+    """(the edit of a class that calls the interface and a missing attribute, why there is none)."""
     lookup = interface.lookup
     eager = found.module.functions.get(interface.eager)
-    # What the eager function does not read is for other implementations; `sdpa_attention` takes only None for it.
+    # An argument that the eager function does not read is for other implementations, and is None.
     refused = sorted(
         name
         for name in NOT_IN_SDPA & set(interface.keywords)
@@ -173,21 +177,14 @@ def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str],
     if "s_aux" in interface.keywords and (eager is None or not drops_a_sink(eager)):
         refused.append("s_aux")
     if refused:
-        return (
-            [],
-            f"the interface is given {', '.join(f'`{name}`' for name in refused)}, which SDPA does not compute",
-        )
+        names = ", ".join(f"`{name}`" for name in refused)
+        return [], f"the interface is given {names}, which SDPA does not compute"
     if found.is_causal_wrong(interface):
-        return (
-            [],
-            "`is_causal` is False where the mask is causal: without a mask, SDPA would see every key",
-        )
-    following = _behind(interface.method, lookup)
-    if (
-        len(interface.calls) != 1
-        or following is None
-        or getattr(following, "value", None) is not interface.calls[0]
-    ):
+        what = "without a mask, SDPA would see every key"
+        return [], f"`is_causal` is False where the mask is causal: {what}"
+    following = _next_statement(interface.method, lookup)
+    is_call = following is not None and getattr(following, "value", None) in interface.calls
+    if len(interface.calls) != 1 or not is_call:
         return [], "the interface is called otherwise than once, behind its look-up"
     assert isinstance(following, ast.Assign)
     target = ast.unparse(following.targets[0]).strip("()")
@@ -203,13 +200,13 @@ def _interface_edit(found: Attentions, interface: Interface) -> tuple[list[str],
     method = interface.method
     members = [edit("call_sdpa", method, old, new, holes)]
     if not interface.is_causal:
-        # Its absence means causal wherever there is no mask.
+        # transformers takes a missing attribute as True.
         members.append(f"is_causal = {'causal' in found.calls_with(interface)}")
     return members, ""
 
 
 def _picked(found: Attentions, declared: tuple[str, ...]) -> dict[str, list[str]]:
-    """The edits that take the class for eager where a table has none for SDPA."""
+    """The edits that use the class for eager if a table has none for SDPA."""
     members: dict[str, list[str]] = {}
     for pick in found.picks:
         if not pick.sdpa:
@@ -222,7 +219,7 @@ def _picked(found: Attentions, declared: tuple[str, ...]) -> dict[str, list[str]
 
 
 def _whole_masks(found: Attentions) -> dict[str, list[str]]:
-    """The edits that make each mask of transformers the one of eager, class by class."""
+    """The edits, by class, that make each mask of transformers that of eager."""
     members: dict[str, list[str]] = {}
     for owner in found.module.classes.values():
         for method in owner.own.values():
@@ -234,7 +231,7 @@ def _whole_masks(found: Attentions) -> dict[str, list[str]]:
     return members
 
 
-def _behind(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
+def _next_statement(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
     for node in ast.walk(method):
         for suite in (getattr(node, "body", None), getattr(node, "orelse", None)):
             if isinstance(suite, list) and statement in suite[:-1]:
@@ -244,7 +241,7 @@ def _behind(method: ast.FunctionDef, statement: ast.stmt) -> ast.stmt | None:
 
 
 def _without_weights(module: Module, asked: TorchCall) -> str:
-    """The edit after which torch's function computes weights only where somebody wants them."""
+    """The edit after which torch's function computes weights only if they are asked for."""
     old = f"{code(module, asked.method, called(asked.call))}(..., need_weights=True)"
     return edit(
         "call_sdpa", asked.method, [old], ["projected_attention(..., weights=wants_weights(self))"]
@@ -254,7 +251,7 @@ def _without_weights(module: Module, asked: TorchCall) -> str:
 def _configuration(
     module: Module, owners: Sequence[Class], members: dict[str, list[str]], missing: list[Missing]
 ) -> None:
-    """`self.config` for each attention that has none, from its own `__init__` or from who builds it."""
+    """Add the edits that give each attention its `self.config`, if it has none."""
     knowing = Knowing(module, [owner.name for owner in owners])
     for owner in owners:
         at = module.at(owner.node)
@@ -275,14 +272,13 @@ def _configuration(
 
 
 def _numbered(members: list[str]) -> Iterator[str]:
-    """Members of one name would replace each other."""
+    """The members, with numbers after equal names, which would replace each other."""
     for number, text in enumerate(members):
-        same = [one for one in members[:number] if _name(one) == _name(text)]
-        yield (
-            text.replace(f"def {_name(text)}(", f"def {_name(text)}_{len(same) + 1}(", 1)
-            if same
-            else text
-        )
+        name = _name(text)
+        before = sum(_name(one) == name for one in members[:number])
+        if before:
+            text = text.replace(f"def {name}(", f"def {name}_{before + 1}(", 1)
+        yield text
 
 
 def _name(member: str) -> str:
@@ -310,7 +306,7 @@ def _other_softmaxes(found: Attentions) -> tuple[Missing, ...]:
 
 
 def _softmaxes_of_its_own(module: Module) -> tuple[Missing, ...]:
-    """Softmaxes that a class other than torch's takes, in attentions."""
+    """Attentions with a softmax that is not that of torch."""
     missed = []
     for owner in module.classes.values():
         for call in walk(owner.node.body, ast.Call) if "ttention" in owner.name else ():
@@ -333,34 +329,29 @@ def _fatal(missing: Iterable[Missing]) -> tuple[Missing, ...]:
 
 
 def _builds_models(module: Module) -> bool:
-    """Whether a class builds a model that another file defines, from a configuration inside its own."""
-    elsewhere = {
-        name
-        for name, place in module.imports.items()
-        if ".modeling_" in place and name[0].isupper()
-    }
-    elsewhere |= {
-        name
-        for name, place in module.imports.items()
-        if place.endswith("backbone_utils.load_backbone")
-    }
+    """Whether a class builds a model of another file, from a configuration inside its own."""
+    elsewhere = set()
+    for name, place in module.imports.items():
+        is_model = ".modeling_" in place and name[0].isupper()
+        if is_model or place.endswith("backbone_utils.load_backbone"):
+            elsewhere.add(name)
     for owner in module.classes.values():
-        for call in (
-            call
-            for values in owner.attributes.values()
-            for value in values
-            for call in constructors(value)
-        ):
-            configured = method_of(call) in ("from_config", "_from_config")
-            if configured and last(dotted(receiver(call))) not in module.classes:
-                return True
-            if called(call) == "load_backbone":
-                return True
-            if last(called(call)) in elsewhere and any(
-                "config" in ast.unparse(one) for one in call.args
-            ):
-                return True
+        for values in owner.attributes.values():
+            for value in values:
+                for call in constructors(value):
+                    if _builds_model(module, call, elsewhere):
+                        return True
     return False
+
+
+def _builds_model(module: Module, call: ast.Call, elsewhere: Set[str]) -> bool:
+    if called(call) == "load_backbone":
+        return True
+    if method_of(call) in ("from_config", "_from_config"):
+        if last(dotted(receiver(call))) not in module.classes:
+            return True
+    takes_config = any("config" in ast.unparse(arg) for arg in call.args)
+    return last(called(call)) in elsewhere and takes_config
 
 
 def _imports(members: dict[str, list[str]], mixin: str = "SdpaOrEager") -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A modular file as values: what the parts declare, class by class, and the text that comes of it."""
+"""A modular file as values: what the parts declare for each class, and the resulting text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from patchgen.errors import Location
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a part declares of class `name`: decorators, mixins before the parent, bases behind it, members as text."""
+    """What a part declares for class `name`.
+
+    `mixins` are bases before the parent, `behind` are bases after it; `members` are text.
+    """
 
     name: str
     mixins: tuple[str, ...] = ()
@@ -23,9 +26,9 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a part does not reach in a model: where that shows, and why; `fatal` where the part is then not written.
+    """What a part does not change in a model: the place and the reason.
 
-    `hint` says what gives it all the same.
+    `fatal`: the part is not written at all.  `hint` tells how to get the change by hand.
     """
 
     at: Location
@@ -39,9 +42,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class NewModel:
-    """What a part makes of the parent that is a model of its own: its classes' prefix, its type, its configuration.
+    """A new model that a part makes of the parent, with its own prefix of classes and type.
 
-    `config` is the parent's, `configuration_x.XConfig`; `public` are the parent's names of what it is used by.
+    `config` is that of the parent, `configuration_x.XConfig`; `public` are the names of the classes
+    of the parent that users import.
     """
 
     old_prefix: str
@@ -51,12 +55,10 @@ class NewModel:
     public: tuple[str, ...]
 
     def renamed(self, name: str) -> str:
-        """The name that the model has for the parent's class `name`."""
-        return (
-            self.prefix + name.removeprefix(self.old_prefix)
-            if name.startswith(self.old_prefix)
-            else name
-        )
+        """The name in the new model for the class `name` of the parent."""
+        if not name.startswith(self.old_prefix):
+            return name
+        return self.prefix + name.removeprefix(self.old_prefix)
 
     def configuration(self) -> str:
         """The class of its configuration."""
@@ -70,7 +72,10 @@ class NewModel:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """A part for one model: what it declares, imports and says, what it misses, and what gives the same without it."""
+    """A part for one model: its declarations, imports and docstring, and what it leaves out.
+
+    `redundant` tells how to get the same without the part.
+    """
 
     part: str
     says: str = ""
@@ -90,30 +95,33 @@ class Variant:
     title: str = field(default="")
 
     def text(self, module: Module) -> str:
-        """The file; a formatter makes it fit to read."""
+        """The text of the file, before formatting."""
         order = {name: number for number, name in enumerate(module.classes)}
         merged: dict[str, list[Declared]] = {}
-        for declared in (one for part in self.parts for one in part.declared):
-            merged.setdefault(declared.name, []).append(declared)
-        imports = sorted({line for part in self.parts for line in part.imports})
-        model = next((part.model for part in self.parts if part.model), None)
-        names = sorted(merged, key=lambda name: order.get(name, 0))
-        classes = [
-            _class(module, name, merged[name], model.renamed(name) if model else name)
-            for name in names
-        ]
-        classes = [model.configuration(), *classes, model.exports()] if model else classes
-        functions = _unique(text for part in self.parts for text in part.functions)
+        imports: set[str] = set()
+        functions: list[str] = []
+        model: NewModel | None = None
+        for part in self.parts:
+            imports.update(part.imports)
+            functions += part.functions
+            model = model or part.model
+            for declared in part.declared:
+                merged.setdefault(declared.name, []).append(declared)
+        classes = []
+        for name in sorted(merged, key=lambda name: order.get(name, 0)):
+            own_name = model.renamed(name) if model is not None else name
+            classes.append(_class(module, name, merged[name], own_name))
+        if model is not None:
+            classes = [model.configuration(), *classes, model.exports()]
         parent = ".".join(module.name.split(".")[:-1])
-        lines = [self._docstring(module), "", *imports, ""]
+        lines = [self._docstring(module), "", *sorted(imports), ""]
         lines += [f"from {parent} import {module.name.split('.')[-1]} as {module.alias}", "", ""]
-        return "\n".join([*lines, "\n\n\n".join([*functions, *classes]), ""])
+        return "\n".join([*lines, "\n\n\n".join([*_unique(functions), *classes]), ""])
 
     def _docstring(self, module: Module) -> str:
-        parts = " and ".join(
-            [", ".join(p.part for p in self.parts[:-1])] * (len(self.parts) > 1)
-            + [self.parts[-1].part]
-        )
+        *others, parts = [part.part for part in self.parts]
+        if others:
+            parts = f"{', '.join(others)} and {parts}"
         head = self.title or f"{module.alias} with {parts}, written by `patchgen new`."
         body = "\n\n".join(textwrap.fill(part.says, 118) for part in self.parts if part.says)
         missed = _unique(f"- {missing}" for part in self.parts for missing in part.missing)
@@ -122,14 +130,19 @@ class Variant:
 
 
 def _class(module: Module, name: str, declared: list[Declared], called: str) -> str:
-    before = _unique(one for d in declared for one in d.mixins)
-    behind = _unique(one for d in declared for one in d.behind)
-    members = _unique(one for d in declared for one in d.members)
-    above = "".join(f"@{one}\n" for one in _unique(one for d in declared for one in d.decorators))
-    body = textwrap.indent("\n\n".join(members), "    ") if members else "    pass"
-    return (
-        f"{above}class {called}({', '.join([*before, f'{module.alias}.{name}', *behind])}):\n{body}"
-    )
+    mixins: list[str] = []
+    behind: list[str] = []
+    members: list[str] = []
+    decorators: list[str] = []
+    for one in declared:
+        mixins += one.mixins
+        behind += one.behind
+        members += one.members
+        decorators += one.decorators
+    above = "".join(f"@{one}\n" for one in _unique(decorators))
+    bases = ", ".join([*_unique(mixins), f"{module.alias}.{name}", *_unique(behind)])
+    body = textwrap.indent("\n\n".join(_unique(members)) or "pass", "    ")
+    return f"{above}class {called}({bases}):\n{body}"
 
 
 def _unique(items: Iterable[str]) -> list[str]:
