@@ -84,7 +84,8 @@ def changes_nothing(after: Scores, before: Scores) -> bool:
     """Whether `after` is `before`, multiplied and divided by the same numbers."""
     if len(after.terms) != len(before.terms):
         return False
-    multipliers, divisors = [], []
+    multipliers: list[str] = []
+    divisors: list[str] = []
     for factor in after.factors[len(before.factors) :]:
         values = multipliers if factor.operator == "*" else divisors
         values.append(_text(factor.value))

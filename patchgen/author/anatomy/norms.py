@@ -75,7 +75,7 @@ def _find_cast(forward: ast.FunctionDef) -> str:
                 return "before"
             if "self.weight" in right and ".to(" in left:
                 return "before"
-    for node in walk(forward.body, ast.Return):
-        if node.value is not None and _has_any(ast.unparse(node.value), ".to(", ".type_as("):
+    for result in walk(forward.body, ast.Return):
+        if result.value is not None and _has_any(ast.unparse(result.value), ".to(", ".type_as("):
             return "after"
     return "none"

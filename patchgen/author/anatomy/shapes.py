@@ -40,7 +40,8 @@ class _Shapes(ast.NodeTransformer):
         other = self._scores(node.args[0]) if len(node.args) == 1 else None
         if method == "expand_as" and other is not None:
             # SDPA broadcasts by itself.
-            return self.visit(receiver(node))
+            value: ast.AST = self.visit(receiver(node))
+            return value
         if method == "reshape_as" and other is not None:
             query, key = ast.unparse(other.query), ast.unparse(other.key)
             shape = [ast.Starred(parsed(f"({query}).shape[:-1]")), parsed(f"({key}).shape[-2]")]

@@ -1,6 +1,6 @@
 """What is known of each model and part: values, and the file that keeps them from run to run.
 
-An entry is valid while its key, the digest of its sources, is the one that the current run computes.
+An entry is valid while its key, the digest of its sources, is the one that a run computes.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def write_book(path: Path, book: Book, versions: Mapping[str, str]) -> None:
             f"  {json.dumps(part)}: {json.dumps(_told(entry))}" for part, entry in known
         )
         models.append(f" {json.dumps(model)}: {{\n{lines}\n }}")
-    head = f'{{\n"format": {FORMAT},\n"versions": {json.dumps(versions)},\n"parts": {json.dumps(book.parts)},\n'
+    head = f'{{\n"format": {FORMAT},\n"versions": {json.dumps(versions)},\n'
+    head += f'"parts": {json.dumps(book.parts)},\n'
     text = head + '"models": {\n' + ",\n".join(models) + "\n}\n}\n"
     replace_file(path, text.encode(), lasting=False)
 

@@ -1,7 +1,7 @@
 """Which modeling files of transformers lack the flags that a part sets, read from their text.
 
-In: an environment.  Out: what a file's classes say of SDPA, FlashAttention and checkpointing, those included that they
-inherit from other files.
+Takes an environment; returns the flags for SDPA, FlashAttention and checkpointing of the classes of
+a file, also those that they inherit from other files.
 """
 
 from __future__ import annotations

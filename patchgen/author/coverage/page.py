@@ -10,15 +10,16 @@ from patchgen.author.coverage.book import STATUSES, Book, Entry
 from patchgen.markdown import table_lines
 
 _LEGEND = """\
-- **verified**: in a project of its own the part was written by `patchgen new` (grouped experts that it refuses: taken
-  from the gallery), converted, built tiny and held against its parent in float32, forward and gradient of every
-  parameter; the effect of the part was measured, and every error planted in that very model was seen.
+- **verified**: in a project of its own the part was written by `patchgen new` (grouped experts that
+  it refuses: taken from the gallery), converted, built as a tiny model and compared with its parent
+  in float32, forward and gradient of every parameter; the effect of the part was measured, and
+  every error planted in that very model was found.
 - **written**: it converts; no model has run.
-- **redundant**: transformers gives the same without a variant; `--force` writes it all the same.
+- **redundant**: transformers does the same without a variant; `--force` writes it anyway.
 - **not applicable** (–): the file has nothing that the part could change.
-- **refused**: the reason stands below, with its place in the file.
+- **refused**: the reason is below, with its place in the file.
 - **cannot be built here**: the parent itself needs what is named below, so nothing is claimed.
-- **failed**: a case of `patchgen verify` failed, the first of them stands below. It is not counted.
+- **failed**: a case of `patchgen verify` failed; the first one is below. It is not counted.
 """
 _SHORT = {"not applicable": "–", "cannot be built here": "not built"}
 _REASONS = ("failed", "cannot be built here", "refused")
@@ -60,13 +61,15 @@ def as_markdown(
 
 def _opening(book: Book, versions: Mapping[str, str], command: str) -> Iterator[str]:
     made = ", ".join(f"{name} {version}" for name, version in versions.items())
-    yield f"Every part in each of the {len(book.models)} modeling modules of transformers, by structure, and as far as"
-    yield f"the table says *verified*, by numbers ({made}, on CPU). Made by"
+    count = len(book.models)
+    yield f"Every part in each of the {count} modeling modules of transformers, by structure"
+    yield f"and, where the table says *verified*, by numbers ({made}, on CPU). Made by"
     yield ""
     yield f"    {command}"
     yield ""
-    yield "which begins where it was interrupted: a result is believed while the parent's file and the"
-    yield "code that stands beside it are the same. [coverage.json](coverage.json) has the errors that were seen."
+    yield "which continues an interrupted run: a result is valid while the file of the parent and"
+    yield "the code beside it are the same. [coverage.json](coverage.json) has the errors that were"
+    yield "found."
 
 
 def _totals(book: Book) -> list[str]:

@@ -44,7 +44,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Structural:
-    """The `entry` of a task; "written" if there is a modular file, `text`, with a key if it flattens."""
+    """The `entry` of a task, and the `text` of its modular file if it is "written"."""
 
     task: Task
     entry: Entry

@@ -1,6 +1,6 @@
 """Plan a run: the structural entry of every task, valid entries of earlier runs, and what is left.
 
-Takes an environment, models and parts; returns a `Book` and the tasks for the numeric pass, in order.
+Takes an environment, models and parts; returns a `Book` and the tasks for the numeric pass.
 """
 
 from __future__ import annotations

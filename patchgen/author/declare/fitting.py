@@ -64,13 +64,13 @@ class Pattern:
                 return self._fit_call(call, other, bound)
             case ast.AST() as node, ast.AST() as other_node:
                 return self._fit_node(node, other_node, bound)
-            case [ast.stmt(), *_] as suite, list() as other_suite:
-                for stop, fit in self._runs(suite, other_suite, 0, bound):
-                    if stop == len(other_suite):
+            case list() as items, list() as others:
+                if not items or not isinstance(items[0], ast.stmt):
+                    return self._fit_all(items, others, bound)
+                for stop, fit in self._runs(items, others, 0, bound):
+                    if stop == len(others):
                         return fit
                 return None
-            case list() as items, list() as others:
-                return self._fit_all(items, others, bound)
             case _:
                 return bound if type(pattern) is type(code) and pattern == code else None
 

@@ -121,8 +121,8 @@ def _states(forward: ast.FunctionDef, holding: Collection[str]) -> set[str] | No
         if dotted(attribute.value) == out and attribute.attr in PASSED_ON:
             followed += 1
     reads = 0
-    for node in walk(forward.body, ast.Name):
-        if node.id == out and isinstance(node.ctx, ast.Load):
+    for one in walk(forward.body, ast.Name):
+        if one.id == out and isinstance(one.ctx, ast.Load):
             reads += 1
     return states if followed == reads else None
 

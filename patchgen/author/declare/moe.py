@@ -154,8 +154,8 @@ def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> lis
         body = makes.body if makes is not None else []
         calls = [call for call in walk(body, ast.Call) if called(call) == layer.name]
         if index is not None:
-            given = all(_gives(call, init, index) for call in calls)
-            if given or _has_no_default(init, index):
+            is_given = all(_gives(call, init, index) for call in calls)
+            if is_given or _has_no_default(init, index):
                 continue
         lists = walk(makes.body, ast.ListComp) if makes is not None else ()
         made = [node for node in lists if called(node.elt) == layer.name]
