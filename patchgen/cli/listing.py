@@ -53,6 +53,12 @@ def list_variants(report: Report) -> list[Listed]:
 
 def _listed(outcome: Outcome, verdicts: Sequence[Verdict]) -> Listed:
     made = [verdict.made for verdict in verdicts if verdict.made is not None]
+    classes: list[str] = []
+    parents: dict[str, None] = {}
+    for one in made:
+        classes += one.summary.classes
+        parents |= dict.fromkeys(one.summary.parents)
+    # The first status that is not "ok" stands for the whole variant.
     bad = [verdict.status.value for verdict in verdicts if verdict.status is not Status.OK]
     text = outcome.modular.path.read_text(encoding="utf-8", errors="replace")
     return Listed(
@@ -65,8 +71,8 @@ def _listed(outcome: Outcome, verdicts: Sequence[Verdict]) -> Listed:
         compared=any(one.diff_digest for one in made),
         status=bad[0] if bad else Status.OK.value,
         outputs=tuple(verdict.shown for verdict in verdicts),
-        classes=tuple(name for one in made for name in one.summary.classes),
-        parents=tuple(dict.fromkeys(parent for one in made for parent in one.summary.parents)),
+        classes=tuple(classes),
+        parents=tuple(parents),
     )
 
 

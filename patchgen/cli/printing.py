@@ -113,13 +113,17 @@ def _because(verdict: Verdict | None) -> str:
 
 def print_linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: Style) -> int:
     """Print what is wrong with declarations."""
-    problems = {*found.problems, *(problem for outcome in outcomes for problem in outcome.problems)}
-    notes = tuple(note for outcome in outcomes for made in outcome.made for note in made.notes)
-    warnings = {
-        warning for outcome in outcomes for made in outcome.made for warning in made.warnings
-    }
+    problems: set[Problem] = {*found.problems}
+    warnings: set[Problem] = set()
+    notes: list[Note] = []
+    for outcome in outcomes:
+        problems.update(outcome.problems)
+        for made in outcome.made:
+            warnings.update(made.warnings)
+            notes += made.notes
     findings = tuple(sorted(problems | warnings))
-    page = replace(_page(project, Report(notes=notes), findings, style), told=notes)
+    page = _page(project, Report(notes=tuple(notes)), findings, style)
+    page = replace(page, told=tuple(notes))
     sys.stdout.write(FORMATS[style.form](page))
     if not style.quiet and style.form == "text":
         sys.stderr.write(f"{len(outcomes)} modular files, {len(findings)} findings\n")

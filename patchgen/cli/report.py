@@ -1,4 +1,4 @@
-"""The same findings in four forms: text for people, JSON and SARIF for programs, annotations for GitHub.
+"""Findings in four forms: text for people, JSON and SARIF for programs, annotations for GitHub.
 
 Values in, a string out; the commands print it.
 """

@@ -49,6 +49,7 @@ def reads_padding(
             if isinstance(node, ast.Assign) and node.value is call:
                 # The result has a state for each token as well.
                 states |= {one.id for one in walk(node.targets, ast.Name)}
+    # What is only passed on does not depend on the values at padding.
     alone |= {id(one) for one in _passed_on(forward)}
     for name in walk(forward.body, ast.Name):
         is_read = name.id in states and isinstance(name.ctx, ast.Load)

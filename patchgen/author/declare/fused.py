@@ -6,12 +6,9 @@ The linear layers are those of attentions and of gated FFNs.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
-from typing import TypeGuard
 
 from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.code import constant, dotted, last, names, stored, walk
@@ -27,6 +24,7 @@ from patchgen.author.anatomy.projections import (
 from patchgen.author.anatomy.torch_calls import torch_calls
 from patchgen.author.declare.edits import code, edit, imports_for, local_names
 from patchgen.author.declare.fitting import Mixin, Pattern, mixins
+from patchgen.author.declare.parallel_plan import choose_mixins, find_configurations
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
@@ -40,8 +38,6 @@ GELU = (
 REDUNDANT = "{name} computes queries, keys and values by one product already"
 TANH_GELUS = ("gelu_new", "gelu_accurate", "gelu_python_tanh")
 MOST = 8  # statements in one edit
-# Styles of tensor parallelism that `gather_fused` of patchgen.parts.fused can replace.
-SPLIT = {"colwise", "rowwise", "replicated_with_grad_allreduce"}
 HINT = (
     "write it by `FusedLinear` of patchgen.parts.fused where you know that nobody reads the layer"
 )
@@ -77,7 +73,7 @@ def fused(module: Module) -> Contribution:
         return Contribution("fused", missing=(nowhere,))
     declared = [one.declared() for one in writers]
     declared += [Declared(owner.name, mixins=("FusedGelu",)) for owner in gelu]
-    of_models = _of_models(module, [one.group for one in writers])
+    of_models = choose_mixins(module, [one.group for one in writers])
     declared += [Declared(owner.name, mixins=of_models) for owner in module.pretrained if writers]
     says = " ".join([SAYS] * bool(writers) + [GELU] * bool(gelu))
     return Contribution("fused", says, tuple(declared), _imports(declared), tuple(missing))
@@ -97,72 +93,6 @@ def _nothing(
     return Contribution(
         "fused", redundant=REDUNDANT.format(name=one.name) if one else "", missing=(fixed,)
     )
-
-
-def _of_models(module: Module, groups: Sequence[Shared]) -> tuple[str, ...]:
-    """The mixins of the models.
-
-    They depend on the tensor-parallel plan in the configuration of the parent, and on whether
-    transformers converts its checkpoints.
-    """
-    texts = [path.read_text(encoding="utf-8") for path in _configurations(module)]
-    known = ("KnownConversions",) if _is_converted(module, texts) else ()
-    rules = dict(_rules(texts))
-    fused_names = {name for group in groups for name in group.names}
-    owners = set()  # the modules, by path, that have fused layers
-    for path in rules:
-        owner, _, name = path.rpartition(".")
-        if name in fused_names:
-            owners.add(owner)
-    if not owners:
-        return (*known, "FusedProjections")
-    for path, style in rules.items():
-        is_beside = any(path.startswith(f"{owner}.") for owner in owners)
-        if is_beside and style not in SPLIT:
-            return (*known, "WholeProjections")
-    return (*known, "SplitProjections")
-
-
-def _rules(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(path of a layer, style) of every tensor-parallel plan in the configurations."""
-    for text in texts:
-        for node in walk(ast.parse(text), ast.stmt):
-            if _is_plan(node):
-                for path, style in _entries(node.value):
-                    yield str(path), str(style)
-
-
-def _configurations(module: Module) -> list[Path]:
-    return sorted(module.folder.glob("configuration_*.py")) if module.folder is not None else []
-
-
-def _is_plan(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
-    match node:
-        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
-            return dotted(target) == "base_model_tp_plan"
-    return False
-
-
-def _entries(value: ast.expr | None) -> Iterator[tuple[object, object]]:
-    if isinstance(value, ast.Dict):
-        for key, style in zip(value.keys, value.values, strict=True):
-            if key is not None:  # `**other`
-                yield constant(key), constant(style)
-
-
-def _is_converted(module: Module, texts: Sequence[str]) -> bool:
-    """Whether the conversion table of transformers has the type of the model, or a class of it."""
-    if module.folder is None:
-        return False
-    table = module.folder.parents[1] / "conversion_mapping.py"
-    if not table.is_file():
-        return False
-    tree = ast.parse(table.read_text(encoding="utf-8"))
-    listed = {node.value for node in walk(tree, ast.Constant)}
-    types: set[str] = set()
-    for text in texts:
-        types.update(re.findall(r'model_type = "(\w+)"', text))
-    return not listed.isdisjoint(types | module.classes.keys())
 
 
 def _attending(module: Module) -> tuple[Class, ...]:
@@ -343,7 +273,7 @@ def _mixins() -> tuple[Mixin, ...]:
 def _tanh_gelus(module: Module) -> frozenset[str]:
     """The options of the configuration whose default is the tanh form of GELU."""
     found: set[str] = set()
-    for path in _configurations(module):
+    for path in find_configurations(module):
         for node in walk(ast.parse(path.read_text(encoding="utf-8")), ast.AnnAssign):
             if isinstance(node.target, ast.Name) and constant(node.value) in TANH_GELUS:
                 found.add(node.target.id)

@@ -11,15 +11,15 @@ import ast
 import copy
 
 from patchgen.author.anatomy.attention import Attentions, Reason
-from patchgen.author.anatomy.code import called, last, walk
+from patchgen.author.anatomy.code import called, walk
 from patchgen.author.anatomy.experts import experts
 from patchgen.author.anatomy.ffn import FeedForward, feed_forwards
-from patchgen.author.anatomy.heads import Head, heads
-from patchgen.author.anatomy.holding import held
+from patchgen.author.anatomy.heads import heads
 from patchgen.author.anatomy.layers import Layers, has_checkpointed
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.declare.dense import Dense, Unfit, dense
 from patchgen.author.declare.edits import code, edit
+from patchgen.author.declare.moe_heads import NoMixture, declare_bases, declare_heads
 from patchgen.author.declare.variant import Contribution, Declared, Missing, NewModel
 
 SAYS = (
@@ -30,24 +30,14 @@ SAYS = (
 )
 LANGUAGE = ("ForCausalLM", "ForMaskedLM", "LMHeadModel")
 INDICES = ("layer_idx", "layer_id", "layer_num", "layer_number")
-RECORDING = ("capture_outputs", "check_model_inputs")
-
-
-class _No(Exception):
-    """Why the part cannot be written; without a node, the file has nothing to change."""
-
-    def __init__(self, node: ast.AST | None, what: str) -> None:
-        super().__init__(what)
-        self.node = node
-        self.what = what
 
 
 def moe(module: Module) -> Contribution:
     """What the part declares for `module`."""
     try:
         return _written(module)
-    except (_No, Unfit) as no:
-        reason: Reason | _No = no.reason if isinstance(no, Unfit) else no
+    except (NoMixture, Unfit) as no:
+        reason: Reason | NoMixture = no.reason if isinstance(no, Unfit) else no
         at = module.at(module.tree if reason.node is None else reason.node)
         return Contribution("moe", missing=(Missing(at, reason.what, True),))
 
@@ -55,17 +45,17 @@ def moe(module: Module) -> Contribution:
 def _written(module: Module) -> Contribution:
     found = [one for one in heads(module) if one.owner.name.endswith(LANGUAGE)]
     if not found:
-        raise _No(None, "no causal or masked language model takes a loss here")
+        raise NoMixture(None, "no causal or masked language model takes a loss here")
     if experts(module):
-        raise _No(None, "the model is a mixture of experts already")
+        raise NoMixture(None, "the model is a mixture of experts already")
     config = _configuration(module)
     layers = Layers(module, Attentions(module))
     ffn, network = _network(module, layers)
-    heads_, missing = _heads(module, found)
+    heads_, missing = declare_heads(module, found)
     if not heads_:
-        raise _No(found[0].method, missing[0].what)
+        raise NoMixture(found[0].method, missing[0].what)
     base = Declared(module.pretrained[0].name)
-    bases = _bases(module, found, heads_)
+    bases = declare_bases(module, found, heads_)
     model = _new_model(module, config, tuple(one.name for one in (base, *bases, *heads_)))
     numbered = _numbered(module, layers, ffn.layer, model.renamed(ffn.layer.name))
     own = [_layer(ffn.layer, network), _base(base.name, network, _checkpoints(layers))]
@@ -73,7 +63,7 @@ def _written(module: Module) -> Contribution:
     for one in declared:
         if not one.name.startswith(model.old_prefix):
             what = f"{one.name} does not begin with {model.old_prefix}, as its model does"
-            raise _No(module.classes[one.name].node, what)
+            raise NoMixture(module.classes[one.name].node, what)
     says = SAYS.format(model_type=model.model_type)
     return Contribution(
         "moe",
@@ -88,7 +78,7 @@ def _written(module: Module) -> Contribution:
 def _configuration(module: Module) -> str:
     """The one configuration of the module."""
     if len(module.pretrained) != 1:
-        raise _No(module.tree, "there is not one class below PreTrainedModel in this file")
+        raise NoMixture(module.tree, "there is not one class below PreTrainedModel in this file")
     names: dict[str, ast.AST] = {}
     for owner in module.classes.values():
         for node in owner.node.body:
@@ -100,11 +90,13 @@ def _configuration(module: Module) -> str:
     if len(names) != 1:
         second = list(names.values())[1] if names else module.pretrained[0].node
         said = ", ".join(names) or "no configuration"
-        raise _No(second, f"the models of this file have several configurations or none: {said}")
+        raise NoMixture(
+            second, f"the models of this file have several configurations or none: {said}"
+        )
     name = next(iter(names))
     place = module.imports.get(name, "")
     if not place.startswith(".configuration_"):
-        raise _No(names[name], f"{name} is not of the folder of this file")
+        raise NoMixture(names[name], f"{name} is not of the folder of this file")
     return name
 
 
@@ -112,19 +104,19 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, Dense]:
     """The FFN of the layers, which are of one class."""
     found = feed_forwards(layers)
     if not layers.classes:
-        raise _No(module.tree, "no list of layers that attend is gone through in this file")
+        raise NoMixture(module.tree, "no list of layers that attend is gone through in this file")
     if not found:
-        raise _No(
+        raise NoMixture(
             layers.classes[0].node, f"{layers.classes[0].name} holds no FFN in a form that is known"
         )
     if len(layers.classes) > 1:
         names = " and ".join(one.name for one in layers.classes)
-        raise _No(layers.classes[1].node, f"there are several kinds of layers: {names}")
+        raise NoMixture(layers.classes[1].node, f"there are several kinds of layers: {names}")
     if len(found) > 1:
-        raise _No(found[1].layer.node, f"{found[1].layer.name} holds more than one FFN")
+        raise NoMixture(found[1].layer.node, f"{found[1].layer.name} holds more than one FFN")
     init = found[0].layer.method("__init__")
     if init is None or "config" not in _parameters(init):
-        raise _No(
+        raise NoMixture(
             init or found[0].layer.node, f"{found[0].layer.name} is not told its configuration"
         )
     return found[0], dense(module, found[0])
@@ -141,7 +133,7 @@ def _index(init: ast.FunctionDef) -> str | None:
 def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> list[Declared]:
     """Edits of the classes that create layers, if layers do not get their index.
 
-    Raises _No if such a class does not create them in one comprehension.
+    Raises NoMixture if such a class does not create them in one comprehension.
     """
     init = layer.method("__init__")
     assert init is not None
@@ -160,7 +152,7 @@ def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> lis
         lists = walk(makes.body, ast.ListComp) if makes is not None else ()
         made = [node for node in lists if called(node.elt) == layer.name]
         if makes is None or len(made) != 1:
-            raise _No(
+            raise NoMixture(
                 makes or one.owner.node,
                 f"{layer.name} is not told its index, nor made in one comprehension",
             )
@@ -181,7 +173,7 @@ def _numbered(module: Module, layers: Layers, layer: Class, renamed: str) -> lis
                     )
                 )
             case _:
-                raise _No(
+                raise NoMixture(
                     made[0],
                     f"{layer.name} is not told its index, and counted otherwise where it is made",
                 )
@@ -243,86 +235,11 @@ def _checkpoints(layers: Layers) -> bool:
     return all(has_checkpointed(layer) for layer in layers.classes)
 
 
-def _heads(module: Module, found: list[Head]) -> tuple[list[Declared], list[Missing]]:
-    declared: dict[str, Declared] = {}
-    missing = []
-    for head in found:
-        try:
-            declared[head.owner.name] = _head(module, head)
-        except _No as no:
-            missing.append(
-                Missing(module.at(no.node or head.method), f"{head.owner.name}: {no.what}")
-            )
-    return list(declared.values()), missing
-
-
-def _head(module: Module, head: Head) -> Declared:
-    """The head with the losses of its routers in its loss."""
-    name, _ = _model(module, head)
-    method = head.method
-    returned = [node for node in walk(method.body, ast.Return) if node.value is not None]
-    if (
-        len(returned) != 1
-        or not isinstance(returned[0].value, ast.Call)
-        or not called(returned[0].value)
-    ):
-        raise _No(
-            returned[-1] if returned else method, "what it returns is not one output in one place"
-        )
-    if "attention_mask" not in {arg.arg for arg in walk(method.args, ast.arg)}:
-        raise _No(method, "it has no `attention_mask`, by which routers' losses leave padding out")
-    rest = method.args.kwarg.arg if method.args.kwarg is not None else ""
-    if (name, rest) == ("outputs", "kwargs"):
-        return Declared(head.owner.name, mixins=("MixtureHead",))
-    arguments = ["self", "output(...)", name, "attention_mask", "labels"]
-    arguments += [f'{rest}.get("num_items_in_batch")'] if rest else []
-    new = f"return with_router_losses({', '.join(arguments)})"
-    text = edit("add_the_router_losses", method, ["return output(...)"], [new], ["output"])
-    return Declared(head.owner.name, members=(text,))
-
-
-def _model(module: Module, head: Head) -> tuple[str, Class]:
-    """(the name of the outputs, the class of the model) that the head uses.
-
-    Raises _No if that model does not record the outputs of its routers.
-    """
-    for node in walk(head.method.body, ast.stmt):
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        value = getattr(node, "value", None)
-        if not isinstance(target, ast.Name) or not called(value).startswith("self."):
-            continue
-        for name in held(head.owner, last(called(value))):
-            owner = module.classes.get(name)
-            forward = owner.method("forward") if owner is not None else None
-            if (
-                owner is None
-                or forward is None
-                or not owner.name.endswith(("Model", "Decoder", "Transformer"))
-            ):
-                continue
-            if not any(
-                last(called(one) or ast.unparse(one)) in RECORDING for one in forward.decorator_list
-            ):
-                what = f"{name} does not record outputs of its modules, which the loss needs"
-                raise _No(forward, what)
-            return target.id, owner
-    raise _No(head.method, "the model that it stands on is not found")
-
-
-def _bases(module: Module, found: list[Head], written: list[Declared]) -> list[Declared]:
-    """The models that the heads use."""
-    names = {one.name for one in written}
-    owners = dict.fromkeys(
-        _model(module, head)[1].name for head in found if head.owner.name in names
-    )
-    return [Declared(name) for name in owners]
-
-
 def _new_model(module: Module, config: str, public: tuple[str, ...]) -> NewModel:
     """The names of the new model; `qwen3_moe` and others are those of models of transformers."""
     old, folder = config.removesuffix("Config"), module.model.replace("_", "")
     if old.lower().startswith(folder) and len(old) > len(folder):
-        raise _No(
+        raise NoMixture(
             module.pretrained[0].node,
             f"the classes of {module.model} begin with {old}, and not with its name",
         )

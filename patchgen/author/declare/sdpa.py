@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from patchgen.author.anatomy.attention import Attentions
@@ -16,6 +16,14 @@ from patchgen.author.declare.chains import ChainEdit, Refused
 from patchgen.author.declare.edits import code, edit, imports_for
 from patchgen.author.declare.interface import by_interface
 from patchgen.author.declare.knowing import Knowing, NeverBuilt
+from patchgen.author.declare.sdpa_missing import (
+    find_left_over,
+    find_missed,
+    find_other_softmaxes,
+    find_own_calls,
+    find_own_softmaxes,
+    make_fatal,
+)
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
@@ -58,16 +66,18 @@ def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
     found = Attentions(module)
     if not found.chains and not found.interfaces and not torch_calls(module):
-        missed = _missed(found) or _other_softmaxes(found) or _softmaxes_of_its_own(module)
+        missed = find_missed(found) or find_other_softmaxes(found) or find_own_softmaxes(module)
         missed = missed or (
             Missing(module.at(module.tree), "no attention is computed in this file", True),
         )
-        return Contribution("sdpa", missing=_fatal(missed))
+        return Contribution("sdpa", missing=make_fatal(missed))
     if not found.chains and found.flag("_supports_sdpa"):
         return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
     if found.calls_sdpa:
         return Contribution(
-            "sdpa", redundant=REDUNDANT_OWN.format(alias=module.alias), missing=_fatal(_own(found))
+            "sdpa",
+            redundant=REDUNDANT_OWN.format(alias=module.alias),
+            missing=make_fatal(find_own_calls(found)),
         )
     if not module.pretrained:
         nowhere = Missing(
@@ -75,7 +85,7 @@ def sdpa(module: Module) -> Contribution:
         )
         return Contribution("sdpa", missing=(nowhere,))
     if not _builds_models(module):
-        connected = by_interface(module, found, _missed(found))
+        connected = by_interface(module, found, find_missed(found))
         if connected is not None:
             return connected
     written = _written(module, found)
@@ -87,11 +97,11 @@ def sdpa(module: Module) -> Contribution:
 
 def _written(module: Module, found: Attentions) -> Contribution:
     fatal = tuple(Missing(module.at(reason.node), reason.what, True) for reason in found.reasons)
-    fatal += tuple(_left_over(found))
+    fatal += tuple(find_left_over(found))
     if fatal:
         return Contribution("sdpa", missing=tuple(dict.fromkeys(fatal)))
     members: dict[str, list[str]] = {}
-    missing = list(_missed(found))
+    missing = list(find_missed(found))
     for chain in found.chains:
         try:
             member = ChainEdit(found, chain).member()
@@ -130,22 +140,6 @@ def _written(module: Module, found: Attentions) -> Contribution:
     declared += [Declared(owner.name, mixins=(mixin,)) for owner in module.pretrained]
     says = f"{SAYS} {WHOLE_MASKS}" if found.whole_masks else SAYS
     return Contribution("sdpa", says, tuple(declared), _imports(members, mixin), tuple(missing))
-
-
-def _own(found: Attentions) -> Iterator[Missing]:
-    for chain in found.chains:
-        what = f"{chain.owner.name} is eager attention that stands beside a call of SDPA"
-        yield Missing(found.module.at(chain.suite[chain.first]), what, True)
-
-
-def _left_over(found: Attentions) -> Iterator[Missing]:
-    """Attentions that would stay eager in a method with another one that is replaced."""
-    written = {id(chain.method) for chain in found.chains}
-    for one in found.missed:
-        if one.attention and id(one.method) in written:
-            yield Missing(
-                found.module.at(one.node), f"{one.owner.name} would stay eager: {one.why}", True
-            )
 
 
 def _by_interface(module: Module, found: Attentions) -> Contribution:
@@ -283,49 +277,6 @@ def _numbered(members: list[str]) -> Iterator[str]:
 
 def _name(member: str) -> str:
     return member.partition("def ")[2].partition("(")[0]
-
-
-def _missed(found: Attentions) -> tuple[Missing, ...]:
-    at = found.module.at
-    return tuple(
-        dict.fromkeys(
-            Missing(at(one.node), f"{one.owner.name} stays eager: {one.why}")
-            for one in found.missed
-            if one.attention
-        )
-    )
-
-
-def _other_softmaxes(found: Attentions) -> tuple[Missing, ...]:
-    at = found.module.at
-    return tuple(
-        Missing(at(one.node), f"{one.owner.name}: {one.why}")
-        for one in found.missed
-        if "ttention" in one.owner.name
-    )
-
-
-def _softmaxes_of_its_own(module: Module) -> tuple[Missing, ...]:
-    """Attentions with a softmax that is not that of torch."""
-    missed = []
-    for owner in module.classes.values():
-        for call in walk(owner.node.body, ast.Call) if "ttention" in owner.name else ():
-            name = called(call)
-            function = (name.removesuffix(".apply"),) if name.endswith(".apply") else ()
-            made = owner.makes(name[5:]) if name.startswith("self.") else function
-            if own := next(
-                (one for one in made if one.endswith("Softmax") and last(one) != "Softmax"), None
-            ):
-                missed.append(
-                    Missing(
-                        module.at(call), f"{owner.name}: softmax is taken by {own}, not by torch"
-                    )
-                )
-    return tuple(missed)
-
-
-def _fatal(missing: Iterable[Missing]) -> tuple[Missing, ...]:
-    return tuple(Missing(one.at, one.what, True) for one in missing)
 
 
 def _builds_models(module: Module) -> bool:

@@ -1,0 +1,84 @@
+"""Choose the mixins of models with fused layers, by tensor-parallel plan and conversions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeGuard
+
+from patchgen.author.anatomy.code import constant, dotted, walk
+from patchgen.author.anatomy.module import Module
+from patchgen.author.anatomy.projections import (
+    Shared,
+)
+
+# Styles of tensor parallelism that `gather_fused` of patchgen.parts.fused can replace.
+SPLIT = {"colwise", "rowwise", "replicated_with_grad_allreduce"}
+
+
+def choose_mixins(module: Module, groups: Sequence[Shared]) -> tuple[str, ...]:
+    """The mixins of the models.
+
+    They depend on the tensor-parallel plan in the configuration of the parent, and on whether
+    transformers converts its checkpoints.
+    """
+    texts = [path.read_text(encoding="utf-8") for path in find_configurations(module)]
+    known = ("KnownConversions",) if _is_converted(module, texts) else ()
+    rules = dict(_rules(texts))
+    fused_names = {name for group in groups for name in group.names}
+    owners = set()  # the modules, by path, that have fused layers
+    for path in rules:
+        owner, _, name = path.rpartition(".")
+        if name in fused_names:
+            owners.add(owner)
+    if not owners:
+        return (*known, "FusedProjections")
+    for path, style in rules.items():
+        is_beside = any(path.startswith(f"{owner}.") for owner in owners)
+        if is_beside and style not in SPLIT:
+            return (*known, "WholeProjections")
+    return (*known, "SplitProjections")
+
+
+def _rules(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(path of a layer, style) of every tensor-parallel plan in the configurations."""
+    for text in texts:
+        for node in walk(ast.parse(text), ast.stmt):
+            if _is_plan(node):
+                for path, style in _entries(node.value):
+                    yield str(path), str(style)
+
+
+def find_configurations(module: Module) -> list[Path]:
+    return sorted(module.folder.glob("configuration_*.py")) if module.folder is not None else []
+
+
+def _is_plan(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
+    match node:
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            return dotted(target) == "base_model_tp_plan"
+    return False
+
+
+def _entries(value: ast.expr | None) -> Iterator[tuple[object, object]]:
+    if isinstance(value, ast.Dict):
+        for key, style in zip(value.keys, value.values, strict=True):
+            if key is not None:  # `**other`
+                yield constant(key), constant(style)
+
+
+def _is_converted(module: Module, texts: Sequence[str]) -> bool:
+    """Whether the conversion table of transformers has the type of the model, or a class of it."""
+    if module.folder is None:
+        return False
+    table = module.folder.parents[1] / "conversion_mapping.py"
+    if not table.is_file():
+        return False
+    tree = ast.parse(table.read_text(encoding="utf-8"))
+    listed = {node.value for node in walk(tree, ast.Constant)}
+    types: set[str] = set()
+    for text in texts:
+        types.update(re.findall(r'model_type = "(\w+)"', text))
+    return not listed.isdisjoint(types | module.classes.keys())
