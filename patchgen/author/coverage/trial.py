@@ -1,7 +1,7 @@
-"""The numeric pass of one part in one model, in a process of its own: convert, build tiny, verify, plant errors.
+"""The numeric pass of one part in one model: convert, build a tiny model, verify, plant errors.
 
-In: a `Structural` that was written, and an empty folder.  Out: its `Entry`.  Everything that the model's own code
-prints or raises stays here.
+Takes a `Structural` that was written, and an empty folder; returns its `Entry`.  Everything
+that the code of the model prints or raises is caught here.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from patchgen.verify.variants import Variant, describe_variant
 
 PACKAGE = "covered"  # what outputs of this pass are imported from
 HEADS = 4  # classes that are tried until one can be built
-# Apart in float64, relative to a tensor's largest entry: far above what rounding adds up to in the worst of tiny
-# models (1e-12), and far below the smallest planted error.
+# The largest difference in float64, relative to the largest entry of a tensor.  It is far above the
+# rounding errors of the worst tiny model (1e-12), and far below the smallest planted error.
 WIDE = 1e-10
-# Of the cases in float32: rows that are full and padded, against the parent's nearest computation and another one.
+# Cases in float32: full and padded rows, against the nearest and another computation of the
+# parent.
 SHORT = ("full closest", "right closest", "full independent")
 
 
@@ -133,7 +134,7 @@ def _base(heads: Sequence[str], tried: Sequence[str]) -> list[str]:
 
 
 def _heads(variant: Variant, found: Structural) -> tuple[str, ...]:
-    """The classes of this file that show the part: for the loss those that it changes, else the main one first."""
+    """The classes that show the part: for loss those that it changes, else the main one first."""
     text = Path(variant.home, variant.module.replace(".", "/") + ".py").read_text(encoding="utf-8")
     own = [name for name in variant.heads if f"\nclass {name}(" in text]
     if found.task.part == "loss":
@@ -149,17 +150,18 @@ def _entry(shown: list[_Shown]) -> Entry:
             return Entry("failed", f"{one.failed.case}: {one.failed.note}")
     if not built:
         return Entry("cannot be built here", shown[0].missing if shown else "needs a public class")
-    if blind := next((one for one in built if not one.seen and not one.base), None):
-        return Entry(
-            "cannot be built here", f"needs inputs of {blind.head} that reach what the part changes"
-        )
+    for one in built:
+        # Without an error that was found, nothing shows that the part ran.
+        if not one.seen and not one.base:
+            what = f"needs inputs of {one.head} that reach what the part changes"
+            return Entry("cannot be built here", what)
     seen = tuple(dict.fromkeys(name for one in built for name in one.seen))
     others = "; ".join(f"{one.head}: {one.missing}" for one in shown if one.missing)
     return Entry("verified", others, heads=tuple(one.head for one in built), seen=seen)
 
 
 def _of_head(variant: Variant, head: str, part: str, *, base: bool = False) -> _Shown:
-    """Every case of the short plan, up to the first that fails; of a `base` beside a head what it computes."""
+    """The cases of the short plan, up to the first that fails; fewer for a `base` beside a head."""
     if missing := _missing(variant, head):
         return _Shown(head, missing=missing)
     alone = replace(variant, heads=(head,))
@@ -177,9 +179,9 @@ def _of_head(variant: Variant, head: str, part: str, *, base: bool = False) -> _
 
 
 def _decided(bench: CaseRunner, case: Case) -> Result:
-    """The result of `case`; of numbers that are apart in float32, that of the same in float64.
+    """The result of `case`; if it fails in float32, the result of the same case in float64.
 
-    What is rounding alone is smaller there by as much as the numbers are finer; what is wrong stays.
+    A rounding error is smaller in float64, and a real difference is not.
     """
     result = bench.run(case)
     if (
@@ -196,7 +198,7 @@ def _decided(bench: CaseRunner, case: Case) -> Result:
 
 
 def _changes_nothing(bench: CaseRunner, case: Case) -> bool:
-    """Whether the variant computes the same with the planted error, to the last bit: then it is none in this class."""
+    """Whether the planted error changes no bit of the result: it is no error in this class."""
     pair, name = bench.pair(case), case.detail.partition(":")[2]
     planted_error = next(
         planted_error
@@ -249,7 +251,7 @@ def _needed(reason: str) -> str:
 
 
 def _short(variant: Variant, part: str) -> Iterator[Case]:
-    """Effects, what is loaded, the usual rows; then each planted error, and the same scene without it."""
+    """Effects, loading and the usual rows; then each planted error, and the same without it."""
     part_checks, head = find_part_checks(variant.checked_parts), variant.heads[0]
     for case in select_cases(variant, part_checks, Plan(dtypes=("float32",))):
         if case.changes or case.dtype != "float32":
