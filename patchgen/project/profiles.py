@@ -81,10 +81,10 @@ def _lint(
 def _lint_strictly(
     paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
 ) -> Iterator[Flattened]:
-    from patchgen.upstream.lint.twice import with_built_twice
+    from patchgen.upstream.lint.own import with_findings
 
     for path, flat in zip(paths, _flatten_strictly(paths, env, settings, jobs), strict=True):
-        yield with_built_twice(flat, env.shown(path.parent.resolve() / path.name))
+        yield with_findings(flat, env.shown(path.parent.resolve() / path.name))
 
 
 # What they give is not written: it is how files go through workers and cache to be linted, those of

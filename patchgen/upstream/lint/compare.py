@@ -23,7 +23,7 @@ from patchgen.upstream.lint.effects import Verdict, Way, compared
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.members import members_of
 from patchgen.upstream.lint.normalize import FunctionDef, dumped, same, short
-from patchgen.upstream.lint.shapes import is_raising
+from patchgen.upstream.lint.unrecognised_removals import is_raising
 
 
 def differences(

@@ -1,7 +1,4 @@
-"""All that lint says of one modular file of transformers, each thing once.
-
-A quirk that has a name of its own takes the place of the plain difference that it makes.
-"""
+"""Run the rules on one modular file of transformers, and report each finding once."""
 
 from __future__ import annotations
 
@@ -15,16 +12,10 @@ from patchgen.errors import PatchgenError, Problem, problems_of
 from patchgen.syntax.locate import Environment
 from patchgen.upstream.files import Files
 from patchgen.upstream.lint.case import Case, Pair, make_case
-from patchgen.upstream.lint.choices import other_choices
-from patchgen.upstream.lint.compare import differences
-from patchgen.upstream.lint.dangling import dangling_names
 from patchgen.upstream.lint.deduplicate import deduplicate
-from patchgen.upstream.lint.dropped import dropped_statements
 from patchgen.upstream.lint.finding import finding
-from patchgen.upstream.lint.leaks import leaks
-from patchgen.upstream.lint.overmatch import broken_words
-from patchgen.upstream.lint.refusals import merged, refusals
-from patchgen.upstream.lint.shapes import shared_names, unrecognised_removals
+from patchgen.upstream.lint.refusals import inherit, refusals
+from patchgen.upstream.lint.rules import CLASS_RULES, COMPARISON, FILE_RULES
 
 
 def lint_files(
@@ -59,29 +50,30 @@ def _about(path: Path, env: Environment, files: Files) -> tuple[Problem, ...]:
 def findings(case: Case) -> Iterator[Problem]:
     """What is wrong with the shipped files of `case`."""
     for pair in case.pairs:
-        yield from _of_class(pair, case)
-    for question in (broken_words, dropped_statements, dangling_names, other_choices):
-        yield from question(case)
+        yield from _check_class(pair, case)
+    for rule in FILE_RULES:
+        yield from rule.check(case)
 
 
-def _of_class(pair: Pair, case: Case) -> Iterator[Problem]:
-    ours, theirs = merged(pair, case), case.shipped_class(pair.name)
-    if isinstance(ours, tuple):
-        yield from ours
-    if theirs is None:
+def _check_class(pair: Pair, case: Case) -> Iterator[Problem]:
+    """What is wrong with one class.
+
+    A member with a finding of `CLASS_RULES` gets none of the comparison, whose cause is the same.
+    """
+    inherited = inherit(pair, case)
+    if isinstance(inherited, tuple):
+        yield from inherited
+    shipped = case.shipped_class(pair.name)
+    if shipped is None:
         what = f"no output beside the file has the class {pair.name}"
         yield finding("PG710", case.at(pair.block), what, "convert the file first")
         return
-    named = [
-        *leaks(pair, case, theirs),
-        *unrecognised_removals(pair, case, theirs),
-        *shared_names(pair, case, theirs),
-    ]
-    yield from (problem for _, problem in named)
-    if isinstance(ours, ast.ClassDef):
-        explained = {(pair.name, member) for member, _ in named}
-        yield from (
-            found
-            for found in differences(pair, case, ours, theirs)
-            if found.subject not in explained
-        )
+    explained: set[tuple[str, str]] = set()
+    for rule in CLASS_RULES:
+        for member, problem in rule.check(pair, case, shipped):
+            explained.add((pair.name, member))
+            yield problem
+    if isinstance(inherited, ast.ClassDef):
+        for problem in COMPARISON.check(pair, case, inherited, shipped):
+            if problem.subject not in explained:
+                yield problem

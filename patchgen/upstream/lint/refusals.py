@@ -35,7 +35,7 @@ def refusal(problem: Problem, shown: str, fallback: Location) -> Problem:
     )
 
 
-def merged(pair: Pair, case: Case) -> ast.ClassDef | tuple[Problem, ...] | None:
+def inherit(pair: Pair, case: Case) -> ast.ClassDef | tuple[Problem, ...] | None:
     """What `pair` would be by inheritance, or why the strict profile would not say.
 
     None where that is shipped.

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from patchgen.compiler.flat import FlatFile, Flattened
+from patchgen.compiler.flat import FlatFile
 from patchgen.errors import Location, Problem
 from patchgen.upstream.lint.finding import finding
 
@@ -29,12 +29,6 @@ class _Built:
 
     name: str
     node: ast.stmt
-
-
-def with_built_twice(flat: Flattened, shown: str) -> Flattened:
-    """`flat`, which the modular file `shown` gives, with what it builds twice as findings."""
-    found = sorted(problem for file in flat.files for problem in built_twice(file, shown))
-    return replace(flat, problems=(*flat.problems, *found))
 
 
 def built_twice(file: FlatFile, modular: str) -> Iterator[Problem]:

@@ -1,8 +1,11 @@
-"""Members that transformers tells apart by their text alone, and so takes for something else.
+"""Find methods that are meant to be removed, and are shipped to raise.
 
-A method that only raises is a removal, unless it stands directly under the `class` line, has a
-decorator, a comment or a docstring: then it is shipped, and raises.  A method that takes the place
-of an attribute leaves the attribute there.
+    class NewMLP(OldMLP):
+        def forward(self):              directly under the `class` line: shipped, and raises
+            raise AttributeError()
+
+transformers' converter knows a removal by its text alone.  A method that only raises is none if it
+stands directly under the `class` line, or has a decorator, a comment or a docstring.
 """
 
 from __future__ import annotations
@@ -49,18 +52,3 @@ def is_raising(method: FunctionDef) -> bool:
 
 def _raises_anyway(method: FunctionDef) -> bool:
     return is_raising(method)
-
-
-def shared_names(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tuple[str, Problem]]:
-    """Names that the shipped class binds to an attribute and to a method."""
-    theirs, own = members_of(shipped), members_of(pair.child)
-    for name in theirs.attributes:
-        if name not in theirs.methods:
-            continue
-        node = (
-            *own.methods.get(name, ()),
-            *([own.attributes[name]] if name in own.attributes else ()),
-        )
-        what = f"{pair.name}.{name} is shipped as an attribute and as a method"
-        hint = f"write `{name} = AttributeError()` too, or leave one of them out"
-        yield name, finding("PG704", case.at(pair.block, next(iter(node), None)), what, hint)

@@ -1,4 +1,7 @@
-"""Words that a renaming without right boundary broke: `samples` became `sam2ples` in sam2.
+"""Find words that a renaming broke, because it looks for no end of the model's name.
+
+    parent (sam)      samples = ...
+    shipped (sam2)    sam2ples = ...
 
 In: the parents' texts and the outputs.  Out: the broken words that are really shipped.
 """

@@ -1,8 +1,10 @@
-"""Definitions that several files offer under one name: the shipped file has one of them for all who
-use it.
+"""Find definitions that several files offer under one name, where another one is shipped.
 
-In: a case.  Out: a finding where a class uses another definition than the file that it derives from
-would give it, or where a definition of the modular file itself is not the shipped one.
+    class NewMLP(OldMLP): ...      OldMLP reads `scale` of modeling_old.py
+    shipped                        `scale` of another parent's file
+
+In: a case.  Out: a finding where a class uses another definition than its parent's file would give
+it, or where a definition of the modular file itself is not the shipped one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Statements at the top of a modular file that transformers leaves out without a word."""
+"""Find statements at the top of a modular file that are in no output.
+
+torch.set_default_dtype(torch.float32)        # left out without a message
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Names that an output uses and nothing binds, and names that it imports from a sibling that does
-not have them.
+"""Find names that an output uses and nothing binds.
+
+modeling_new.py:12 uses scale, which nothing binds
+modeling_new.py:3 imports NewConfig, which configuration_new.py does not have
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""What an assignment or `del` below one `super()` call does in another method: transformers' tables
-are never cleared.
+"""Find statements below one `super()` call that change another method.
 
-`num_patches = ...` of `__init__` replaces `num_patches = ...` in a method that is unravelled later
-(vivit).
+    def __init__(self):                 def forward(self):
+        super().__init__()                  super().forward()      # unravelled later
+        num_patches = ...                   shipped without the parent's `num_patches = ...`
+
+transformers' converter remembers assignments and `del` by their targets, and never clears the table
+between methods (vivit).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
-from patchgen.upstream.lint.twice import with_built_twice
+from patchgen.upstream.lint.own import with_findings
 
 HEAD = """from torch import nn
 
@@ -129,7 +129,7 @@ def test_what_is_built_twice(parent: str, child: str, names: list[str], tmp_path
     path = package / "modular_toy_fast.py"
     path.write_text(body)
     env = make_environment(tmp_path, search=[])
-    found = with_built_twice(flatten(path, env, Settings()), env.shown(path))
+    found = with_findings(flatten(path, env, Settings()), env.shown(path))
     assert [problem.code for problem in found.problems] == ["PG740"] * len(names), found.problems
     lines = body.split("\n")
     for problem, name in zip(found.problems, names, strict=True):
