@@ -100,7 +100,7 @@ def _make_builder(
 
 
 def _make_merge(settings: Settings, texts: dict[str, str]) -> Merge:
-    """The function that merges a class; it stores into `texts` what the class is after each pass."""
+    """The function that merges a class; it stores the text after each pass in `texts`."""
 
     def merge(plan: ClassPlan) -> MergedClass:
         from patchgen.compiler.merge.merge import merge_class  # loaded only where a class is merged

@@ -1,7 +1,6 @@
-"""The profile `transformers`: modular files inside that package, by the rules that its checked-in
-outputs follow.
+"""The profile `transformers`: convert modular files inside that package by its own rules.
 
-These rules are text rules, defined by 667 files: names by prefix, dependencies by every identifier,
-statements replaced by the text of their target.  The strict profile knows nothing of them.  No
-libcst here, and no syntax tree is kept.
+These are rules about text, defined by 667 checked-in outputs: names change by prefix, every
+identifier is a dependency, and statements are replaced by the text of their target.  The strict
+profile uses none of this.  No libcst is needed, and no syntax tree is kept.
 """

@@ -1,4 +1,4 @@
-"""Which bases a merged class has.
+"""Find the bases of a merged class.
 
 In: the arguments of the parent's header (renamed) and of the child's.  Out: the arguments of the
 merged header, and the names of its bases.
@@ -22,7 +22,7 @@ def merged_arguments(
 ) -> tuple[Item, ...]:
     """The parent's arguments, with the child's further bases in their places.
 
-    Keywords are the parent's only.
+    Keywords are taken from the parent only.
     """
     extras = [item for item in child if not _is_keyword(item) and item.text != model_base]
     bases = [item for item in parent if not _is_keyword(item)]
@@ -47,9 +47,7 @@ def _is_keyword(item: Item) -> bool:
 
 
 def _replacing(base: str, extras: Iterable[Item]) -> Item | None:
-    """The first extra base that ends like `base` from a capital letter on, or with all of it
-    (embedding_gemma2).
-    """
+    """The first extra base that ends as `base` does from a capital letter on (embedding_gemma2)."""
     for extra in extras:
         suffix = common_suffix(base, extra.text)
         if suffix[:1].isupper() or extra.text.endswith(base):
@@ -58,6 +56,6 @@ def _replacing(base: str, extras: Iterable[Item]) -> Item | None:
 
 
 def common_suffix(one: str, other: str) -> str:
-    """The longest common suffix; empty when that is all of one of them."""
+    """The longest common suffix; "" when it is the whole of one name."""
     suffix = os.path.commonprefix([one[::-1], other[::-1]])[::-1]
     return "" if suffix in (one, other) else suffix

@@ -1,7 +1,7 @@
-"""Where the commas of a bracketed list are.
+"""Split a bracketed list at its commas.
 
-In: a text and the place of its opening bracket.  Out: the place of the closing one and the slices
-between the commas, comments and line ends included, since both travel with what stands before them.
+In: a text and the place of its opening bracket.  Out: the place of the closing one, and the slices
+between the commas.  Comments and line ends belong to the entry before them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _TOKEN = re.compile(rf"(?s:{_STRING})|#[^\n]*|[()\[\]{{}},:]")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of a list: `text` without outer blanks, `after` from its comma to the next entry
-    (empty: no comma).
+    """One entry of a list.
 
-    `before` holds the comments between an opening bracket and the first entry.
+    `text` has no outer blanks.  `after` reaches from its comma to the next entry, and is empty
+    without a comma.  `before` holds the comments between an opening bracket and the first entry.
     """
 
     text: str
@@ -35,9 +35,7 @@ class Item:
 
 
 def bracket_span(text: str, start: int = 0) -> tuple[int, int] | None:
-    """Where the first round bracket after `start` opens and closes, unless a colon or the end comes
-    first.
-    """
+    """Where the first round bracket after `start` opens and closes; None if a colon comes first."""
     depth, opened = 0, -1
     for token in _TOKEN.finditer(text, start):
         match token.group():
@@ -55,7 +53,7 @@ def bracket_span(text: str, start: int = 0) -> tuple[int, int] | None:
 
 
 def colon_after(text: str, start: int) -> int:
-    """Where the colon is that ends the header, which goes on at `start`."""
+    """The place of the colon that ends the header, which goes on at `start`."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         match token.group():
@@ -69,7 +67,7 @@ def colon_after(text: str, start: int) -> int:
 
 
 def items(text: str) -> tuple[Item, ...]:
-    """The entries of `text`, which is what stands between two brackets."""
+    """The entries of `text`, the content of a bracket."""
     commas, depth = [], 0
     for token in _TOKEN.finditer(text):
         match token.group():
@@ -97,7 +95,7 @@ def items(text: str) -> tuple[Item, ...]:
 def _attach(found: list[Item], before: str, entry: str) -> Item:
     """The entry.
 
-    Comments above it follow the comma of the entry before, which is where they are written.
+    A comment above it stands behind the comma of the entry before, and belongs to that one.
     """
     if found and before:
         found[-1] = Item(found[-1].text, found[-1].after + before, found[-1].before)
@@ -115,9 +113,9 @@ def _split_before(text: str) -> tuple[str, str]:
 
 
 def joined(entries: Sequence[Item]) -> str:
-    """The entries as they stand between two brackets.
+    """Join the entries into the content of a bracket.
 
-    A comma is added where one is needed, and none taken away.
+    A comma is added where one is needed; none is removed.
     """
     parts = []
     for entry in entries[:-1]:

@@ -1,5 +1,6 @@
-"""Which calls name the parent class, as in `nn.Module.__init__(self)`, and what `super()` makes of
-them.
+"""Write calls that name the parent class as `super()`.
+
+    nn.Module.__init__(self)   ->   super().__init__()
 
 In: a statement of a modular method and the bases of the merged class.  Out: the statement's text.
 """
@@ -17,7 +18,7 @@ _PRE_TRAINED = "PreTrainedModel"
 
 
 def parents_called(bases: Sequence[str]) -> frozenset[str]:
-    """The dotted names that mean the parent in a class with these bases."""
+    """The dotted names that stand for the parent in a class with these bases."""
     names = set(bases)
     if "GradientCheckpointingLayer" in names:
         names.add("nn.Module")
@@ -27,9 +28,7 @@ def parents_called(bases: Sequence[str]) -> frozenset[str]:
 
 
 def to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str]) -> Statement:
-    """`statement` with `Parent.method(self, ...)` written `super().method(...)`, wherever in it the
-    call stands.
-    """
+    """Write `Parent.method(self, ...)` anywhere in `statement` as `super().method(...)`."""
     if not any(f"{parent}." in statement.text for parent in parents):
         return statement
     first = first_line(statement.node)
@@ -67,7 +66,7 @@ def _span(one: ast.expr, other: ast.expr, first: int) -> tuple[int, int, int, in
 
 
 def _without_self(call: ast.Call, first: int) -> list[tuple[int, int, int, int, str]]:
-    """The edit that takes a leading bare `self` away, with what stands before the next argument."""
+    """The edit that removes a leading `self`, up to the next argument."""
     match call.args:
         case [ast.Name("self") as own, *others]:
             following = [*others, *(k.value for k in call.keywords)]

@@ -1,8 +1,8 @@
-"""One modular file of transformers and its parents, as the texts of its outputs before linting and
-formatting.
+"""Convert one modular file of transformers to the texts of its outputs, before linting.
 
-In: the path of the modular file, and `read`, which gives the text of a file (so that a parent
-converted a moment ago can stand in for the one on disk).  Out: one `Output` a kind.
+In: the path of the modular file, and `read`, which gives the text of a file.  Through `read`, an
+output that was made just before can stand in for the file on disk.  Out: one `Output` for each
+kind.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Conversion:
         return hidden
 
     def _join_graphs(self) -> None:
-        """Lets the parents see the modular file's definitions, then the modular file those that it
+        """Let parents see the modular file's definitions, then the modular file those it
         imports.
         """
         for parent in self.parents.values():
@@ -113,7 +113,7 @@ class _Conversion:
         self.graph.settle()
 
     def outputs(self) -> tuple[Output, ...]:
-        """Every kind that a class or an export needs."""
+        """The outputs of every kind that a class or an export needs."""
         for block in self.facts.blocks.values():
             if block.what is What.CLASS:
                 self._place(block)
@@ -123,7 +123,7 @@ class _Conversion:
         )
 
     def _place(self, block: Block) -> None:
-        """Puts one class of the modular file and what it brings into the body of its kind."""
+        """Put a class of the modular file, and what it needs, into the body of its kind."""
         kind = self.route(block.name)
         body = self.bodies.setdefault(kind, Body())
         base = next((base for base in block.bases if base in self.by_name), None)
@@ -153,7 +153,7 @@ class _Conversion:
         return inherited_order(reached(start, graph, needs, body), graph, self.graph, needs)
 
     def _of_kind(self, names: frozenset[str], graph: Graph, kind: str) -> frozenset[str]:
-        """`names` without what outputs of `kind` import from a sibling."""
+        """`names` without those that outputs of `kind` import from a sibling."""
         names -= self.hidden.get(kind, frozenset())
         others = sorted(
             name for name in names if graph.nodes[name].is_class and self.route(name) != kind
@@ -184,9 +184,7 @@ class _Conversion:
             raise
 
     def _docs(self, name: str, renamed: str) -> Callable[[str], str] | None:
-        """How strings and comments of the parent `renamed` read in class `name`, where the two
-        differ.
-        """
+        """How strings and comments of the parent `renamed` are renamed in class `name`."""
         if name == renamed:
             return None
         suffix = common_suffix(name, renamed)
@@ -200,7 +198,7 @@ class _Conversion:
         return Location(self.facts.path, block.first_line + line - 1, column + 1)
 
     def _ends(self) -> dict[str, str]:
-        """By kind, what stands at the end of the file."""
+        """The text at the end of each file, by kind."""
         ends: dict[str, str] = {}
         for split, statement in (
             (split_getattr, self.facts.deprecated),
@@ -229,7 +227,7 @@ class _Conversion:
 
     @functools.cached_property
     def _pool(self) -> list[ImportText]:
-        """Every import that an output could have, in the order of preference."""
+        """Every import that an output could have, the preferred ones first."""
         pool = [*self.facts.imports, *self.created.values()]
         known = {one.text.strip() for one in pool}
         for parent in self.parents.values():

@@ -1,7 +1,6 @@
-"""What an output holds and in which order: dependencies before the class that brings them, first
-come first served.
+"""Collect the definitions of an output in order: dependencies before the class that needs them.
 
-In: names to bring, and the graphs that know them.  Out: names in order, and the `Body` that
+In: names of definitions, and the graphs that know them.  Out: names in order, and the `Body` that
 collects their texts.
 """
 
@@ -29,7 +28,7 @@ class Body:
         return name in self._pieces
 
     def place(self, name: str, piece: Piece) -> None:
-        """Puts `name` at the end."""
+        """Put `name` at the end."""
         self._pieces.pop(name, None)
         self._pieces[name] = piece
 
@@ -53,9 +52,9 @@ class Body:
 
 
 def own_order(names: Set[str], modular: Graph) -> list[str]:
-    """The order of what a class brings that has no parent in another model.
+    """The order of what a class without a parent in another model needs.
 
-    First what came from other files, file by file; the files in the alphabetical order of their
+    First come definitions from other files, file by file, in the alphabetical order of the files'
     first names.
     """
     origins = modular.origins
@@ -72,9 +71,9 @@ def own_order(names: Set[str], modular: Graph) -> list[str]:
 def inherited_order(
     names: Set[str], parent: Graph, modular: Graph, needs: Callable[[str], Set[str]]
 ) -> list[str]:
-    """The order of what a class brings by way of its parent class.
+    """The order of what a class needs of its parent's file.
 
-    Classes with their dependencies, then the rest.
+    Classes with their dependencies come first, then the rest.
     """
     classes = [name for name in names if parent.nodes[name].is_class]
     listed: dict[str, None] = {}
@@ -106,7 +105,7 @@ def _place(name: str, graph: Graph) -> tuple[float, str]:
 def reached(
     start: Iterable[str], parent: Graph, needs: Callable[[str], Set[str]], body: Body
 ) -> set[str]:
-    """`start` and everything that its classes need, at any distance, without what `body` has."""
+    """`start` and everything that its classes need, directly or not, without what `body` has."""
     found: set[str] = set()
     left = list(start)
     while left:

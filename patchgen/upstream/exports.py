@@ -1,8 +1,7 @@
-"""The end of every output: its part of the modular file's `__all__`, and of its module-level
-`__getattr__`.
+"""Write the end of every output: its part of `__all__`, and of the module's `__getattr__`.
 
-Both statements name what belongs to several files.  Each name goes where a class of that name would
-go.
+Both statements of the modular file name classes of several outputs.  Each name goes to the output
+of its kind.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ Route = Callable[[str], str]  # the name of a class -> its kind
 
 
 def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
-    """By kind, the text of `__all__` with the names of that kind, in order; none where the value is
-    no list.
+    """The text of `__all__` with the names of each kind, by kind; none where the value is no list.
 
-    `text` is the assignment, `leading` the blank lines and comments above it; comments inside the
+    `text` is the assignment, `leading` the blank lines and comments above it.  Comments inside the
     list are lost.
     """
     value = _value(text)
@@ -31,11 +29,9 @@ def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
 
 
 def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:
-    """By kind, the text of `__getattr__ = deprecate_attr(__name__, remove={...})` with the names of
-    that kind.
+    """The text of `__getattr__ = deprecate_attr(__name__, remove={...})` by kind.
 
-    The call is built anew, on one line: colmodernvbert's is written over several and comes out as
-    it fits.
+    The call is written on one line; that of colmodernvbert stands on several and is shipped on one.
     """
     call = _value(text)
     if not isinstance(call, ast.Call):

@@ -1,10 +1,11 @@
-"""What one file, modular or parent, says at its top level.
+"""Read what a file, modular or parent, defines at its top level.
 
-In: its text.  Out: `FileFacts`: definitions, imports and exports as pieces of text.  The syntax
-tree is dropped at once (keeping trees costs more than everything else, by way of the garbage
-collector); names are found on demand. Of a parent file, classes and functions are parsed only where
-they are joined with those of the modular file. Silently dropped, as transformers does: docstrings,
-expressions, annotated assignments, `try`, loops, other `if`s.
+In: its text.  Out: `FileFacts`: definitions, imports and exports as pieces of text.
+
+The syntax tree is dropped at once, because the garbage collector makes kept trees the largest cost
+of a run.  Names are found on demand.  In a parent file, only classes and functions that are merged
+are parsed.  As in transformers, docstrings, expressions, annotated assignments, `try`, loops and
+other `if`s are dropped without a message.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _EXEMPT = ("auto.modeling_auto", "auto.configuration_auto")
 
 
 class What(Enum):
-    """The definitions that other definitions can need."""
+    """The kinds of definitions that other definitions can need."""
 
     CLASS = "class"
     FUNCTION = "function"
@@ -95,8 +96,7 @@ class FileFacts:
 
 @functools.lru_cache(maxsize=1024)
 def read_facts(text: str, path: str) -> FileFacts:
-    """The facts of the file at `path`; remembered, since hundreds of modular files share their
-    parents.
+    """The facts of the file at `path`; cached, because hundreds of modular files share parents.
 
     Raises PatchgenError PG006 for what is not Python, PG601 and PG602 for imports that no output
     could have.
@@ -162,7 +162,7 @@ class _Reader:
             done = last
 
     def _parsed(self) -> tuple[list[ast.stmt], Mapping[int, int]]:
-        """The statements, and where those end whose insides were not looked at."""
+        """The statements, and the last lines of those whose bodies were not parsed."""
         if not self.is_modular:
             text, ends = hollowed(self.source.text)
             with contextlib.suppress(
@@ -186,7 +186,7 @@ class _Reader:
         return end
 
     def take(self, statement: ast.stmt, leading: str, code: str) -> None:
-        """Files one statement where it belongs, or drops it."""
+        """Record one statement, or drop it."""
         match statement:
             case ast.ClassDef(name=name):
                 bases = tuple(ast.unparse(base) for base in statement.bases)

@@ -1,6 +1,6 @@
-"""The texts that a run works with.
+"""Hold the texts that a run works with.
 
-Files as they are on disk, and outputs made a moment ago in their place.
+These are files on disk, and outputs that were made just before in their place.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Files:
 
     @contextmanager
     def asked(self) -> Iterator[Mapping[Path, str]]:
-        """The files whose texts are asked for meanwhile, with the sha256 of their bytes.
+        """The files whose texts are read inside the `with` block, with the sha256 of their bytes.
 
-        Empty for missing ones.
+        The digest is empty for missing files.
         """
         self._asked.clear()
         yield self._asked

@@ -1,9 +1,9 @@
-"""Which definitions need which: every identifier that names a definition counts, attributes and
-keywords included.
+"""Find which definitions need which.
 
-In: the blocks of a file, with the renaming under which they are seen.  Out: a `Graph`, filled from
-several files and then asked.  Nothing is renamed and no identifier looked for until a definition is
-reached.
+Every identifier that names a definition counts, also attributes and keywords.  In: the blocks of a
+file, with the renaming under which they are seen.  Out: a `Graph`, which is filled from several
+files and then queried.  A definition is renamed, and its identifiers are looked for, only when it
+is reached.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Node:
 
     @property
     def is_class(self) -> bool:
-        """Whether it is a class, which is not followed when dependencies are closed."""
+        """Whether it is a class; the closure of dependencies does not go through classes."""
         return self.block.what is What.CLASS
 
     @functools.cached_property
@@ -76,10 +76,9 @@ class Node:
 
 
 class Graph:
-    """The definitions that one file's classes can reach, and where each stands in that file.
+    """The definitions that one file's classes can reach, with their places in that file.
 
-    `origins` says from which graph an adopted one was taken last, which may have it from another
-    one in turn.
+    `origins` says from which graph a definition was adopted; that graph may have adopted it too.
     """
 
     def __init__(self, view: View, facts: FileFacts) -> None:
@@ -99,9 +98,7 @@ class Graph:
         self._settled: Mapping[str, Node] = self.nodes
 
     def see(self, modular: Graph, siblings: frozenset[str]) -> None:
-        """Takes in what the modular file defines, all but the classes and values that this file has
-        of its own.
-        """
+        """Add what the modular file defines, without classes and values that this file defines."""
         for name, node in modular.nodes.items():
             match node.block.what:
                 case What.FUNCTION:
@@ -115,17 +112,15 @@ class Graph:
         self._followers = modular._followers | self._followers
 
     def settle(self) -> None:
-        """Ends the taking in.
+        """Freeze the dependencies of the definitions that are here now.
 
-        What is adopted later changes nothing for the definitions that are here (evolla).
+        Definitions that are adopted later do not change them (evolla).
         """
         self._settled = dict(self.nodes)
         self._closed.clear()
 
     def adopt(self, name: str, other: Graph, kept: Set[str] = frozenset()) -> None:
-        """Takes `name` and what it needs from `other`, in place of what has the same names here,
-        all but `kept`.
-        """
+        """Copy `name` and what it needs from `other`, replacing definitions of the same names."""
         needs = other.closed(name)
         for taken in (*(needs - kept), name):
             self.nodes[taken] = other.nodes[taken]
@@ -142,15 +137,15 @@ class Graph:
     def needs(self, identifiers: frozenset[str]) -> frozenset[str]:
         """What code with these identifiers needs.
 
-        What it mentions, and all that the functions and values need.
+        That is what it mentions, and everything that the functions and values among it need.
         """
         found = identifiers & self.nodes.keys()
         return found.union(*(self.closed(name) for name in found if not self.nodes[name].is_class))
 
     def closed(self, name: str) -> frozenset[str]:
-        """What a function or value needs, at any distance.
+        """Everything that a function or value needs, directly or not.
 
-        Classes end the search and are part of the answer.
+        Classes are part of the answer, but what they need is not.
         """
         known = self._closed.get(name)
         if known is None:

@@ -1,6 +1,6 @@
-"""What stands at the top of every output.
+"""Write the top of every output.
 
-The banner of transformers, then the modular file's own first comments.
+It is the banner of transformers, then the first comments of the modular file.
 """
 
 from __future__ import annotations

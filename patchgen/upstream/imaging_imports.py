@@ -1,8 +1,7 @@
-"""What the PIL image processor of a model takes from the other one: copies, so that it loads
-without torchvision.
+"""Copy into the PIL image processor what it would import from the torchvision one.
 
-In: the imports that its file would have, and both bodies.  Out: the body with the definitions that
-it would import.
+It then loads without torchvision.  In: the imports that its file would have, and both bodies.  Out:
+the body with copies of the definitions that it would import.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ _DEFINITION = re.compile(r"(?:\s*\n|#[^\n]*\n)*(?:@|class\b|def\b|async\b)")
 
 
 def with_copies(pil: Body, image: Body, imports: str) -> Body:
-    """`pil` with what `imports` takes from `image`, each definition at the index that it has there.
+    """`pil` with copies of what `imports` takes from `image`, each at the index that it has there.
 
-    Before the definition at that index, or after it if that is a value (conditional_detr).
+    A copy stands before the definition at that index, or after it if that is a value
+    (conditional_detr).
     """
     wanted = [
         name

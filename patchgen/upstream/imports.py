@@ -1,9 +1,10 @@
-"""The imports of one output: which of those at hand it has, and how they are written.
+"""Choose the imports of one output, and write them.
 
-In: the pool (the modular file's own imports, then those of every parent file, in order) and the
-body of the output. Out: text, exact before the linter sees it.  One name too many would not do:
-isort first joins and explodes a line that is too long, F401 then takes the name away, and the comma
-that the explosion has left keeps the line exploded (sam2_video, deformable_detr).
+In: the pool (the imports of the modular file, then those of every parent file, in order) and the
+body of the output.  Out: text, exact before the linter sees it.
+
+One name too many would change the output: isort splits a line that is too long, F401 then removes
+the name, and the comma that is left keeps the line split (sam2_video, deformable_detr).
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """`if test:` over imports; `rest` is the text of its `else`, whose imports are never looked
-    into.
+    """`if test:` over imports.
 
-    `read` are the names that the statement itself reads.
+    `rest` is the text of its `else`, whose imports are never looked at.  `read` are the names that
+    the statement itself reads.
     """
 
     leading: str
@@ -72,8 +73,7 @@ Statement = Import | Guarded
 def select_imports(
     pool: Sequence[ImportText], pieces: Sequence[Piece], kind: str, defined: frozenset[str]
 ) -> str:
-    """The imports that `pieces` use and do not define themselves, plain ones first, then those
-    under an `if`.
+    """The imports that `pieces` use and do not define, plain ones first, then those under an `if`.
 
     A name comes from the first statement of the pool that has it.
     """
@@ -88,10 +88,9 @@ def select_imports(
 def _used(
     statements: Iterable[Statement], pieces: Sequence[Piece], defined: frozenset[str]
 ) -> frozenset[str]:
-    """What is read of the names that `statements` bind: by the pieces, or by what decides about a
-    guarded import.
+    """The names of `statements` that the pieces read, or that the test of a guarded import reads.
 
-    The latter holds even if that import is then left out: sam2_video has two names of it that only
+    The latter count even if that import is then left out: sam2_video has two such names, which only
     the linter removes.
     """
     statements = list(statements)
@@ -126,7 +125,7 @@ def _select(statements: Iterable[Statement], used: frozenset[str]) -> list[State
 
 
 def _filtered(statement: Import, used: frozenset[str], provided: set[str]) -> Import:
-    """`statement` with the names that are used and not yet `provided`, to which they are added."""
+    """`statement` with the names that are used and not yet in `provided`, which is extended."""
     names = []
     for name in statement.names:
         key = name[1] or name[0]
@@ -160,11 +159,11 @@ def _of(statement: Statement, package: str, test: str) -> tuple[Import, ...]:
 
 
 def _importing(statements: Sequence[Statement], name: str) -> list[Statement]:
-    """`statements` with `name` among what the first import from a module called utils takes from
-    there.
+    """Add `name` to the first import of `statements` from a module called utils.
 
-    Where it is there already, or no such import is, a statement of its own comes first; isort joins
-    the two, but what was first loses the blank line above it (neucodec, moss_transcribe_diarize).
+    Where there is none, or it has the name already, a statement of its own comes first.  isort
+    joins the two, but the former first statement loses the blank line above it (neucodec,
+    moss_transcribe_diarize).
     """
     for at, one in enumerate(statements):
         if isinstance(one, Import) and one.module.rpartition(".")[2] == "utils":
@@ -204,7 +203,7 @@ def _parsed(text: str) -> tuple[str, tuple[tuple[str, str], ...], str]:
 
 
 def read_guard(text: ImportText) -> Guarded:
-    """The `if` in `text`; what its first branch holds beside imports is left out."""
+    """The `if` in `text`; all but imports of its first branch is left out."""
     return replace(_parsed_guard(text.text), leading=text.leading)
 
 

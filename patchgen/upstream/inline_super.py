@@ -1,8 +1,12 @@
-"""What takes the place of `super().method(...)` in a method that a modular class defines.
+"""Replace `super().method(...)` in a method of a modular class by the parent's statements.
 
-In: the statements of the method and of the parent's.  Out: the statements of the merged method:
-what stands before the call, the parent's body changed by what stands after the call, and what of
-that is not in it already.
+    def __init__(self, config):             def __init__(self, config):
+        super().__init__(config)     ->         self.act = ACT2FN["silu"]     # the parent's
+        self.act = nn.GELU()                    self.act = nn.GELU()          # replaces it
+
+In: the statements of the method and of the parent's.  Out: the statements before the call, then the
+parent's, in which those after the call replace what assigns to the same target, then the rest of
+those after the call.
 """
 
 from __future__ import annotations
@@ -20,18 +24,17 @@ SUPER_INIT = "super().__init__"
 
 @dataclass(slots=True)
 class Tables:
-    """What the statements after super() calls assign and delete, by the text of the target.
+    """The statements after super() calls that assign and delete, by the text of the target.
 
-    One for all methods of a class, as in transformers: an assignment in `__init__` also replaces
-    the same target in a method that is unravelled later (`num_patches` in vivit, which is shipped
-    so).
+    As in transformers, all methods of a class share one: an assignment in `__init__` also replaces
+    the same target in a method that is inlined later (`num_patches` in vivit is shipped so).
     """
 
     assigned: dict[str, Statement] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
 
     def note(self, lines: Sequence[str], statement: Statement) -> None:
-        """Enters what `statement` assigns or deletes; only whole statements of one target count."""
+        """Record what `statement` assigns or deletes, if it has one target."""
         match statement.node:
             case ast.Assign(targets=[target, *_]) if statement.alone:
                 self.assigned[slice_of(lines, target)] = statement
@@ -59,9 +62,7 @@ def super_call(statement: Statement, name: str) -> bool:
 
 
 def inherited_body(parent: Body, tail: Sequence[Statement], tables: Tables) -> list[Statement]:
-    """The parent's statements without docstring, with those replaced and dropped that `tables`
-    name, then the tail.
-    """
+    """The parent's statements without docstring, changed as `tables` say, then the tail."""
     body: list[Statement] = []
     present: set[str] = set()
     for statement in parent.statements:
@@ -102,6 +103,6 @@ def hoist_init(body: list[Statement], parent: Sequence[Statement]) -> list[State
 
 
 def post_init_last(body: list[Statement]) -> list[Statement]:
-    """`self.post_init(` as the last statement."""
+    """Move `self.post_init()` to the end."""
     place = next((i for i, s in enumerate(body) if POST_INIT in s.text), len(body))
     return [*body[:place], *body[place + 1 :], *body[place : place + 1]]

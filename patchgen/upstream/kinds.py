@@ -1,7 +1,7 @@
-"""Into which kind of file a class goes, by the end of its name.
+"""Decide by the end of a class name into which kind of file the class goes.
 
-In: a class name and the cased name of the model.  Out: a kind, which is also the beginning of the
-output's file name.
+In: a class name and the cased name of the model.  Out: a kind, with which the output's file name
+begins.
 """
 
 from __future__ import annotations

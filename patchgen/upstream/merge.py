@@ -40,11 +40,11 @@ def merge_class(
     docs: Callable[[str], str] | None,
     child_at: At | None = None,
 ) -> tuple[str, tuple[str, ...]]:
-    """The merged class's text, to be formatted, and its bases.
+    """The text of the merged class, to be formatted, and its bases.
 
     `model_base` is the base of `child` that `parent` stands for, `docs` a renaming of the parent's
-    strings and comments.  Raises PatchgenError PG620 to PG622; `child_at` maps a line and a byte
-    column of the child's text to a place.
+    strings and comments.  `child_at` maps a line and a byte column of the child's text to a place.
+    Raises PatchgenError PG620 to PG622.
     """
     at = child_at or (lambda line, _column: Location(child.name, line))
     leading, text = (
@@ -73,7 +73,7 @@ def _require_sole_marker(decorators: str, at: Callable[[], Location]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """The two classes of one merge, and where its bases and errors lead."""
+    """One merge of two classes."""
 
     own: Members
     inherited: Members
@@ -102,9 +102,7 @@ class _Merge:
         return merged.values()
 
     def _methods(self) -> Iterable[str]:
-        """The text of the parent's methods, overridden and without the removed ones, then the
-        child's own.
-        """
+        """The parent's methods, overridden and without the removed ones, then the child's own."""
         tables, parents = Tables(), parents_called(self.bases)
         above = self.inherited.methods
         merged = {
@@ -122,7 +120,7 @@ class _Merge:
         return merged.values()
 
     def _added(self, method: Method, tables: Tables, parents: frozenset[str]) -> str:
-        """The text of a method that the parent has not."""
+        """The text of a method that the parent does not have."""
         head = _head(method, method.parameters, method.returns)
         body = self._body(method, None, tables, parents)
         return f"{method.leading}{method.decorators}{head}{method.tail}{body}"
@@ -130,7 +128,7 @@ class _Merge:
     def _overriding(
         self, method: Method, above: Method, tables: Tables, parents: frozenset[str]
     ) -> str:
-        """The text of the child's method in the place and with the comments of the parent's."""
+        """The child's method, in the place and with the comments of the parent's."""
         _require_sole_marker(method.decorators, lambda: self.at(method.line, 4))
         decorators = merged_decorators(method.decorators, above.decorators)
         parameters = merged_parameters(method.parameters, above.parameters)
@@ -142,7 +140,7 @@ class _Merge:
     def _body(
         self, method: Method, above: Method | None, tables: Tables, parents: frozenset[str]
     ) -> str:
-        """The body of the merged method, except for a docstring that only the parent's has."""
+        """The body of the merged method, without a docstring that only the parent's has."""
         if f"super().{method.name}" not in method.body and not any(
             f"{parent}." in method.body for parent in parents
         ):
@@ -161,7 +159,7 @@ class _Merge:
     ) -> list[Statement]:
         """The statements of the merged body.
 
-        Those before the call to `super()` name the parent class no more.
+        Those before the call to `super()` no longer name the parent class.
         """
         statements: list[Statement] = []
         for place, statement in enumerate(own.statements):
@@ -201,11 +199,12 @@ def _is_removal(attribute: Member) -> bool:
 
 
 def is_method_removal(method: Member) -> bool:
-    """A blank line, a `def` on one line and a `raise` of an error: that text asks for the method's
-    removal.
+    """Whether the text of a method asks for its removal.
 
-    It is told by its text alone: directly under the `class` line it is an ordinary method
-    (`postprocess` of deepseek_vl), and a comment on the `def` line changes nothing
-    (embedding_gemma2).
+        (blank line)
+        def forward(self): raise AttributeError()
+
+    Only the text decides.  Directly under the `class` line it is an ordinary method (`postprocess`
+    of deepseek_vl), and a comment on the `def` line changes nothing (embedding_gemma2).
     """
     return method.leading == "\n" and _RAISING.match(method.text) is not None

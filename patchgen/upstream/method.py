@@ -1,6 +1,6 @@
-"""A method in the pieces that an override takes from one side or the other.
+"""Split a method into the pieces that an override takes from one side or the other.
 
-In: the member's text.  Out: a `Method`, cut without a parser, and on demand the statements of its
+In: the member's text.  Out: a `Method`, split without a parser, and on demand the statements of its
 body.
 """
 
@@ -43,9 +43,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The statements of a body, whose nodes count lines in `lines`, and the comment lines below the
-    last of them.
-    """
+    """The statements of a body, with the comment lines below the last of them."""
 
     lines: tuple[str, ...]
     statements: tuple[Statement, ...]
@@ -53,7 +51,7 @@ class Body:
 
 
 def make_method(member: Member) -> Method:
-    """The method of `member`, cut into pieces."""
+    """Split `member`."""
     text = member.text
     found = DEF.search(text)
     assert found is not None
@@ -82,7 +80,7 @@ def make_method(member: Member) -> Method:
 
 
 def parsed(method: Method) -> Body:
-    """The body of `method` in statements."""
+    """Parse the body of `method`."""
     # str.splitlines also breaks at characters that mean nothing to the tokenizer.
     lines = ("if 1:\n", *(f"{line}\n" for line in method.body.removesuffix("\n").split("\n")))
     block = ast.parse("".join(lines)).body[0]

@@ -20,10 +20,9 @@ class ClassText:
 
 @dataclass(frozen=True, slots=True)
 class ImportText:
-    """A top-level import statement, or an `if` that guards imports (`guard`), exact, with the lines
-    above it.
+    """A top-level import statement, or an `if` that guards imports (`guard`).
 
-    `leading` holds blank lines and comments; `text` ends with a newline.
+    `leading` holds the blank lines and comments above it; `text` is exact and ends with a newline.
     """
 
     leading: str

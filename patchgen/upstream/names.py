@@ -1,8 +1,10 @@
-"""How a model's name is spelt, and how one model's text becomes another's.
+"""Rename one model's text to another's.
+
+    llama -> sam2_video       LlamaMLP -> Sam2VideoMLP, LLAMA_DOCS -> SAM2_VIDEO_DOCS
 
 In: the table of configuration classes of `models/auto`, and two lower names.  Out: a `Renaming`,
-which rewrites identifiers, strings and comments by prefix: a match needs a left boundary but no
-right one (`sam2ple`, sam2).
+which rewrites identifiers, strings and comments by prefix.  A match needs a left boundary but no
+right one, so that `sample` becomes `sam2ple` in sam2.
 """
 
 from __future__ import annotations
@@ -61,9 +63,7 @@ def make_table(entries: Iterable[tuple[str, str]]) -> NameTable:
 
 
 def read_table(mappings: str, configuration: str) -> NameTable:
-    """The table that `auto_mappings.py` and `configuration_auto.py` of one transformers make
-    together.
-    """
+    """The table in `auto_mappings.py` and `configuration_auto.py` of one transformers."""
     first: list[tuple[str, str]] = []
     entries: list[tuple[str, str]] = []
     for tree in (ast.parse(mappings), ast.parse(configuration)):
@@ -100,9 +100,9 @@ def _pairs(call: ast.Call) -> list[tuple[str, str]]:
 
 
 class Renaming:
-    """From one lower name to another, over text.
+    """A renaming of one lower name to another, over text.
 
-    Equal names give a renaming that changes nothing but comments.
+    Between equal names it changes only comments.
     """
 
     def __init__(self, old: str, new: str, table: NameTable) -> None:
@@ -122,7 +122,7 @@ class Renaming:
         self._names: dict[str, str] = {}
 
     def apply(self, text: str) -> str:
-        """`text` with identifiers, strings and comments renamed, and without its `# Copied from`
+        """`text` with identifiers, strings and comments renamed, without `# Copied from`
         comments.
         """
         touched = self._touches(text)

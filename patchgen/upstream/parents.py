@@ -1,4 +1,4 @@
-"""The files that a modular file derives from, each under the renaming that its outputs want.
+"""Read the files that a modular file derives from, each with its renaming.
 
 In: the facts of the modular file.  Out: a `Parent` for every file of another model that it imports
 from, by module.

@@ -1,4 +1,6 @@
-"""By which prefix a parent file is renamed: `DeepseekV3` may become `Dots3NoteText` in dots3_note.
+"""Choose the prefix by which a parent file is renamed.
+
+    class Dots3NoteTextMLP(DeepseekV3MLP)      DeepseekV3 -> Dots3NoteText, in dots3_note
 
 In: the pairs of class and parent class that a modular file declares for one parent file.  Out: one
 cased prefix.
@@ -18,9 +20,7 @@ def common_suffix(first: str, second: str) -> str:
 
 
 def prefix_of(name: str, parent: str, cased: str, cased_parent: str) -> str:
-    """What stands for the parent's model in class `name`, derived from `parent` of model
-    `cased_parent`.
-    """
+    """What replaces the parent's model name in class `name`, which derives from `parent`."""
     suffix = common_suffix(name, parent)
     if suffix[:1].isupper():
         prefix = name.replace(suffix, "")
@@ -32,7 +32,7 @@ def prefix_of(name: str, parent: str, cased: str, cased_parent: str) -> str:
 def choose(prefixes: Iterable[str], cased: str) -> str:
     """The most frequent of `prefixes`.
 
-    On a tie `cased` if it is among them, else the last that was met.
+    Of equally frequent ones it is `cased`, or else the last one.
     """
     ranking = Counter(prefixes).most_common()
     if not ranking:
@@ -42,9 +42,7 @@ def choose(prefixes: Iterable[str], cased: str) -> str:
 
 
 def without_collision(prefix: str, cased: str, cased_parent: str, parent_text: str) -> str:
-    """`prefix`, or `cased` where a class of the parent file begins as those of that prefix would
-    (janus).
-    """
+    """`prefix`, or `cased` where the parent file has classes with that prefix already (janus)."""
     if prefix == cased:
         return prefix
     theirs = prefix.replace(cased, cased_parent)

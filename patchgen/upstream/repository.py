@@ -1,13 +1,12 @@
-"""Many modular files of transformers at once: those that derive from what others give come after
-them.
+"""Convert many modular files of transformers, in the order in which they need each other.
 
-In: paths of modular files.  Out: one `Flattened` each, in the order given.  Files that are not of
-the run are parents as they lie on disk; outputs of the run are parents as the run makes them,
-whether they are on disk or not.
+In: paths of modular files.  Out: one `Flattened` each, in the order given.  A file outside the run
+is a parent as it is on disk.  An output of the run is a parent as the run makes it, even if it is
+not on disk yet.
 
-Nearly always the tree is right.  So everything is converted against the disk first, and formatted
-in one batch; only where an output differs from the disk, what was made from the old text is made
-again, level by level.
+Usually the tree is right.  So everything is first converted against the disk, and formatted in one
+batch.  Only where an output differs from the disk are the files made again that derive from it,
+level by level.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ FILES_THAT_PAY = 20  # fewer are done sooner than a process is forked and has se
 class Result:
     """What one modular file gives.
 
-    Texts by kind, or problems; `reads` are the files it depends on, with digests.
+    It has texts by kind, or problems; `reads` are the files that it depends on, with digests.
     """
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +61,7 @@ def flatten_repository(
 class _Run:
     """The state of one run.
 
-    The results so far, and the fresh texts that later files derive from.
+    These are the results so far, and the new texts that later files derive from.
     """
 
     def __init__(self, paths: Sequence[Path], env: Environment, jobs: int) -> None:
@@ -74,7 +73,7 @@ class _Run:
         self.order = make_order({path: text for path, text in texts.items() if text is not None})
 
     def results(self) -> Mapping[Path, Result]:
-        """Results that agree with each other."""
+        """Convert until all results fit each other."""
         self.made |= {path: _on_cycle(path, self.order, self.env) for path in self.order.stuck}
         self._convert([path for path in self._waiting() if self._has_parents(path)])
         for level in self.order.levels:
@@ -98,7 +97,7 @@ class _Run:
     def _has_parents(self, path: Path) -> bool:
         """Whether every modular file that `path` needs has some output on disk.
 
-        Which one, converting will tell.
+        Converting finds out which one is needed.
         """
         return all(self._has_output(needed) for needed in self.order.needs[path])
 
@@ -109,7 +108,7 @@ class _Run:
         return not self.files.fresh.keys().isdisjoint(self.made[path].reads)
 
     def _differing(self, path: Path) -> Iterator[tuple[Path, str]]:
-        """The outputs of `path` that are not on disk as they should be."""
+        """The outputs of `path` that differ from the disk."""
         for kind, text in self.made[path].texts.items():
             output = _output(path, kind)
             if self.files.on_disk(output) != text:
@@ -129,7 +128,7 @@ class _Run:
             )
 
     def _again(self, work: functools.partial[dict[Path, Result]], path: Path) -> Result:
-        """The result of a file of a process that died: it may have been another file's fault."""
+        """Convert one file of a process that died, because another file may have caused that."""
         results = run_in_process(work, [path])
         if results is not None:
             return results[path]
@@ -141,7 +140,7 @@ class _Run:
 def convert_batch(
     paths: Sequence[Path], files: Files, env: Environment, threads: int
 ) -> dict[Path, Result]:
-    """Results for all of `paths`, none of which needs another; formatted in one call."""
+    """Convert `paths`, none of which needs another, and format the results in one call."""
     raw = {path: _convert_one(path, files, env) for path in paths}
     texts = {
         _in_package(_output(path, kind)): text
@@ -158,7 +157,7 @@ def convert_batch(
 
 
 def _convert_one(path: Path, files: Files, env: Environment) -> Result:
-    """The texts before formatting; whatever goes wrong with one file is its own problem."""
+    """The texts before formatting; an error in one file is a problem of that file only."""
     with files.asked() as asked:
         try:
             texts = {output.kind: output.text for output in convert(path, files.text)}
@@ -203,7 +202,7 @@ def _finished(
 
 
 def _flattened(path: Path, result: Result, env: Environment) -> Flattened:
-    """`result` as the project knows it; it is told of parents by their files."""
+    """`result` as the project takes it; parents are given as files."""
     parents = tuple(
         UsedSymbol(".".join(read.with_suffix("").parts[-2:]), digest, env.shown(read))
         for read, digest in sorted(result.reads.items())

@@ -1,9 +1,7 @@
-"""In which order modular files are converted: one that derives from what another gives comes after
-it.
+"""Order modular files so that a file follows those whose outputs it derives from.
 
-In: the texts of modular files by path.  Out: levels, each of files that need nothing of each other,
-and the files that need themselves by way of others.  Only files of the run are looked at; no parent
-has to exist.
+In: the texts of modular files by path.  Out: levels of files that need nothing of each other, and
+the files on a cycle.  Only files of the run are looked at; no parent has to exist.
 """
 
 from __future__ import annotations
@@ -27,7 +25,8 @@ _IMPORT = re.compile(
 class Order:
     """`levels` in order, each sorted.
 
-    `needs` are the files that each derives from; `cycle` runs back to its start.
+    `needs` maps a file to those that it derives from.  `stuck` are the files on a cycle and those
+    that need them; `cycle` is one cycle, which ends with its start.
     """
 
     levels: tuple[tuple[Path, ...], ...]
@@ -39,7 +38,7 @@ class Order:
 def make_order(texts: Mapping[Path, str]) -> Order:
     """The order of all files.
 
-    Those on a cycle, and those that need them, are in no level but `stuck`.
+    Files on a cycle, and files that need them, are in `stuck` and in no level.
     """
     needs = {
         path: frozenset(_needed(path, text)) & texts.keys() - {path} for path, text in texts.items()
@@ -55,14 +54,14 @@ def make_order(texts: Mapping[Path, str]) -> Order:
 
 
 def _needed(path: Path, text: str) -> Iterator[Path]:
-    """The modular files that would give what `text` imports; data2vec has two in its folder."""
+    """The modular files whose outputs `text` imports; data2vec has two in its folder."""
     models = path.parent.parent
     for folder, model in _IMPORT.findall(text):
         yield models / folder / f"modular_{model}.py"
 
 
 def _cycle(waiting: Mapping[Path, Iterable[Path]]) -> tuple[Path, ...]:
-    """One cycle among files that all wait for one of themselves; none where there are no files."""
+    """One cycle among files that each wait for another one of them; () without files."""
     walked: list[Path] = []
     path = min(waiting, default=None)
     while path is not None and path not in walked:

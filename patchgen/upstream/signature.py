@@ -1,6 +1,6 @@
-"""The parameters and the decorators of a method that overrides another.
+"""Merge the parameters and the decorators of a method with those of the method it overrides.
 
-In: the pieces of both methods.  Out: text.  `**super_kwargs` asks for the parent's parameters
+In: the pieces of both methods.  Out: text.  `**super_kwargs` stands for the parent's parameters
 (llava_next_video).
 """
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r"\**\s*([^\W\d]\w*)?")
 def merged_parameters(child: str, parent: str) -> str:
     """The child's parameters.
 
-    With `**super_kwargs` the parent's, changed and followed by the child's own.
+    With `**super_kwargs`, the parent's, changed and followed by the child's own.
     """
     if SUPER_KWARGS not in child:
         return child
@@ -56,9 +56,9 @@ def _name(item: Item) -> str:
 
 
 def merged_decorators(child: str, parent: str) -> str:
-    """The child's decorators if it has any, else the parent's.
+    """The child's decorators, or else the parent's.
 
-    A sole `@no_inherit_decorator` asks for none.
+    A single `@no_inherit_decorator` asks for none.
     """
     if not child:
         return parent
@@ -66,5 +66,5 @@ def merged_decorators(child: str, parent: str) -> str:
 
 
 def is_misused(decorators: str) -> bool:
-    """Whether the decorator that is none stands beside others."""
+    """Whether `@no_inherit_decorator` stands beside other decorators."""
     return NO_INHERIT in decorators.split() and decorators.strip() != NO_INHERIT

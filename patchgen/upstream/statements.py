@@ -1,8 +1,7 @@
-"""Which statements a block has, each with the comment and blank lines above it.
+"""Split a block into statements, each with the comment and blank lines above it.
 
-In: the lines of a text and the nodes of one block of its tree.  Out: statements as whole lines, so
-that they can be moved, replaced and joined again without a look at columns.  Nothing here knows
-what a statement means.
+In: the lines of a text and the nodes of one block of its tree.  Out: statements as whole lines,
+which can be moved, replaced and joined without columns.  Nothing here knows what a statement means.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ class Statement:
 
     @property
     def plain(self) -> str:
-        """The text without what follows a `#`, by which repeated statements are found (a `#` in a
-        string counts).
+        """The text up to a `#`, by which repeated statements are found; a `#` in a string
+        counts.
         """
         text = _COMMENT.sub("", self.text) if "#" in self.text else self.text
         return _TRAILING.sub("", text).strip()
@@ -64,12 +63,12 @@ def slice_of(lines: Sequence[str], node: ast.expr) -> str:
 
 
 def column(line: str, bytes_before: int) -> int:
-    """The column in characters of a column in bytes."""
+    """The column in characters for a column in bytes."""
     return bytes_before if line.isascii() else len(line.encode()[:bytes_before].decode())
 
 
 def is_docstring(statement: Statement) -> bool:
-    '''Whether it is a plain string in `"""`, wherever it stands; one in `\'\'\'` is none.'''
+    """Whether it is a plain string in triple double quotes, wherever it stands."""
     node = statement.node
     return (
         isinstance(node, ast.Expr)
@@ -82,9 +81,7 @@ def is_docstring(statement: Statement) -> bool:
 def statements(
     lines: Sequence[str], body: Sequence[ast.stmt], start: int, end: int
 ) -> tuple[tuple[Statement, ...], str]:
-    """The statements of `body`, which fills `lines[start:end]`, and the comment lines below the
-    last of them.
-    """
+    """The statements of `body`, in `lines[start:end]`, and the comment lines below the last."""
     found: list[Statement] = []
     above = start
     for first, last, node, alone in _groups(body):
@@ -100,8 +97,8 @@ def statements(
 
 
 def _groups(body: Sequence[ast.stmt]) -> Iterator[tuple[int, int, ast.stmt, bool]]:
-    """The first line from 0, the line after the last, the first node and whether it is the only
-    one, of each group.
+    """For each group: its first line from 0, the line after it, its first node, and if that is
+    alone.
     """
     index = 0
     while index < len(body):
@@ -117,9 +114,7 @@ def _groups(body: Sequence[ast.stmt]) -> Iterator[tuple[int, int, ast.stmt, bool
 
 
 def _split_gap(lines: Sequence[str], indent: int) -> tuple[str, str]:
-    """The lines that close the block of the statement above, which are indented deeper than
-    `indent`, and the rest.
-    """
+    """Split lines between statements: those deeper than `indent` close the block above."""
     cut = 0
     for number, line in enumerate(lines, 1):
         bare = line.lstrip()

@@ -1,8 +1,11 @@
-"""A file without the bodies of its classes and functions, so that parsing it costs a tenth.
+"""Strip the bodies of classes and functions, so that parsing a file costs a tenth.
 
-In: the text of a parent file, as a formatter leaves it: what begins at column 0 begins a
-statement.  Out: a text with the same statements at the same lines, their insides gone, and where
-each of those really ends.
+    class LlamaMLP(nn.Module):              class LlamaMLP(nn.Module): ...
+        def __init__(self): ...      ->
+
+In: the text of a parent file as a formatter leaves it, in which a line that starts at column 0
+starts a statement.  Out: a text with the same statements on the same lines, and where each really
+ends.
 """
 
 from __future__ import annotations
@@ -20,9 +23,7 @@ _START = re.compile(
 
 
 def hollowed(text: str) -> tuple[str, Mapping[int, int]]:
-    """`text` with hollow classes and functions, and the last line of each by the line of its
-    `class` or `def`.
-    """
+    """`text` without bodies, and the last line of each definition by the line of its `def`."""
     parts: list[str] = []
     ends: dict[int, int] = {}
     done, line = 0, 1
@@ -43,9 +44,9 @@ def hollowed(text: str) -> tuple[str, Mapping[int, int]]:
 
 
 def _definitions(text: str) -> Iterator[tuple[int, int, int, str, str]]:
-    """Of each definition.
+    """Find the definitions.
 
-    Where its decorators and itself begin, where the next statement does, keyword and name.
+    For each: where its decorators and it begin, where the next statement begins, keyword and name.
     """
     starts = [match for match in _START.finditer(text) if _begins(text, match)]
     decorators = -1

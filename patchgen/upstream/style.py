@@ -1,9 +1,8 @@
-"""Many texts in the style of transformers' repository: one call of its linter, one of its
-formatter.
+"""Style many texts as transformers' repository does: one call of its linter, one of its formatter.
 
-In: texts by their paths inside the package, which decide what isort takes for its own.  Out: the
-texts, and what the linter says of each that no style can mend.  Formatting is part of the contract:
-of the 667 outputs only 15 are right without the linter's fixes, and a newer ruff loses six.
+In: texts by their paths inside the package, by which isort decides what is first party.  Out: the
+texts, and what the linter reports and cannot fix.  Formatting is part of the contract: without the
+linter's fixes only 15 of the 667 outputs are right, and a newer ruff changes six.
 """
 
 from __future__ import annotations
@@ -71,11 +70,10 @@ class Styled:
 
 
 def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
-    """`texts`, by paths such as `models/llama/modeling_llama.py`, as the repository's tools leave
-    them.
+    """Style `texts`, by paths such as `models/llama/modeling_llama.py`.
 
-    `jobs` threads, or as many as there are processors.
-    Raises PatchgenError PG911 when ruff is not installed, PG912 when it fails.
+    `jobs` is the number of threads; by default there is one for each processor.  Raises
+    PatchgenError PG911 when ruff is not installed, PG912 when it fails.
     """
     if not texts:
         return Styled({}, ())

@@ -1,9 +1,9 @@
-"""Where strings, comments and names lie in a piece of Python text, without parsing it.
+"""Find strings, comments and names in Python text without parsing it.
 
 In: text that is known to be Python.  Out: the text with its tokens rewritten, or its identifiers.
-The literal part of an f-string is neither a string nor a name; what stands in its braces is code.
-A quote nested in an f-string of the same quote (Python 3.12) is not understood: transformers
-supports older interpreters.
+The literal part of an f-string is neither a string nor a name; the content of its braces is code.
+A quote inside an f-string of the same quote (Python 3.12) is not supported: transformers supports
+older interpreters.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PREFIXED_QUOTE = re.compile(rf"\b{_FORMATTED}[\"']")
 class Words:
     """The names in some code.
 
-    All of them, and those that stand elsewhere than as attribute or keyword of a call.
+    These are all names, and those that are not only attributes or keywords of calls.
     """
 
     all: frozenset[str]
@@ -76,9 +76,9 @@ def rewrite(
     string: Callable[[str], str],
     comment: Callable[[str], str],
 ) -> str:
-    """`text` with every name, string and comment replaced.
+    """Replace every name, string and comment of `text`.
 
-    Absolute imports stay, as does the text of f-strings.
+    Absolute imports and the text of f-strings stay.
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -109,7 +109,7 @@ def has_fstring(text: str) -> bool:
 def split_fstring(token: str) -> Iterator[tuple[bool, str]]:
     """The parts of an f-string in order, each with whether it is code.
 
-    Joined they give the token back.
+    Joined they are the token again.
     """
     at, start, end = 0, 0, len(token)
     while at < end:

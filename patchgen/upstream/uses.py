@@ -1,8 +1,8 @@
-"""Which of some imported names the pieces of an output use, by Python's scopes.
+"""Find which imported names the pieces of an output use, by Python's scopes.
 
-In: the pieces, and names that imports could bind for them.  Out: those that are read where nothing
-hides them.  Most are decided by looking at words; a syntax tree is made only of a piece in which a
-name is bound too (a parameter `pad`, a local `resize`) or stands in a string that may be an
+In: the pieces, and names that imports could bind for them.  Out: those that are read where no local
+name hides them.  Words decide about most names.  A syntax tree is made only of a piece that also
+binds the name (a parameter `pad`, a local `resize`) or has it in a string that may be an
 annotation.
 """
 
@@ -48,7 +48,7 @@ class Piece:
         )
 
     def _is_method(self, at: int) -> bool:
-        """Whether the name at `at` is that of a method, which hides nothing from other methods."""
+        """Whether the name at `at` is that of a method, which hides it from no other method."""
         return self.text.endswith("\n    def ", 0, at) and _CLASS.search(self.text) is not None
 
     @functools.cached_property
@@ -106,9 +106,9 @@ def _occurrences(name: str) -> re.Pattern[str]:
 
 
 def _binds(text: str, start: int, end: int) -> bool:
-    """Whether the name at `start` stands where a name is bound.
+    """Whether the name at `start` is bound there.
 
-    As a parameter, a target, an import.
+    It may be a parameter, a target or an import.
     """
     if _STATEMENT_BEFORE.search(text, max(start - 12, 0), start):
         return True

@@ -1,8 +1,7 @@
-"""Work on many files in several processes that share what this one has read already.
+"""Work on many files in several processes that share what this one has read.
 
-Forked and not spawned: a new interpreter would first read and take apart the same parents again.
-The child touches neither locks nor streams of the parent, so that threads (a progress bar) do no
-harm.
+Processes are forked: a new interpreter would first read and parse the same parents again.  A child
+uses no locks and no streams of the parent, so that threads (a progress bar) do no harm.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ _T = TypeVar("_T")
 def run_in_workers(
     work: Callable[[Sequence[Path]], _T], parts: Sequence[Sequence[Path]]
 ) -> list[_T | None]:
-    """`work` done on every part, the first of them in this process.
+    """Do `work` on every part, the first of them in this process.
 
-    None for one whose process died.
+    The result is None for a part whose process died.
     """
     waiting = [_fork(work, part) for part in parts[1:]]
     results: list[_T | None] = [work(parts[0])] if parts else []
@@ -30,13 +29,13 @@ def run_in_workers(
 
 
 def run_in_process(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> _T | None:
-    """`work` done in a process of its own, None if that dies."""
+    """Do `work` in a process of its own; None if that dies."""
     result: _T | None = _result(*_fork(work, part))
     return result
 
 
 def can_fork() -> bool:
-    """Whether this system has processes of that kind."""
+    """Whether the system can fork processes."""
     return hasattr(os, "fork")
 
 

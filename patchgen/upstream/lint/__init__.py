@@ -1,6 +1,5 @@
-"""What `patchgen lint` finds in transformers' own modular files: where the shipped files are not
-what Python would do.
+"""Find where transformers' shipped files are not what Python's inheritance would give.
 
-`case` reads a modular file with its parents and outputs; every other module answers one question
-about it; `findings` asks them all.  Nothing is imported or run.
+`case` reads a modular file with its parents and outputs, each rule answers one question about it,
+and `rules` lists them.  Nothing is imported or run.
 """

@@ -1,12 +1,12 @@
-"""Submodules that an `__init__` builds twice: the parent's statement, then the child's.
+"""Find submodules that an `__init__` builds twice: in the parent's statement, then in the child's.
 
     self.mlp = LlamaMLP(config)         # from the parent: built, and thrown away
     self.norm = LlamaRMSNorm(...)
     self.mlp = Experts(config)          # PG740: an edit of `__init__` would replace the first
 
-It looks at the flat class, in which `super().__init__()` is the parent's statements or a call of
-what is kept of them.  It says nothing where either assignment is under a condition, where the first
-value is read before it is replaced, or where the object is handed on meanwhile.
+The rule reads the flat class, in which `super().__init__()` is the parent's statements, or a call
+of the method that keeps them.  It reports nothing where an assignment is under a condition, where
+the first value is read before it is replaced, or where the object is passed on in between.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a method calls its parent's: by `super()`, by the name of a base, with what arguments.
+"""Find how a method calls its parent's: by `super()` or a base's name, and with what arguments.
 
-In: trees.  Out: trees in which the ways that mean the same are written the same, and the calls that
-lose their meaning when only the text of the parent's method is taken over.
+In: trees.  Out: trees in which calls that mean the same are written the same, and calls that lose
+their meaning when transformers copies the text of the parent's method.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A modular file of transformers with all that lint looks at: its parents, its outputs, and each
-class beside both.
+"""Read a modular file of transformers with its parents and its outputs.
 
-In: a path, and `read`, which gives the text of a file.  Out: a `Case`, read and not yet judged.
+In: a path, and `read`, which gives the text of a file.  Out: a `Case`, in which each class stands
+beside its parent and its shipped text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A shipped class against the one that Python's inheritance would make, member by member.
+"""Compare a shipped class with the one that Python's inheritance would give, member by member.
 
 In: a pair, the inherited class and the shipped one.  Out: a problem for each member that behaves
-differently, at the place in the modular file that it comes from.
+differently, at its place in the modular file.
 """
 
 from __future__ import annotations

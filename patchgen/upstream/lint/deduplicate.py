@@ -1,4 +1,4 @@
-"""Each fact once: what is met with the whole file and with one class, or under two codes.
+"""Report each fact once, where several rules or the whole file and one class find it.
 
 In: the findings of one file.  Out: the same, sorted, without those that another one says as well or
 better.
@@ -33,9 +33,9 @@ def deduplicate(found: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def _told_by_the_call(others: Iterable[Problem], refused: Iterable[Problem]) -> Iterator[Problem]:
-    """All of both, but a `super()` call that Python would refuse is PG729 alone, which says why.
+    """Report a `super()` call that Python would refuse as PG729 alone, which says why.
 
-    PG701 has the call under the private name that it would get, which stands in no file.
+    PG701 reports the call under the private name of the kept method, which is in no file.
     """
     calls = {_without_underscores(p): p for p in others if p.code == "PG729"}
     told: dict[Problem, Problem] = {}

@@ -1,9 +1,12 @@
-"""Whether two lists of statements do the same, though they are not written in the same order.
+"""Decide whether two lists of statements do the same in another order.
 
-In: the statements that Python would run and those that are shipped.  Out: a `Verdict`.  What a
-statement reads and writes is told by the names and attributes in it; making an object is taken to
-change nothing but the random numbers that are drawn next, and the order of a module's children is
-not looked at.
+    a = f(x)           b = g(x)
+    b = g(x)           a = f(x)            the same, unless `g` reads what `f` changes
+
+In: the statements that Python would run and those that are shipped.  Out: a `Verdict`.  The names
+and attributes in a statement say what it reads and writes.  Making an object counts as changing
+nothing: the random numbers that are drawn next, and the order of a module's children, are not
+compared.
 """
 
 from __future__ import annotations

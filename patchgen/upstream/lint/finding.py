@@ -1,6 +1,5 @@
-"""A finding of lint.
-
-A problem that stops nobody from writing an output, and makes the exit status 1.
+"""Make a finding of lint: a warning, with which outputs are still written and the exit status is
+1.
 """
 
 from __future__ import annotations

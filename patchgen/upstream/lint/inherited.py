@@ -1,8 +1,8 @@
-"""What a modular class would be if it inherited: the strict profile's merge of it with its parent.
+"""Merge a modular class with its parent as the strict profile does.
 
 In: a `Pair`, whose parent has the names that transformers gives it, so that only the rules of
-merging can differ. Out: the flat class, with private copies of parents' methods written back where
-they are called.
+merging can differ.  Out: the flat class, with private copies of parents' methods inlined where they
+are called.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A class as its members.
+"""Split a class into its members.
 
-Methods by name, with the setters of properties, and attributes by target.
+Methods are listed by name, with the setters of properties, and attributes by target.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Syntax trees of what code does: without docstrings, annotations inside functions, and ways to
-write `super()`.
+"""Normalize syntax trees, so that trees of code that does the same are equal.
 
-In: text.  Out: an `ast` tree that differs from another only where behaviour can differ.
+    x: int = 2                      x = 2               inside functions
+    super(Own, self).f()            super().f()
+    d.get(key, None)                d.get(key)
+
+Docstrings are removed too.  In: text.  Out: an `ast` tree.
 """
 
 from __future__ import annotations

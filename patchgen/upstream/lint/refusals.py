@@ -1,4 +1,4 @@
-"""Where the strict profile would refuse a modular file of transformers, at a place in that file."""
+"""Report where the strict profile would refuse a modular file of transformers."""
 
 from __future__ import annotations
 
