@@ -89,7 +89,7 @@ def _new_notes(result: Written) -> tuple[Note, ...]:
     """The notes on outputs that this run has changed."""
     notes: list[Note] = []
     for verdict in result.report.verdicts:
-        is_changed = verdict.shown in result.mended and verdict.status is not Status.UNRECORDED
+        is_changed = verdict.shown in result.repaired and verdict.status is not Status.UNRECORDED
         if is_changed and verdict.made is not None:
             notes += verdict.made.notes
     return tuple(notes)

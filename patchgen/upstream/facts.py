@@ -22,7 +22,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.text import Source, make_source, parse_text
 from patchgen.upstream.kinds import KINDS
 from patchgen.upstream.model import ImportText
-from patchgen.upstream.strip_bodies import hollowed
+from patchgen.upstream.strip_bodies import strip_bodies
 from patchgen.upstream.tokens import Words, words
 
 _FOREIGN_FILE = re.compile(rf"(?:{'|'.join(KINDS)})_")
@@ -164,7 +164,7 @@ class _Reader:
     def _parsed(self) -> tuple[list[ast.stmt], Mapping[int, int]]:
         """The statements, and the last lines of those whose bodies were not parsed."""
         if not self.is_modular:
-            text, ends = hollowed(self.source.text)
+            text, ends = strip_bodies(self.source.text)
             with contextlib.suppress(
                 PatchgenError
             ):  # What no formatter has seen may look like something else.

@@ -146,10 +146,10 @@ class _Merge:
         ):
             return method.body
         parsed_body = parsed(method)
-        unravelled = self._unravelled(method, parsed_body, above, tables, parents)
-        return "".join(statement.whole for statement in unravelled) + parsed_body.footer
+        inlined = self._inline_super(method, parsed_body, above, tables, parents)
+        return "".join(statement.whole for statement in inlined) + parsed_body.footer
 
-    def _unravelled(
+    def _inline_super(
         self,
         method: Method,
         own: Body,

@@ -22,7 +22,7 @@ _START = re.compile(
 )
 
 
-def hollowed(text: str) -> tuple[str, Mapping[int, int]]:
+def strip_bodies(text: str) -> tuple[str, Mapping[int, int]]:
     """`text` without bodies, and the last line of each definition by the line of its `def`."""
     parts: list[str] = []
     ends: dict[int, int] = {}

@@ -41,13 +41,13 @@ def can_fork() -> bool:
 
 def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -> list[list[Path]]:
     """Split `paths` into runs of about the same size; neighbours often share parents."""
-    dealt: list[list[Path]] = [[] for _ in range(parts)]
+    partitioned: list[list[Path]] = [[] for _ in range(parts)]
     total, done = sum(map(sizes, paths)), 0
     for path in paths:
         middle = done + sizes(path) // 2
-        dealt[min(parts - 1, middle * parts // max(total, 1))].append(path)
+        partitioned[min(parts - 1, middle * parts // max(total, 1))].append(path)
         done += sizes(path)
-    return [part for part in dealt if part]
+    return [part for part in partitioned if part]
 
 
 def _fork(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> tuple[int, int]:

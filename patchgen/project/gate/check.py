@@ -177,10 +177,10 @@ def judge(
         flaws = tuple(known.flaw for known in [record] if known is not None and known.flaw)
         return Verdict(project.shown(output), modular.shown, Status.UNRECORDED, flaws, made=made)
     texts = outcome.texts or {}
-    mend = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
+    fixes = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
     foreign = [path for path in wrong if not _is_ours(path)]
     path = (foreign or wrong)[0]
-    verdict = Verdict(project.shown(path), modular.shown, Status.MISSING, mend=mend, made=made)
+    verdict = Verdict(project.shown(path), modular.shown, Status.MISSING, fixes=fixes, made=made)
     if foreign:
         return replace(verdict, status=Status.NOT_GENERATED, why=_what_it_is(path))
     if not path.exists():

@@ -28,7 +28,7 @@ class Written:
     """What a run wrote: its files, and the gate's report on the tree as it was before."""
 
     report: Report
-    mended: frozenset[str] = frozenset()
+    repaired: frozenset[str] = frozenset()
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()  # what stood in the way of writing
@@ -40,7 +40,7 @@ class Written:
         left = [
             v.problem
             for v in self.report.verdicts
-            if v.shown not in self.mended and v.problem is not None
+            if v.shown not in self.repaired and v.problem is not None
         ]
         return tuple(sorted({*self.report.problems, *self.problems, *left}))
 
@@ -113,28 +113,28 @@ def _write(
     }
     problems: list[Problem] = []
     wanted: list[Wanted] = []
-    mended: set[str] = set()
+    repaired: set[str] = set()
     for verdict in report.verdicts:
         if not _is_to_be_written(verdict, force=force, remove=remove):
             continue
         try:
             _require_unchanged(fresh.get(verdict.modular), made)
             # An orphan may be nothing but a record.
-            mend = [want for want in verdict.mend if want.data is not None or want.path.exists()]
-            wanted += [Wanted(confine(project, want.path), want.data) for want in mend]
-            mended.add(verdict.shown)
+            fixes = [want for want in verdict.fixes if want.data is not None or want.path.exists()]
+            wanted += [Wanted(confine(project, want.path), want.data) for want in fixes]
+            repaired.add(verdict.shown)
         except PatchgenError as error:
             problems += problems_of(error)
     recorded = False
     for root in roots:
         mine = [want for want in wanted if root_of(project, want.path) == root]
-        records = _records_after(project, report, mended, made_by, root)
+        records = _records_after(project, report, repaired, made_by, root)
         lock = _lock_change(project, root, records)
         apply([*_changes(mine), *lock], state_of(project, root))
         recorded |= bool(lock) and is_own(project, root)
     return Written(
         report,
-        frozenset(mended),
+        frozenset(repaired),
         tuple(project.shown(want.path) for want in wanted if want.data is not None),
         tuple(project.shown(want.path) for want in wanted if want.data is None),
         tuple(problems),
@@ -156,7 +156,7 @@ def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
         case Status.NOT_GENERATED:
             return force and not verdict.why  # what is no file is never replaced
         case Status.ORPHANED:
-            return remove and bool(verdict.mend)
+            return remove and bool(verdict.fixes)
         case _:
             return False
 
@@ -177,21 +177,23 @@ def _changes(wanted: Iterable[Wanted]) -> list[Change]:
 
 
 def _records_after(
-    project: Project, report: Report, mended: Set[str], made_by: str, root: Path
+    project: Project, report: Report, repaired: Set[str], made_by: str, root: Path
 ) -> dict[str, Record]:
-    """The records below `root` after the outputs in `mended` have been written."""
+    """The records below `root` after the outputs in `repaired` have been written."""
     records, base = read_lock(lock_of(project, root)), _base(project, root)
     by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
         outcome = by_modular.get(verdict.modular)
-        if verdict.status is Status.ORPHANED and verdict.shown in mended:
+        if verdict.status is Status.ORPHANED and verdict.shown in repaired:
             for path in (
                 want.path.with_suffix(".py")
-                for want in verdict.mend
+                for want in verdict.fixes
                 if want.path.is_relative_to(base)
             ):
                 records.pop(path.relative_to(base).as_posix(), None)
-        elif verdict.made and outcome and (verdict.status is Status.OK or verdict.shown in mended):
+        elif (
+            verdict.made and outcome and (verdict.status is Status.OK or verdict.shown in repaired)
+        ):
             output = outcome.modular.folder / verdict.made.name
             name = output.relative_to(base).as_posix()
             is_here = root_of(project, output) == root and outcome.modular.recorded == is_own(

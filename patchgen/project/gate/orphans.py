@@ -95,13 +95,13 @@ def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
         why.append("it was edited by hand")
     if not files:
         why.append(f"only {LOCK} still names it")
-    mend = tuple(Wanted(path, None) for path in files or [output])
+    fixes = tuple(Wanted(path, None) for path in files or [output])
     return Verdict(
         project.shown(output),
         record.modular,
         Status.ORPHANED,
         tuple(why),
-        mend=mend if untouched else (),
+        fixes=fixes if untouched else (),
     )
 
 

@@ -54,7 +54,7 @@ class Verdict:
     why: tuple[str, ...] = ()
     line: int = 0
     diff: str = field(default="", repr=False)
-    mend: tuple[Wanted, ...] = field(default=(), repr=False)
+    fixes: tuple[Wanted, ...] = field(default=(), repr=False)
     made: Made | None = field(default=None, repr=False)
 
     @property
@@ -102,7 +102,7 @@ def _say(verdict: Verdict) -> tuple[str, str]:
     match verdict.status:
         case Status.MISSING:
             return f"is missing; {verdict.modular} gives it", convert
-        case Status.ORPHANED if verdict.mend:
+        case Status.ORPHANED if verdict.fixes:
             return f"is orphaned{why}", "`patchgen check --fix` removes it"
         case Status.ORPHANED:
             return (

@@ -42,7 +42,7 @@ def lost_super(method: FunctionDef | None, above: ast.ClassDef) -> ast.expr | No
     """
     members = members_of(above)
     for statement in method.body if method else ():
-        if method and is_unravelled(statement, method.name):
+        if method and is_inlined(statement, method.name):
             return None
         for node in ast.walk(statement):
             match node:
@@ -58,7 +58,7 @@ def ignored_arguments(method: FunctionDef, above: FunctionDef) -> ast.Call | Non
     arguments.
     """
     for statement in method.body:
-        if is_unravelled(statement, method.name):
+        if is_inlined(statement, method.name):
             assert isinstance(statement, ast.Expr | ast.Return) and isinstance(
                 statement.value, ast.Call
             )
@@ -95,13 +95,13 @@ def dropped_result(method: FunctionDef, above: FunctionDef) -> ast.Call | None:
     """The call of `super()`, its value unused, that is replaced by a body that returns one."""
     returns = any(isinstance(n, ast.Return) and n.value for s in above.body for n in ast.walk(s))
     for statement in method.body if returns else ():
-        if is_unravelled(statement, method.name) and isinstance(statement, ast.Expr):
+        if is_inlined(statement, method.name) and isinstance(statement, ast.Expr):
             assert isinstance(statement.value, ast.Call)
             return statement.value
     return None
 
 
-def is_unravelled(statement: ast.stmt, name: str) -> bool:
+def is_inlined(statement: ast.stmt, name: str) -> bool:
     """Whether transformers writes the parent's method in place of `statement`."""
     match statement:
         case ast.Expr(

@@ -29,16 +29,16 @@ def deduplicate(found: Iterable[Problem]) -> tuple[Problem, ...]:
             refused.setdefault((problem.at, problem.cause.code), problem)
         else:
             others.add(problem)
-    return tuple(sorted(_told_by_the_call(others, refused.values())))
+    return tuple(sorted(_merge_super_calls(others, refused.values())))
 
 
-def _told_by_the_call(others: Iterable[Problem], refused: Iterable[Problem]) -> Iterator[Problem]:
+def _merge_super_calls(others: Iterable[Problem], refused: Iterable[Problem]) -> Iterator[Problem]:
     """Report a `super()` call that Python would refuse as PG729 alone, which says why.
 
     PG701 reports the call under the private name of the kept method, which is in no file.
     """
     calls = {_without_underscores(p): p for p in others if p.code == "PG729"}
-    told: dict[Problem, Problem] = {}
+    explained: dict[Problem, Problem] = {}
     for problem in refused:
         callee, why = (
             problem.cause.subject if problem.cause and problem.cause.code == "PG406" else ("", "")
@@ -49,8 +49,8 @@ def _told_by_the_call(others: Iterable[Problem], refused: Iterable[Problem]) -> 
             yield problem
         else:
             reason = f"in Python {kept['parent']}.{call.subject[1]} {why}"
-            told.setdefault(call, replace(call, what=f"{call.what}; {reason}"))
-    yield from (told.get(problem, problem) for problem in others)
+            explained.setdefault(call, replace(call, what=f"{call.what}; {reason}"))
+    yield from (explained.get(problem, problem) for problem in others)
 
 
 def _without_underscores(problem: Problem) -> tuple[str, str]:

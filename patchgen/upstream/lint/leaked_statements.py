@@ -1,7 +1,7 @@
 """Find statements below one `super()` call that change another method.
 
     def __init__(self):                 def forward(self):
-        super().__init__()                  super().forward()      # unravelled later
+        super().__init__()                  super().forward()      # inlined later
         num_patches = ...                   shipped without the parent's `num_patches = ...`
 
 transformers' converter remembers assignments and `del` by their targets, and never clears the table
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.errors import Problem
-from patchgen.upstream.lint.calls import is_unravelled
+from patchgen.upstream.lint.calls import is_inlined
 from patchgen.upstream.lint.case import Case, Pair
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.members import members_of
@@ -53,8 +53,8 @@ def leaks(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tuple[str, 
 
 
 def _tail(method: FunctionDef) -> list[ast.stmt] | None:
-    """The statements below the `super()` call that is unravelled; None where there is none."""
-    place = next((n for n, s in enumerate(method.body) if is_unravelled(s, method.name)), None)
+    """The statements below the `super()` call that is inlined; None where there is none."""
+    place = next((n for n, s in enumerate(method.body) if is_inlined(s, method.name)), None)
     return None if place is None else method.body[place + 1 :]
 
 
