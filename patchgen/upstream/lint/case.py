@@ -17,7 +17,7 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.text import Source, make_source, parse_text
 from patchgen.upstream.facts import Block, FileFacts, What, read_facts
 from patchgen.upstream.kinds import KINDS
-from patchgen.upstream.lint.normalize import made_plain, plain_tree
+from patchgen.upstream.lint.normalize import normalize_tree, parse_normalized
 from patchgen.upstream.names import NameTable, Renaming, read_table
 from patchgen.upstream.parents import Parent, make_parents
 from patchgen.upstream.prefixes import common_suffix
@@ -175,12 +175,12 @@ def _shipped(path: Path, read: Read, shown: Callable[[Path], str]) -> Iterator[S
         if text is not None:
             tree = parse_text(text, shown(output))
             first = {name: first_line(node) for name, node in definitions(tree).items()}
-            yield Shipped(kind, shown(output), text, made_plain(tree), first)
+            yield Shipped(kind, shown(output), text, normalize_tree(tree), first)
 
 
 def class_in(text: str, name: str) -> ast.ClassDef:
     """The tree of a text that is one class; `name` is for messages."""
-    tree = plain_tree(text, name)
+    tree = parse_normalized(text, name)
     return next(node for node in tree.body if isinstance(node, ast.ClassDef))
 
 

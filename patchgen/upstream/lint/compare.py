@@ -19,7 +19,7 @@ from patchgen.upstream.lint.calls import (
     named_super,
 )
 from patchgen.upstream.lint.case import Case, Pair
-from patchgen.upstream.lint.effects import Verdict, Way, compared
+from patchgen.upstream.lint.effects import DiffKind, Verdict, compare_bodies
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.members import members_of
 from patchgen.upstream.lint.normalize import FunctionDef, dumped, same, short
@@ -131,32 +131,32 @@ class _Comparison:
                 f"is ({ast.unparse(right.args)})"
             )
             yield finding("PG725", at, what)
-        verdict = compared(left.body, right.body)
-        if verdict.way is not Way.SAME:
+        verdict = compare_bodies(left.body, right.body)
+        if verdict.kind is not DiffKind.SAME:
             yield self._body(whole, verdict, left, right, at)
 
     def _body(
         self, whole: str, verdict: Verdict, left: FunctionDef, right: FunctionDef, at: Location
     ) -> Problem:
         shown = [short(node) if node else "nothing" for node in (verdict.ours, verdict.theirs)]
-        match verdict.way:
-            case Way.ORDER:
+        match verdict.kind:
+            case DiffKind.ORDER:
                 what = (
                     f"{whole} would run `{shown[0]}` before `{shown[1]}`; "
                     "shipped is the other order"
                 )
                 return finding("PG706", at, what)
-            case Way.REPEATED:
+            case DiffKind.REPEATED:
                 return finding(
                     "PG707", at, f"{whole} would run `{shown[0]}` once more than the shipped method"
                 )
-            case Way.REPLACED:
+            case DiffKind.REPLACED:
                 what = (
                     f"{whole} would run `{shown[0]}` too, and read it before "
                     f"`{shown[1]}`, which is in its place"
                 )
                 return finding("PG713", at, what)
-            case Way.POST_INIT:
+            case DiffKind.POST_INIT:
                 what = (
                     f"{whole} would run `self.post_init()` before the end of "
                     "the method, and what follows after it"

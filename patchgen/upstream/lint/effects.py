@@ -34,7 +34,7 @@ _PLAIN_CALLS = frozenset(
 _MARKS: frozenset[Path] = frozenset({("*",), ("self", "__init__")})
 
 
-class Way(Enum):
+class DiffKind(Enum):
     """How two bodies differ."""
 
     SAME = "do the same"
@@ -49,7 +49,7 @@ class Way(Enum):
 class Verdict:
     """How bodies differ, and the first statements that show it: Python's, and the shipped one."""
 
-    way: Way
+    kind: DiffKind
     ours: ast.stmt | None = None
     theirs: ast.stmt | None = None
 
@@ -61,16 +61,16 @@ class Effect:
     reads: frozenset[Path]
     writes: frozenset[Path]
 
-    def hinders(self, other: Effect) -> bool:
+    def conflicts(self, other: Effect) -> bool:
         """Whether the two cannot change places."""
         return (
-            _meet(self.writes, other.reads)
-            or _meet(self.writes, other.writes)
-            or _meet(self.reads, other.writes)
+            _overlap(self.writes, other.reads)
+            or _overlap(self.writes, other.writes)
+            or _overlap(self.reads, other.writes)
         )
 
 
-def compared(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Verdict:
+def compare_bodies(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Verdict:
     """How the shipped statements `theirs` differ from `ours`, which Python would run."""
     # A local import of what the file imports above is removed by the linter; names that are missing
     # are `dangling`.
@@ -79,26 +79,30 @@ def compared(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Verdict:
         for body in (ours, theirs)
     )
     if _dumps(ours) == _dumps(theirs):
-        return Verdict(Way.SAME)
+        return Verdict(DiffKind.SAME)
     left, right = (_without_post_init(body) for body in (ours, theirs))
-    verdict = _compared(reduced(left), reduced(right))
-    if verdict.way is not Way.SAME or len(left) == len(ours) or _post_init_is_last(ours, theirs):
+    verdict = _compare_reduced(reduced(left), reduced(right))
+    if (
+        verdict.kind is not DiffKind.SAME
+        or len(left) == len(ours)
+        or _post_init_is_last(ours, theirs)
+    ):
         return verdict
-    return Verdict(Way.POST_INIT, next((s for s in ours if is_post_init(s)), None))
+    return Verdict(DiffKind.POST_INIT, next((s for s in ours if is_post_init(s)), None))
 
 
-def _compared(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Verdict:
+def _compare_reduced(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Verdict:
     left, right = Counter(_dumps(ours)), Counter(_dumps(theirs))
     if left == right:
         pair = _conflict(ours, theirs)
-        return Verdict(Way.ORDER, *pair) if pair else Verdict(Way.SAME)
+        return Verdict(DiffKind.ORDER, *pair) if pair else Verdict(DiffKind.SAME)
     missing = [s for s in ours if left[dumped(s)] > right[dumped(s)]]
     added = [s for s in theirs if right[dumped(s)] > left[dumped(s)]]
     if not added and all(right[dumped(s)] for s in missing):
-        return Verdict(Way.REPEATED, missing[0])
+        return Verdict(DiffKind.REPEATED, missing[0])
     if missing and not added and (later := _assigned_again(missing[0], ours)) is not None:
-        return Verdict(Way.REPLACED, missing[0], later)
-    return Verdict(Way.OTHER, missing[0] if missing else None, added[0] if added else None)
+        return Verdict(DiffKind.REPLACED, missing[0], later)
+    return Verdict(DiffKind.OTHER, missing[0] if missing else None, added[0] if added else None)
 
 
 def _assigned_again(statement: ast.stmt, body: Sequence[ast.stmt]) -> ast.stmt | None:
@@ -183,11 +187,11 @@ def _without_repetitions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
         earlier = [n for n, s in enumerate(kept) if dumped(s) == dumped(statement)]
         own = effect(statement)
         touched = (own.reads | own.writes) - _MARKS
-        idle = not _is_call(statement) and not _meet(own.reads - _MARKS, own.writes - _MARKS)
+        idle = not _is_call(statement) and not _overlap(own.reads - _MARKS, own.writes - _MARKS)
         if (
             earlier
             and idle
-            and not any(_meet(effect(s).writes, touched) for s in kept[earlier[-1] + 1 :])
+            and not any(_overlap(effect(s).writes, touched) for s in kept[earlier[-1] + 1 :])
         ):
             continue
         kept.append(statement)
@@ -206,11 +210,11 @@ def _overwritten(body: Sequence[ast.stmt], place: int, target: Path) -> int | No
     """Where `target`, assigned at `place`, gets another value before anyone reads it."""
     for later in range(place + 1, len(body)):
         found = effect(body[later])
-        if _meet(found.reads, frozenset({target})):
+        if _overlap(found.reads, frozenset({target})):
             return None
         if _target(body[later]) == target:
             return later
-        if _meet(found.writes, frozenset({target})):
+        if _overlap(found.writes, frozenset({target})):
             return None
     return None
 
@@ -236,7 +240,7 @@ def _conflict(
     effects = [effect(s) for s in ours]
     for first in range(len(ours)):
         for second in range(first + 1, len(ours)):
-            if shipped[first] > shipped[second] and effects[first].hinders(effects[second]):
+            if shipped[first] > shipped[second] and effects[first].conflicts(effects[second]):
                 return ours[first], ours[second]
     return None
 
@@ -343,6 +347,6 @@ def _changed_by(call: ast.Call) -> Iterator[Path]:
             yield path
 
 
-def _meet(some: frozenset[Path], others: frozenset[Path]) -> bool:
+def _overlap(some: frozenset[Path], others: frozenset[Path]) -> bool:
     """Whether one of the paths is, or holds, one of the others."""
     return any(one[: len(other)] == other[: len(one)] for one in some for other in others)

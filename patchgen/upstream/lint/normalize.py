@@ -25,12 +25,12 @@ _DOCUMENTING = frozenset(
 )
 
 
-def plain_tree(text: str, path: str) -> ast.Module:
+def parse_normalized(text: str, path: str) -> ast.Module:
     """The tree of `text`, normalised."""
-    return made_plain(parse_text(text, path))
+    return normalize_tree(parse_text(text, path))
 
 
-def made_plain(tree: ast.Module) -> ast.Module:
+def normalize_tree(tree: ast.Module) -> ast.Module:
     """`tree`, in place, without what has no behaviour: for one that nobody else has seen yet."""
     for node in every_node(tree):
         match node:

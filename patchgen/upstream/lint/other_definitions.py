@@ -20,7 +20,7 @@ from patchgen.upstream.facts import Block, What
 from patchgen.upstream.graph import View
 from patchgen.upstream.lint.case import Case, Pair, Shipped
 from patchgen.upstream.lint.finding import finding
-from patchgen.upstream.lint.normalize import plain_tree, same
+from patchgen.upstream.lint.normalize import parse_normalized, same
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _DOCUMENTING = re.compile("_DOC|_CHECKPOINT|_EXPECTED")
@@ -87,4 +87,4 @@ def _definition(block: Block, view: View | None) -> ast.stmt | None:
 
 @functools.lru_cache(maxsize=4096)
 def _parsed(text: str) -> ast.stmt | None:
-    return next(iter(plain_tree(text, "").body), None)
+    return next(iter(parse_normalized(text, "").body), None)
