@@ -1,4 +1,4 @@
-"""The model card of an exported variant: what it is, how to load it, what was changed, its licence and its proof."""
+"""The model card of an exported variant: its use, changes, licence and proof."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 from transformers import PreTrainedModel
 
-# Operations by their names in torch's registry: one that an installation does not have is never met.
+# Operations by their names in torch's registry; one that is not installed never occurs.
 PRODUCTS = frozenset(
     {
         "aten::mm",
@@ -113,7 +113,8 @@ def is_kept(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
         (*_, rows, inner), columns = args[-2].shape, args[-1].shape[-1]
         return bool(rows * columns <= inner * (rows + columns))
     if name in ATTENTIONS:
-        # Left out of the recompute, it would not draw its dropout: all dropout after it would change.
+        # If the recompute left it out, it would not draw its dropout, and all later dropout would
+        # change.
         return not dropout_of(operation, args, kwargs)
     return name in PRODUCTS
 

@@ -1,4 +1,4 @@
-"""The classes of a variant: which are models, which of the parent's each stands for, and which configuration it takes.
+"""The classes of a variant: its models, the parent's class of each, and their configurations.
 
 Imports the variant and its parent.
 """

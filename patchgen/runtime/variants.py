@@ -48,9 +48,9 @@ class Variant:
 
     @property
     def parent(self) -> str:
-        """The modeling module that it was made from, by its banner: the one that it follows, else the first.
+        """The parent's modeling module, by the banner: the one it follows, else the first.
 
-        ValueError where the banner names none, as in a file whose parents are not of transformers.
+        Raises ValueError if the banner names none, as in a file without a parent in transformers.
         """
         found = list(_PARENT.finditer(self.text()))
         if not found:
@@ -61,10 +61,10 @@ class Variant:
 
 
 def find_variant(name: str, start: Path | None = None) -> Variant:
-    """The variant of that name, or of that module name, seen from the folder `start`, by default the current one.
+    """The variant of that name or module, seen from `start` (default: the current folder).
 
-    ValueError, with the nearest names, where there is none, and with the modules where there are several.
-    FileNotFoundError where it is recorded, and its file gone.
+    Raises ValueError, with the nearest names, if there is none, and with the modules if there are
+    several.  Raises FileNotFoundError if it is recorded and its file is gone.
     """
     known = tuple(known_variants(start or Path.cwd()))
     found = [variant for variant in known if name in (variant.name, variant.module)]

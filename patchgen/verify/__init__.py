@@ -1,1 +1,1 @@
-"""Tiny models, and what their numbers show.  Needs torch and transformers; nothing else in patchgen imports it."""
+"""The numeric proof: compare a tiny variant with its parent.  Needs torch and transformers."""

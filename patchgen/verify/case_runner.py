@@ -107,7 +107,7 @@ def _place(error: Exception) -> str:
 def _possible(pair: Pair, case: Case) -> Case:
     """The case with those of its changes that the configuration knows.
 
-    Raises Nothing where it does not know the first, or is as the case wants it anyway.
+    Raises NothingToCompare if it does not know the first change, or has that value anyway.
     """
     config = pair.config()
     known = {name for name in config.to_dict() if name not in config.sub_configs}

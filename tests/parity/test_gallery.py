@@ -74,7 +74,7 @@ def test_case(variant, case):
 @pytest.mark.parametrize("variant", GALLERY, ids=lambda variant: variant.name)
 def test_every_part_has_a_claim(variant):
     assert find_part_checks(variant.checked_parts), (
-        "a variant without parts changes something that nothing is claimed of"
+        "a variant without parts changes something that no part checks"
     )
 
 

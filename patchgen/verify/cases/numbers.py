@@ -1,4 +1,4 @@
-"""Cases that compare the numbers of one training step, for every dtype, padding and way to train."""
+"""Cases that compare the numbers of one training step, by dtype, padding and way to train."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def plant_errors(head: str, checks: PartChecks, dtypes: tuple[str, ...]) -> Iter
 
 
 def try_interface(head: str, checks: PartChecks) -> Iterator[Case]:
-    """Each attention function that a model can be asked for, if it calls transformers' interface."""
+    """Each attention function, if the model calls transformers' attention interface."""
     if not any(check.by_flags for check in checks):
         return
     for how in INTERFACE:

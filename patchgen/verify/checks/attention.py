@@ -33,7 +33,7 @@ def check_attention_weights(context: CheckContext) -> Verdict:
 
 
 def check_attn_implementation(context: CheckContext) -> Verdict:
-    """Accepted or refused as the claims say, or as the parent does where they say nothing."""
+    """Accepted or refused as the part checks say, or else as in the parent."""
     pair, name = context.pair, context.case.detail
     declared = [
         part_check.attentions

@@ -1,7 +1,7 @@
-"""What the changed lines of a variant read: flags of its configuration, and heads that they stand in.
+"""Find what the changed lines of a variant read: flags of its configuration, and changed classes.
 
-In: the text of the output, and of the diff beside it.  Out: names of the configuration that a changed class or
-function tests, each with values that make the test come out otherwise, and the names of the changed classes.
+The text of the output and its diff give the names of the configuration that a changed class or
+function tests, each with values that turn the test round, and the names of the changed classes.
 
     if config.tie and self.share:          tie: not as by default, share: not as by default
     if config.kind == "sum":               kind: "sum"
@@ -44,7 +44,7 @@ def find_reads(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
 
 
 def find_defaults(text: str) -> dict[str, Any]:
-    """The defaults that the classes of a configuration file give their fields, where they are constants."""
+    """The constant defaults that the classes of a configuration file give their fields."""
     fields = (
         (field.target.id, field.value)
         for node in ast.parse(text).body

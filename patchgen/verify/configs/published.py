@@ -1,10 +1,11 @@
-"""Configurations of published checkpoints, written down in small: what they set, and defaults do not.
+"""Configurations of published checkpoints at tiny sizes: settings that no default has.
 
-By the folder of the model in transformers.  Each is what makes a model compute otherwise than its tiny configuration
-does, from the `config.json` of well-known checkpoints: DeBERTa-v3 attends by content and position, and no default says
-so.  Numbers are shrunk until a text of 13 tokens meets both sides of each: a window, a bucket, a scaled frequency.
+They are listed by the model's folder in transformers.  Each makes a model compute something that
+its tiny configuration does not, and is taken from the `config.json` of a well-known checkpoint:
+DeBERTa-v3 attends by content and position, for example, which no default says.  Numbers are small
+enough for a text of 13 tokens to meet both sides of each: a window, a bucket, a scaled frequency.
 
-`OF_PARTS` is what parts of patchgen read from a configuration, and transformers does not know.
+`OF_PARTS` are settings that parts of patchgen read and transformers does not know.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class CannotBuild(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Arguments of a forward, and the places of real tokens: one mask for each length that sequences have."""
+    """Arguments of a forward, and a mask of real tokens for each sequence length."""
 
     given: dict[str, Tensor]
     real: tuple[Tensor, ...] = ()  # bool, (rows, length)

@@ -1,6 +1,6 @@
-"""Series and sounds, by the names of a forward's arguments and the lengths that its configuration has.
+"""Inputs for time series and audio, by the names of the forward's arguments.
 
-What no rule here knows is asked of optimum's generators; what they do not know either is a `CannotBuild`.
+optimum's generators make the others.  What these do not know either is a `CannotBuild`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Other ways to call a model: each gives the same forward other arguments, or both sides another head.
+"""Other ways to call a model: other arguments for the forward, or another head on both sides.
 
-A way is named in `Scenario.ways`.  In: what the forward is given.  Out: what it is given in this way; a `CannotBuild`
-where the model knows no such thing.
+`Scenario.ways` names a way.  A function gets the arguments and returns those of this way, or raises
+`CannotBuild` if the model does not know it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _mask_of(dtype: torch.dtype) -> Callable[..., Inputs]:
 
 
 def _square(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
-    """A mask of four axes: each token sees itself, and the real ones before it but the third before it."""
+    """A mask of four axes: a token sees itself and earlier real ones, but not the third."""
     real = _mask(made).bool()
     place = torch.arange(real.shape[1])
     apart = place[:, None] - place[None, :]

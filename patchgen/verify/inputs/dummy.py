@@ -1,7 +1,8 @@
-"""Inputs for one class of a model, whatever it takes: text, text to text, images, series, audio.
+"""Make dummy inputs for one class of a model: text, images, time series or audio.
 
-In: the class and its tiny configuration.  Out: arguments of the forward, and which of its tokens are real.  Text and
-what is wanted of it is made here, the rest in `sights` and `signals`; what nobody knows is a `CannotBuild`.
+From the class and its tiny configuration come the arguments of the forward, and which of the tokens
+are real.  Text and labels are made here, the rest in `vision` and `audio`.  If nothing fits,
+`CannotBuild` is raised.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def _text(
 
 
 def _is_pooled(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> bool:
-    """Whether a whole text becomes one vector, which some models, most decoders among them, read where it ends."""
+    """Whether a text becomes one vector, which most decoders read at its last token."""
     classified = config.is_encoder_decoder and "SequenceClassification" in model_class.__name__
     return classified or hasattr(model_class, "get_text_features")
 

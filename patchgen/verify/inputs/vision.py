@@ -1,6 +1,6 @@
-"""Images and frames for a model that sees, and what it is asked about them.
+"""Images and frames, and the text that goes with them.
 
-In: the class and its tiny configuration.  How large images are is read from the configuration or from its backbone's.
+Sizes come from the tiny configuration or from that of its backbone.
 """
 
 from __future__ import annotations

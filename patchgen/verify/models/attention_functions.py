@@ -1,8 +1,8 @@
-"""Attention functions of transformers that a CPU does not have, and functions of one's own, under names to ask for.
+"""Attention functions that a CPU does not have, and a user's own, to be asked for by name.
 
-`flex_on_cpu()` lets flex attention run and train without a compiler.  `registered(...)` puts a function among those of
-transformers; `flash_reference` is what FlashAttention computes, written out, by the signature and the masks of
-transformers' own function.
+`flex_on_cpu()` lets flex attention run and train without a compiler.  `registered(...)` adds a
+function to those of transformers.  `flash_reference` computes what FlashAttention does, with the
+signature and the masks of transformers' own function.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def flex_on_cpu() -> Iterator[None]:
 
 @contextmanager
 def registered(name: str, function: Attention, masks: Masks) -> Iterator[list[dict[str, Any]]]:
-    """`attn_implementation=name` runs `function` on what `masks` makes.  Gives the keywords of each call."""
+    """Register `function` and `masks` under `name`; yields the keywords of each call."""
     calls: list[dict[str, Any]] = []
 
     def noted(

@@ -1,4 +1,4 @@
-"""Tiny models of both sides with equal weights: the parent with weights that show errors, the variant made from it."""
+"""Build a tiny parent with weights that show errors, and the variant from its checkpoint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build_parent(
 def build_both(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> tuple[PreTrainedModel, PreTrainedModel]:
-    """Parent and variant from what `master` saves, in the settings of `route`, on the CPU, in eval mode."""
+    """Parent and variant from the checkpoint of `master`, along `route`, in eval mode."""
     more = _in_float64(master, variant_class)
     with tempfile.TemporaryDirectory() as folder, quiet():
         saved, place = Path(folder, "parent"), Path(folder, "variant")

@@ -44,7 +44,7 @@ def _is_elsewhere(package: ModuleType | None, home: Path) -> bool:
 
 
 def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
-    """The parent's class of the same name, or of the same ending where the variant has a prefix of its own."""
+    """The parent's class of that name, or of the same ending if prefixes differ."""
     parent = importlib.import_module(variant.parent)
     if hasattr(parent, head):
         return getattr(parent, head)

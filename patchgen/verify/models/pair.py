@@ -183,7 +183,7 @@ class Pair:
         }
 
     def explain_hidden(self, name: str, scenario: Scenario) -> tuple[str, ...]:
-        """The reasons for which the variant does not give this observation in `scenario`; none where it does."""
+        """Why the variant does not give this observation in `scenario`; empty if it does."""
         hides = (
             hidden
             for part_check in self.part_checks

@@ -1,7 +1,8 @@
 """Weights that make errors visible.
 
-At transformers' own initialisation attention is all but uniform: scores deviate by a hundredth, and a doubled scale
-drowns in rounding.  Here scores deviate by more than one, norm weights are not one, and biases are not zero.
+With transformers' own initialization attention is almost uniform: scores deviate by a hundredth,
+and even a doubled scale disappears in rounding.  With these weights scores deviate by more than
+one, norm weights are not one, and biases are not zero.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-# Of a matrix's output, for an input of deviation one.  A score is a product of two of them: it deviates by the square.
+# The deviation of a matrix's output for an input of deviation one.  A score is a product of two
+# outputs, so it deviates by the square.
 GAIN = 1.3
 
 

@@ -125,8 +125,9 @@ def _mutants_at(place: Place, offsets: _Offsets) -> Iterator[Mutant]:
 
 
 def _within_call(old: ast.Call, new: ast.Call, offsets: _Offsets) -> tuple[_Span, str] | None:
-    """Where and what differs between two calls, if that is one argument left out or two swapped; the rest stays as it
-    is written.
+    """The text that differs between two calls if one argument is left out or two are swapped.
+
+    The rest of the call stays as it is written.
     """
     given = [*old.args, *old.keywords]
     left = [*new.args, *new.keywords]

@@ -48,9 +48,9 @@ KINDS = (
     "attention",
     "compiled",
 )
-# What a compiler makes of a graph is no list of operations, and neither is how often something is called.
+# The result of these is no list of operations: a compiled graph, or how often something is called.
 UNRECORDED = ("compiled", "pace", "drops", "kept")
-# What one case may take with an error in it, of the processor's time: a busy machine changes nothing.
+# The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
 SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
 
 Answer = Literal["equal", "unequal", "crash"]
@@ -110,7 +110,7 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
 
 
 def record_operations(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
-    """The digest of what the variant computes in `case`; empty where that cannot be recorded, or crashes."""
+    """The digest of what the variant computes in `case`; empty if it crashes or is not recorded."""
     if case.kind in UNRECORDED:
         return ""
     set_seed(0)

@@ -44,7 +44,7 @@ from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
 
-# A case as the variant's configuration can have it, and its sides; raises Nothing where it cannot.
+# A case as the variant's configuration can have it, and its sides; or NothingToCompare.
 Ready = Callable[[Case], tuple[Case, Pair]]
 # So many cases only compare: most errors are seen in them.
 FEW = 5
@@ -87,7 +87,7 @@ class MutationTest:
 
     @contextmanager
     def watching(self, case: Case) -> Iterator[set[int]]:
-        """A context that notes which lines run in it, where `verify` runs the case anyway; see `note`."""
+        """A context that notes which lines run while `verify` runs the case; see `note`."""
         if case.kind not in KINDS or self._is_slow(case):
             yield set()
             return
@@ -236,7 +236,8 @@ class MutationTest:
                     if trials.judge(telling[:FEW]):
                         return trials.outcome(fate, len(telling) + len(rest))
                 same, crash = self._computes_the_same(mutant, telling)
-                note = f"the same operations in {same} of the {len(telling) + len(rest)} cases that run it"
+                every = len(telling) + len(rest)
+                note = f"the same operations in {same} of the {every} cases that run it"
                 if crash:
                     return replace(
                         fate, outcome="failed", note=f"crashes in {crash}; {note}", cases=same

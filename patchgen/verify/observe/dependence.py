@@ -37,7 +37,7 @@ def _is_apart(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: s
             out = model.eval()(**{**given, "input_ids": ids}, **asked)
             hidden = out.get("hidden_states") or out.get("encoder_hidden_states")
             states.append(_of_text(hidden[-1]) if hidden else _by_token(out, ids))
-    # Rounding of sums that have a masked term more or less; what is attended to moves states by far more.
+    # A masked term more or less changes a sum by rounding; a token that is seen moves it far more.
     return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
 
 

@@ -1,7 +1,7 @@
-"""What one step of training really ran, so that a variant cannot pass by doing nothing.
+"""Record what one training step really ran, so that a variant cannot pass by doing nothing.
 
-Functions of torch are counted where Python calls them (`trace`), kernels where torch dispatches them, in the backward
-pass too.  What autograd keeps is counted by storage, parameters left out.
+Torch functions are counted where Python calls them (`trace`), kernels where torch dispatches them,
+in the backward pass too.  What autograd saves is counted by storage, without parameters.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Evidence:
     )  # "aten._scaled_dot_product_flash_attention_for_cpu"
     dtypes: set[torch.dtype] = field(default_factory=set)  # floating ones that kernels gave
     saved: list[Saved] = field(default_factory=list)
-    # By class name: the shape of the first tensor that each forward was given, in the order of the calls.
+    # By class name: the shape of the first tensor given to each forward, in the order of the calls.
     forwards: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     # Of each forward: its module, behind those that this one lies in, outermost first.
     paths: list[tuple[nn.Module, ...]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Evidence:
 
     @property
     def functions(self) -> Counter[str]:
-        """Calls of torch functions by bare name: "linear", "matmul", "softmax", "scaled_dot_product_attention"."""
+        """Calls of torch functions by bare name, such as "linear" or "softmax"."""
         return self.trace.functions
 
     def ran(self, class_name: str) -> int:
@@ -63,7 +63,7 @@ class Evidence:
         return len(self.forwards.get(class_name, ()))
 
     def ran_inside(self, class_name: str, owners: frozenset[str]) -> int:
-        """How many times such a module ran inside one whose class is among `owners`, and that got a gradient."""
+        """How many times such a module ran inside a module of `owners` that got a gradient."""
         return sum(
             type(path[-1]).__name__ == class_name
             and any(type(owner).__name__ in owners and _has_gradient(owner) for owner in path[:-1])
@@ -124,7 +124,10 @@ def gather_evidence(model: nn.Module) -> Iterator[Evidence]:
 
 
 def _head(model: nn.Module) -> nn.Module | None:
-    """What makes the logits.  It gets no hook of its own: a loss without logits calls a head that has hooks."""
+    """The module that makes the logits.
+
+    It gets no hook of its own: a loss without logits calls a head that has hooks.
+    """
     get = getattr(model, "get_output_embeddings", None)
     head = None if get is None else get()
     return head if isinstance(head, nn.Module) else None

@@ -22,9 +22,10 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 @contextmanager
 def compute_in_float64() -> Iterator[None]:
-    """A context in which whatever is asked for in float32 is given in float64, and what nobody says a dtype of."""
+    """A context in which float32 becomes float64, also as the default dtype."""
     default = torch.get_default_dtype()  # what integers become when they are divided
-    # Modes are off in the backward pass, where checkpointing runs modules again: each brings its own then.
+    # Modes are off in the backward pass, where checkpointing runs modules again: each enters a mode
+    # of its own then.
     entered: list[tuple[nn.Module, _Wide]] = []
 
     def enter(module: nn.Module, args: Any) -> None:

@@ -1,7 +1,7 @@
-"""How a variant runs: attentions, waits for the device, and what a compiler makes of it.
+"""Count what decides a variant's speed: attention calls, waits for the device, compiled graphs.
 
-Numbers may be right and the fast path lost: an attention a text in place of one a layer, a length that is read back
-from the device, a graph for each length.
+The numbers can be right and the fast path lost: one attention call for each text instead of each
+layer, a length read back from the device, a graph for each length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedModel
 
-# By the names that torch dispatches: the values of a tensor are needed before the next operation can be given out.
+# Operations, by torch's names, that need a tensor's values before the next one can be launched.
 WAITS = frozenset(
     {
         "aten._local_scalar_dense",
@@ -104,11 +104,12 @@ class Compiled:
     masked: int = 0  # attentions that were given a mask
 
     def __str__(self) -> str:
-        return f"{self.graphs} graphs, {self.breaks} breaks, {self.masked} of {self.attentions} attentions with a mask"
+        masked = f"{self.masked} of {self.attentions} attentions with a mask"
+        return f"{self.graphs} graphs, {self.breaks} breaks, {masked}"
 
 
 def count_compiled(model: PreTrainedModel, steps: Sequence[Callable[[], Any]]) -> Compiled:
-    """What is compiled of `model` in `steps`, each of which calls it, by a backend that only counts."""
+    """What torch compiles of `model` in `steps`, which call it, with a backend that only counts."""
     found = Compiled()
 
     def count(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -30,11 +30,12 @@ def observe_step(
     weights: bool = False,
     checkpointing: bool = True,
 ) -> dict[str, Tensor]:
-    """Every floating output by its path, and the gradient of every parameter, of `model` in `scenario`.
+    """Every floating output of `model` by path, and the gradient of every parameter, in `scenario`.
 
-    Per-token outputs are kept at real tokens.  Without a loss the gradients are those of a fixed random sum of the
-    outputs.  A parameter without a gradient has no entry.  In a float64 model all is computed in float64.  Buffers,
-    such as the running statistics of a norm, are as before afterwards, and so is what a model remembers.
+    Outputs per token are kept at real tokens.  Without a loss, the gradients are those of a fixed
+    random sum of the outputs.  A parameter without a gradient has no entry.  A float64 model
+    computes everything in float64.  Afterwards buffers, such as the running statistics of a norm,
+    and whatever the model remembers are as before.
     """
     model.train(scenario.train or model.config.model_type in TRAINED_ONLY)
     _set_checkpointing(model, scenario.checkpointing if checkpointing else None)
@@ -76,7 +77,7 @@ def _kept_buffers(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def remembering_nothing(model: nn.Module) -> Iterator[None]:
-    """Objects of classes from the model's own file, as a cache of what was computed with other weights or graphs."""
+    """Restore objects of classes from the model's own file, such as its caches."""
     kept = [
         (module, name, copy.deepcopy(value))
         for module in model.modules()

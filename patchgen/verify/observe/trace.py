@@ -1,7 +1,4 @@
-"""What a model really ran: its calls of `scaled_dot_product_attention`, its softmaxes, and every other by name.
-
-Seen where Python calls torch, so that what a backend does inside one call does not count.
-"""
+"""Record the torch functions that a model calls: SDPA, softmaxes, and all others by name."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ class Trace:
     functions: Counter[str] = field(default_factory=Counter)  # every call, by bare name
 
     def softmaxes_over(self, *keys: int) -> int:
-        """Softmaxes with at least three axes, the last as long as one of `keys`: attention made by hand."""
+        """Softmaxes of three axes or more over one of `keys`: attention written out."""
         return sum(len(shape) >= 3 and shape[-1] in keys for shape in self.softmaxes)
 
 

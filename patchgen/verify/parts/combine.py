@@ -29,7 +29,7 @@ def find_part_checks(parts: tuple[str, ...]) -> tuple[PartCheck, ...]:
             if error.name != f"patchgen.verify.parts.{part}":
                 raise
             raise LookupError(
-                f"the part {part} has no claim in patchgen/verify/parts/{part}.py"
+                f"the part {part} has no check in patchgen/verify/parts/{part}.py"
             ) from error
     return tuple(found)
 
@@ -75,7 +75,8 @@ def _merge(routes: list[Route]) -> Route:
         for into, settings in ((parent, route.parent), (variant, route.variant)):
             for name, value in settings.items():
                 if into.setdefault(name, value) != value:
-                    raise ValueError(f"claims disagree about {name}: {into[name]!r} and {value!r}")
+                    values = f"{into[name]!r} and {value!r}"
+                    raise ValueError(f"part checks disagree about {name}: {values}")
     name = " + ".join(dict.fromkeys(route.name for route in routes))
     return Route(name, loosest(route.bound for route in routes), parent, variant)
 

@@ -1,4 +1,4 @@
-"""What came of one case of `patchgen verify`: a value that goes through a pipe, into a table and into JSON."""
+"""The result of one case of `patchgen verify`, which goes through a pipe, a table and JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ NAMED = 6  # of what is missing, in a note
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One case.  `unit` is "relative" (to a tensor's largest entry) or "noises" (of the parent, in a narrow dtype)."""
+    """One case.
+
+    `unit` is "relative" (to a tensor's largest entry) or "noises" (of the parent, in a narrow
+    dtype).
+    """
 
     variant: str
     case: str
@@ -90,7 +94,7 @@ def counts(results: Iterable[Result]) -> dict[str, int]:
 
 
 def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
-    """Those of `variants` of which no number was held against anything: each case is NONE, or of something else."""
+    """Those of `variants` for which no numbers were compared with the parent's."""
     shown = {
         each.variant for each in results if each.apart is not None and " planted: " not in each.case
     }

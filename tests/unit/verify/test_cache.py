@@ -45,7 +45,7 @@ def without_cache(was, **given):
 
 
 def one_token_alone(was, *, input_ids, past_key_values=None, **given):
-    """As of a state space: several tokens behind a cache are read as if nothing were before them."""
+    """Like a state space, it reads several tokens behind a cache as if nothing came before."""
     several = input_ids.shape[1] > 1
     return was(input_ids=input_ids, past_key_values=None if several else past_key_values, **given)
 
@@ -70,7 +70,7 @@ def test_where_the_parent_has_none_there_is_nothing_to_compare(bench, both, monk
 
 
 def test_order_alone_behind_a_cache_is_seen(bench, both):
-    """Of some queries behind others the first would see the first key, and not its own: token by token all is well."""
+    """Of several queries behind a cache, the first would see only the first key."""
     module = sys.modules[type(both[1]).__module__]
 
     def without_masks(interfaces):

@@ -1,4 +1,4 @@
-"""Families whose sizes hang together in ways of their own can be built tiny, and get the inputs that they ask for."""
+"""Families whose sizes depend on each other can be built tiny, with inputs that fit them."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""Configurations of published checkpoints: each is of names that the model reads, and they are run."""
+"""The settings of published checkpoints use names that the models read, and they run."""
 
 import re
 from pathlib import Path

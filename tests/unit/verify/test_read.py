@@ -1,4 +1,4 @@
-"""What changed lines read: names of the configuration that they test, and the classes that they stand in."""
+"""What changed lines read: names of the configuration, and the classes around them."""
 
 import pytest
 

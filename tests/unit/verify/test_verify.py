@@ -1,4 +1,4 @@
-"""What stands around the cases: which variants there are, limits of time and memory, and what is told."""
+"""Variants that are found, limits of time and memory, and what is reported."""
 
 import json
 import math

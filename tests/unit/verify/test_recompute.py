@@ -1,4 +1,4 @@
-"""Selective checkpointing keeps what it says: too much and too little are seen, where numbers tell nothing."""
+"""Selective checkpointing keeps what it says; equal numbers would not show too much."""
 
 import pytest
 

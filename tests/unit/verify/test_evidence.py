@@ -1,4 +1,4 @@
-"""What of a model is seen as attention, as a layer that ran again, and as something that it remembers."""
+"""What counts as attention, as a layer that ran again, and as something remembered."""
 
 import pytest
 
@@ -84,7 +84,7 @@ class Layer(nn.Module):
 
 
 class Model(nn.Module):
-    """Two layers, of which the second has no part in what comes out, and a module of theirs outside of them."""
+    """Two layers, the second of which changes no output, and a module outside of both."""
 
     def __init__(self):
         super().__init__()

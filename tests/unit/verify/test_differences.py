@@ -196,7 +196,7 @@ def test_a_noise_that_is_small_by_chance_is_taken_from_other_texts():
 
 
 def test_a_variant_on_the_other_side_of_the_truth_is_held_against_the_truth():
-    """Parent and variant are each one rounding from it, and so two from each other; what is wrong is far from both."""
+    """Parent and variant are one rounding from it each; what is wrong is far from both."""
     wide = {"logits": torch.ones(4), "loss": torch.ones(1)}
     narrow = {"logits": torch.ones(4) * 1.01, "loss": torch.ones(1) * 1.01}
     noise = differences(wide, narrow)
@@ -214,7 +214,7 @@ def test_a_variant_on_the_other_side_of_the_truth_is_held_against_the_truth():
 
 
 def test_what_the_reference_gives_as_no_number_is_no_pass():
-    """Skipped are tensors that one dtype does not have at all, such as the gradient of an expert without tokens."""
+    """It skips tensors that one dtype lacks, such as the gradient of an expert without tokens."""
     wide = {"logits": torch.ones(4), "loss": torch.ones(1), "gradient of expert": torch.ones(2)}
     narrow = {"logits": torch.ones(4) * 1.01, "loss": torch.tensor([math.nan])}
     candidate = {
