@@ -1,8 +1,8 @@
 """Variants used as models of transformers are: loaded, put behind the auto classes, exported.
 
-Importing it registers the attention implementation "varlen" (`patchgen.runtime.varlen`) where torch and transformers are
-installed, which all else here needs.  Nothing else in patchgen imports it, but for `patchgen.load` and
-`patchgen.register`, which do when they are first read.
+Importing it registers the attention implementation "varlen" (`patchgen.runtime.varlen`) where torch
+and transformers are installed, which all else here needs.  Nothing else in patchgen imports it, but
+for `patchgen.load` and `patchgen.register`, which do when they are first read.
 """
 
 from importlib.util import find_spec

@@ -1,16 +1,18 @@
-"""Selective activation checkpointing: products and attention are kept, the rest of a layer is computed again.
+"""Selective activation checkpointing: keep products and attention, recompute the rest of a layer.
 
-An option for any model of transformers that has activation checkpointing, changed by patchgen or not::
+An option for any model of transformers that has activation checkpointing, changed by patchgen or
+not::
 
     from patchgen.runtime.checkpointing import keep_products
 
     model.activation_checkpointing_enable({"context_fn": keep_products})
     model.activation_checkpointing_enable({"context_fn": keep_products}, every_n_layers=2)
 
-Norms, rotations, activations and dropout are run again in the backward pass: they take much memory and little time.
-Matrix products and attention are not.  `context_fn` is torch's; it needs `use_reentrant=False`, the default of
-transformers.  What torch says of it holds: one backward pass for each forward pass, and an error where a layer changes
-a kept product in place, or where autocast casts a weight once for several layers that share it (ALBERT).
+Norms, rotations, activations and dropout are run again in the backward pass: they take much memory
+and little time. Matrix products and attention are not.  `context_fn` is torch's; it needs
+`use_reentrant=False`, the default of transformers.  What torch says of it holds: one backward pass
+for each forward pass, and an error where a layer changes a kept product in place, or where autocast
+casts a weight once for several layers that share it (ALBERT).
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def keep_products() -> tuple[AbstractContextManager[Any], AbstractContextManager
 class SaveOrRecompute:
     """The policy for one run of a layer, as torch asks for it.
 
-    Raises ChangedInPlace.  torch sees such a change in views alone, and the product of a linear layer is none.
+    Raises ChangedInPlace.  torch sees such a change in views alone, and the product of a linear
+    layer is none.
     """
 
     def __init__(self) -> None:
@@ -101,7 +104,7 @@ def written_by(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def storage_of(tensor: Tensor) -> int:
-    """One number for all that share memory, also for what torch does not count as views (`_unsafe_view`)."""
+    """One number for all tensors that share memory, `_unsafe_view` included."""
     return int(tensor.untyped_storage()._cdata)
 
 
@@ -135,7 +138,7 @@ def dropout_of(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def options_of(policy: str) -> dict[str, Any]:
-    """What torch's `checkpoint` is given under a policy of the command line: "full" or "selective"."""
+    """The options of torch's `checkpoint` for a policy of the command line: "full", "selective"."""
     options: dict[str, Any] = {"use_reentrant": False}
     return {**options, "context_fn": keep_products} if policy == "selective" else options
 

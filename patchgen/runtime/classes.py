@@ -23,8 +23,9 @@ ModelClass: TypeAlias = "type[PreTrainedModel]"
 def module_of(variant: Variant) -> ModuleType:
     """The variant's module, imported.
 
-    ValueError where Python takes another file for it, such as that of another project or of an installed package;
-    ImportError, with the release of transformers that it was made for, where it does not import under another one.
+    ValueError where Python takes another file for it, such as that of another project or of an
+    installed package; ImportError, with the release of transformers that it was made for, where it
+    does not import under another one.
     """
     if str(variant.home) not in sys.path:
         sys.path.insert(0, str(variant.home))
@@ -65,7 +66,7 @@ def model_classes(module: ModuleType) -> tuple[ModelClass, ...]:
 
 
 def pairs(variant: Variant) -> tuple[tuple[ModelClass, ModelClass], ...]:
-    """Each model of the variant with the parent's class that it stands for: what has none is left out."""
+    """Each model of the variant with the parent's class; models without one are left out."""
     parents = model_classes(importlib.import_module(variant.parent))
     return tuple(_paired(model_classes(module_of(variant)), parents))
 
@@ -82,7 +83,7 @@ def _paired(
 
 
 def role(model: ModelClass) -> str:
-    """The class name without what it shares with its configuration's: "ForCausalLM" of LlamaMoeForCausalLM."""
+    """The class name without its configuration's prefix: "ForCausalLM" of LlamaMoeForCausalLM."""
     configuration = getattr(model, "config_class", None)
     return model.__name__.removeprefix(
         configuration.__name__.removesuffix("Config") if configuration else ""

@@ -1,8 +1,8 @@
-"""A variant as a folder that loads anywhere with `trust_remote_code=True`, without patchgen and the project.
+"""Export a variant as a folder that loads with `trust_remote_code=True`, without patchgen.
 
-In: a variant and, if there is one, a checkpoint.  Out: the generated files with their diff, a configuration whose
-`auto_map` names them, a model card, and of the checkpoint its tokenizer, its settings and its weights.  The folder
-appears whole or not at all.
+In: a variant and, if there is one, a checkpoint.  Out: the generated files with their diff, a
+configuration whose `auto_map` names them, a model card, and of the checkpoint its tokenizer, its
+settings and its weights.  The folder appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _MAIN = (
 def export(name: str, folder: Path, checkpoint: str | None = None) -> Variant:
     """Write the variant of that name into `folder`, which must be empty or absent; the variant.
 
-    ValueError where there is no such variant, where no auto class could load it, where its files need others than
-    transformers, torch and each other, and for a checkpoint of another kind of model or without weights.  OSError
-    where the folder is in use.
+    ValueError where there is no such variant, where no auto class could load it, where its files
+    need others than transformers, torch and each other, and for a checkpoint of another kind of
+    model or without weights.  OSError where the folder is in use.
     """
     variant = find_variant(name)
     folder = folder.resolve()  # "." has no name, and a link to a folder is none
@@ -158,8 +158,8 @@ def _imported_files(path: Path) -> Iterator[Path]:
 def auto_map(variant: Variant, model_type: str) -> dict[str, str]:
     """What `auto_map` of a configuration of that type says: for each auto class, the file and class that it builds.
 
-    Left out are classes that take the configuration of a part, such as the language model of a model of images and
-    text: transformers hands custom code the whole.
+    Left out are classes that take the configuration of a part, such as the language model of a
+    model of images and text: transformers hands custom code the whole.
     """
     found: dict[str, str] = {}
     for auto, by_config in auto_entries(variant).items():

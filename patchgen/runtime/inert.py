@@ -1,7 +1,7 @@
 """A warning where a trainer goes past the loss of a variant.
 
-TRL 1.16 gives the model another `forward` in `SFTTrainer` and `DPOTrainer`, which runs the base model and takes the
-loss by a head of its own: no statement of the variant's head runs.
+TRL 1.16 gives the model another `forward` in `SFTTrainer` and `DPOTrainer`, which runs the base
+model and takes the loss by a head of its own: no statement of the variant's head runs.
 """
 
 from __future__ import annotations

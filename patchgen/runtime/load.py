@@ -28,13 +28,13 @@ _WHERE = (
 def load(
     variant: str, checkpoint: str | os.PathLike[str], *, head: str | None = None, **kwargs: Any
 ) -> PreTrainedModel:
-    """The model that `checkpoint` (a folder, or an id on the Hub) holds, as the variant of that name computes it.
+    """Load `checkpoint` (a folder, or an id on the Hub) into the variant of that name.
 
-    The class is the one that `architectures` of the checkpoint's configuration names, or `head`, such as
-    "LlamaForSequenceClassification".  `kwargs` are those of `from_pretrained`.
+    The class is the one that `architectures` of the checkpoint's configuration names, or `head`,
+    such as "LlamaForSequenceClassification".  `kwargs` are those of `from_pretrained`.
 
-    ValueError where there is no such variant or class, and for a checkpoint of another kind of model, which
-    `from_pretrained` would take with a warning.
+    ValueError where there is no such variant or class, and for a checkpoint of another kind of
+    model, which `from_pretrained` would take with a warning.
     """
     found = find_variant(variant)
     told = _configuration(checkpoint, kwargs)
@@ -54,7 +54,7 @@ def _configuration(checkpoint: str | os.PathLike[str], kwargs: Mapping[str, Any]
 
 
 def chosen_class(variant: Variant, told: Mapping[str, Any], head: str | None = None) -> ModelClass:
-    """The variant's class for a configuration: `head`, or the one that stands for its first known architecture.
+    """The variant's class for a configuration: `head`, or that of its first known architecture.
 
     ValueError as `load` says.
     """

@@ -1,8 +1,8 @@
 """`patchgen.register`: a variant behind transformers' auto classes, and back.
 
-A variant with a `model_type` of its own is registered as any model is.  One that keeps its parent's configuration
-takes the parent's place for the whole process, since the auto classes know a model by its configuration: one at a
-time.
+A variant with a `model_type` of its own is registered as any model is.  One that keeps its parent's
+configuration takes the parent's place for the whole process, since the auto classes know a model by
+its configuration: one at a time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Registration:
 def register(variant: str) -> Registration:
     """Let `AutoModel...`, and what builds on them, such as pipelines, build the variant of that name.
 
-    ValueError where there is none, or where one stands already for the same configuration: it is to be undone first.
+    ValueError where there is none, or where one stands already for the same configuration: it is to
+    be undone first.
     """
     found = find_variant(variant)
     entries = auto_entries(found)

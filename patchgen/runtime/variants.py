@@ -1,7 +1,7 @@
 """Which variants there are to use: those that the project records, and those that are installed.
 
-Read from patchgen.lock and from the text of outputs: nothing is imported.  A project's variant hides an installed one
-of the same name.
+Read from patchgen.lock and from the text of outputs: nothing is imported.  A project's variant
+hides an installed one of the same name.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
     import patchgen.runtime
     model = AutoModel.from_pretrained(..., attn_implementation="varlen")
 
-It takes what transformers tells FlashAttention: `cu_seq_lens_q` and `max_length_q`, `position_ids` that restart, or a
-mask of padding.  On a GPU and in half precision it runs `torch.nn.attention.varlen.varlen_attn`, which is
-FlashAttention-2 without the package.  Anywhere else, and with dropout, which that function lacks, it runs one call of
-SDPA, with a row for each text.
+It takes what transformers tells FlashAttention: `cu_seq_lens_q` and `max_length_q`, `position_ids`
+that restart, or a mask of padding.  On a GPU and in half precision it runs
+`torch.nn.attention.varlen.varlen_attn`, which is FlashAttention-2 without the package.  Anywhere
+else, and with dropout, which that function lacks, it runs one call of SDPA, with a row for each
+text.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def varlen_attention(
     position_ids: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of (rows, heads, tokens, size) as transformers' interface has it: (rows, tokens, heads, size)."""
+    """Attention of (rows, heads, tokens, size), given back as (rows, tokens, heads, size)."""
     for name in REFUSED:
         if kwargs.get(name) is not None:
             raise ValueError(
@@ -117,7 +118,7 @@ def _with_cache(
     position_ids: Tensor | None,
     form: Form,
 ) -> Tensor:
-    """Attention to more keys than there are queries, the last of which may be places that a static cache keeps."""
+    """Attention to more keys than queries; the last keys may be empty places of a static cache."""
     keys = key.shape[2] if mask is None else mask.shape[-1]
     places = torch.arange(keys, device=query.device)
     # Without a mask the first key is the first token of the text, and a position the place of a token.
@@ -129,7 +130,7 @@ def _with_cache(
 
 
 def texts_of_positions(position_ids_BL: Tensor) -> Texts:
-    """A text ends with each row, and where the next position does not follow: FlashAttention asks so of one row."""
+    """A text ends with its row, and where the next position does not follow."""
     ends_T = F.pad(position_ids_BL.diff() != 1, (0, 1), value=True).flatten()
     starts_N1 = F.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
     return Texts(starts_N1, int(starts_N1.diff().max()))
@@ -154,7 +155,7 @@ def _dtype_of_kernels(states: Tensor) -> torch.dtype:
 
 
 def fits_kernels(query: Tensor, key: Tensor, value: Tensor, dtype: torch.dtype) -> bool:
-    """Whether the kernels of `varlen_attn` take such tensors on this machine, once they are of `dtype`."""
+    """Whether the kernels of `varlen_attn` take such tensors in `dtype` on this machine."""
     sizes = {query.shape[-1], key.shape[-1], value.shape[-1]}
     return (
         varlen_attn is not None

@@ -160,7 +160,7 @@ def _listed(text: str) -> list[str]:
     return list(ast.literal_eval(first.value)) if isinstance(first, ast.Assign) else []
 
 
-# A class that is trained as a language model shows most of a variant.  A decoder's head on an encoder, such as
+# A class trained as a language model shows most of a variant.  A decoder's head on an encoder, as
 # BertLMHeadModel or RobertaForCausalLM, comes after the head that the encoder is trained with.
 _RANKS = (
     "ForMaskedLM",

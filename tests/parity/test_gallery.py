@@ -1,11 +1,13 @@
 """Every variant of the gallery against its parent: a test for each case of `patchgen verify`, in float64 and float32.
 
-A case that is `NONE` has nothing to compare and passes; the ones that every variant must have are named below.
+A case that is `NONE` has nothing to compare and passes; the ones that every variant must have are
+named below.
 
-Quick are, by one rule for all variants, what a short plan has: checkpoints, effects, and a step of training along the
-closest route with full rows and with rows padded at either side.  Planted errors are quick in float32 for the first
-variant of each part, by name; a bound stands beside the smallest of them in each variant all the same.  Every other
-case is marked slow: `make test-all` runs it, and `patchgen verify --all` does, in bfloat16 too.
+Quick are, by one rule for all variants, what a short plan has: checkpoints, effects, and a step of
+training along the closest route with full rows and with rows padded at either side.  Planted errors
+are quick in float32 for the first variant of each part, by name; a bound stands beside the smallest
+of them in each variant all the same.  Every other case is marked slow: `make test-all` runs it, and
+`patchgen verify --all` does, in bfloat16 too.
 """
 
 import functools

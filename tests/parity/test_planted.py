@@ -1,7 +1,8 @@
 """Errors of every kind, planted in transformers' own classes, which are then held against themselves.
 
-What verify sees here it sees in a variant.  Errors of a part's own making are planted by its claim, and run for every
-variant of the gallery (test_gallery).  Numbers such as N6 are those of the list of defects seen in other tools.
+What verify sees here it sees in a variant.  Errors of a part's own making are planted by its claim,
+and run for every variant of the gallery (test_gallery).  Numbers such as N6 are those of the list
+of defects seen in other tools.
 """
 
 import contextlib

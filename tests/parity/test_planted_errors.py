@@ -1,7 +1,7 @@
 """Errors planted by hand in generated files, one at a time: verify has to see each.
 
-They are those that it did not see before configurations of checkpoints, other ways to call a model, heads that changed
-lines read and kernels that no CPU has were run.
+They are those that it did not see before configurations of checkpoints, other ways to call a model,
+heads that changed lines read and kernels that no CPU has were run.
 """
 
 import warnings

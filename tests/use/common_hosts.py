@@ -1,7 +1,8 @@
 """transformers' common model tests on four models of the gallery, and on transformers' own for comparison.
 
-Collected by test_common.py alone, in a process of its own, with the tests of transformers' source distribution on the
-path as the package `upstream`.  Configurations are ours: those of transformers' model tests are not distributed.
+Collected by test_common.py alone, in a process of its own, with the tests of transformers' source
+distribution on the path as the package `upstream`.  Configurations are ours: those of transformers'
+model tests are not distributed.
 """
 
 import unittest

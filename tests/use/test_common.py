@@ -1,8 +1,8 @@
 """transformers' common model tests on the gallery, against their results on transformers' own classes.
 
-Fetches the source distribution of the installed transformers through pip; nothing of it is kept.  What it lacks (the
-tests of generation and of exporters, which the common tests import) stands empty in its place.
-PATCHGEN_REFRESH=1 writes docs/parity/common-tests.md anew.
+Fetches the source distribution of the installed transformers through pip; nothing of it is kept.
+What it lacks (the tests of generation and of exporters, which the common tests import) stands empty
+in its place. PATCHGEN_REFRESH=1 writes docs/parity/common-tests.md anew.
 """
 
 import os

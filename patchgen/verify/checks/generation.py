@@ -31,8 +31,9 @@ WAYS: dict[str, dict[str, Any]] = {
 def check_cache(context: CheckContext) -> Verdict:
     """A text read in pieces, by a cache, gives what the whole gives: a prompt, two tokens at once, then one by one.
 
-    NONE where the parent has no cache that does so; where it has, a variant that gives none is a FAIL.  With "static"
-    as the case's detail the cache has more places than tokens, and is filled from empty.
+    NONE where the parent has no cache that does so; where it has, a variant that gives none is a
+    FAIL.  With "static" as the case's detail the cache has more places than tokens, and is filled
+    from empty.
     """
     pair, dtype, route = context.pair, context.dtype, context.pair.routes[0]
     parent, variant = pair.models(route, dtype)

@@ -1,7 +1,8 @@
 """Whether selective checkpointing keeps what it says, and runs the rest again.
 
-Numbers do not tell: what is kept for nothing, or computed twice, is the same.  So products are counted by their shapes
-in one step without checkpointing, with all of it, and with what keeps products:
+Numbers do not tell: what is kept for nothing, or computed twice, is the same.  So products are
+counted by their shapes in one step without checkpointing, with all of it, and with what keeps
+products:
 
     not checkpointed   3 products of shape a, 2 of shape b
     everything again   6                      4             so each runs again

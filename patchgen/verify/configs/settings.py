@@ -1,7 +1,7 @@
 """Which configurations and heads a variant is run with, beside the tiny one and its first two.
 
-Those of published checkpoints, what its parts read, and then whatever else its changed lines test.  Read from the
-record and from texts: nothing is imported.
+Those of published checkpoints, what its parts read, and then whatever else its changed lines test.
+Read from the record and from texts: nothing is imported.
 """
 
 from __future__ import annotations

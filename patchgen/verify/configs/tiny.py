@@ -30,7 +30,7 @@ Changes = dict[str, Any]
 def tiny_config(
     model: str | type[PreTrainedConfig], dropout: float = 0.0, **changes: Any
 ) -> PreTrainedConfig:
-    """A tiny configuration of a model type or class, every dropout rate at `dropout`, with `changes`.
+    """A tiny configuration of a model type or class, with all dropout rates at `dropout`.
 
     A size is recognized by the names that transformers maps, that optimum knows for this model type
     or that `MORE_SIZES` has; any other large value by the ending of its name.  If the configuration

@@ -35,8 +35,9 @@ def _traced() -> Callable[..., Any]:
 def flex_on_cpu() -> Iterator[None]:
     """Flex attention by torch's reference, which has a backward pass on every device.
 
-    torch refuses gradients on a CPU because its kernel has none there.  Without any compiling the gradient of a bias
-    would be wrong under checkpointing: saved tensors no longer say that they need one.
+    torch refuses gradients on a CPU because its kernel has none there.  Without any compiling the
+    gradient of a bias would be wrong under checkpointing: saved tensors no longer say that they
+    need one.
     """
 
     def traced(was: Any) -> Any:

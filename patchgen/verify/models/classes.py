@@ -18,7 +18,8 @@ from patchgen.verify.variants import Variant
 def module_of(variant: Variant) -> ModuleType:
     """The generated module, imported from its project.
 
-    Projects have packages of the same name: what another one left in `sys.modules` is forgotten first.
+    Projects have packages of the same name: what another one left in `sys.modules` is forgotten
+    first.
     """
     top = variant.module.partition(".")[0]
     path = Path(variant.home, *variant.module.split(".")).with_suffix(".py").resolve()

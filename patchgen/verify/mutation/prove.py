@@ -1,8 +1,8 @@
 """Small errors in the changed lines of one variant: each planted, and what became of it.
 
 Only cases that run a mutant's line are run for it, those that tell most first, until one compares
-unequal.  Where the first few do not, the operations are compared: what computes the same need not be
-compared further.
+unequal.  Where the first few do not, the operations are compared: what computes the same need not
+be compared further.
 """
 
 from __future__ import annotations
