@@ -1,4 +1,4 @@
-"""The command line as users of ruff and black expect it: options, streams, exit codes, formats, start-up time."""
+"""The command line, as users of ruff expect it: options, streams, exit codes, formats, speed."""
 
 from __future__ import annotations
 
@@ -247,7 +247,10 @@ def test_verbose_prints_what_is_well_and_notes(tree, capsys):
 def test_github_is_the_default_on_its_runners(tree, monkeypatch, capsys):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     assert main(["check", "modular/one"]) == 1
-    message = f"{ONE}: PG502 is missing; modular/one/modular_one.py gives it%0A    hint: run `patchgen convert`"
+    message = (
+        f"{ONE}: PG502 is missing; modular/one/modular_one.py gives it%0A"
+        "    hint: run `patchgen convert`"
+    )
     assert capsys.readouterr().out == f"::error title=patchgen (PG502),file={ONE}::{message}\n"
     assert main(["check", "--output-format", "text"]) == 1
     assert capsys.readouterr().out.startswith(f"{ONE}: PG502")
@@ -272,7 +275,8 @@ def test_annotations_escape_what_would_end_them():
     problem = Problem(Location("a,b:c.py", 3, 4), "PG501", "100% of\r\nit")
     text = as_github(Page(findings=(problem,)))
     assert text == (
-        "::error title=patchgen (PG501),file=a%2Cb%3Ac.py,line=3,col=4::a,b:c.py:3:4: PG501 100%25 of%0D%0Ait\n"
+        "::error title=patchgen (PG501),file=a%2Cb%3Ac.py,line=3,col=4"
+        "::a,b:c.py:3:4: PG501 100%25 of%0D%0Ait\n"
     )
 
 
@@ -343,11 +347,14 @@ def test_no_colour_and_no_bar_where_there_is_no_terminal(tmp_path):
     "more, coloured", [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)]
 )
 def test_bar_on_a_terminal(more, coloured, tmp_path):
-    """On a pseudo-terminal, with no patience: the bar is shown, without colour where NO_COLOR is set."""
+    """A pseudo-terminal shows the bar at once, and without colour if NO_COLOR is set."""
     import pty
 
     tree = toy_project(tmp_path / "proj", variants=3)
-    script = "import sys; from patchgen.cli import main, progress; progress.PATIENCE = 0; sys.exit(main(['convert']))"
+    script = (
+        "import sys; from patchgen.cli import main, progress; progress.PATIENCE = 0; "
+        "sys.exit(main(['convert']))"
+    )
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -381,7 +388,10 @@ def test_shell_completion(tmp_path):
 def test_works_in_a_folder_that_is_gone(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    script = f"import os, sys; os.rmdir({str(gone)!r}); from patchgen.cli import main; sys.exit(main(['check']))"
+    script = (
+        f"import os, sys; os.rmdir({str(gone)!r}); from patchgen.cli import main; "
+        "sys.exit(main(['check']))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=gone, env=environment(), capture_output=True, text=True
     )
@@ -421,11 +431,12 @@ def test_umask_shapes_new_files_only(tmp_path):
     assert tree("generated/v1/modeling_v1.py").stat().st_mode & 0o777 == 0o600
 
 
-# P13, with room for a busy machine: what is forbidden is loaded modules, and what is timed is the best of some runs.
+# P13.  A busy machine is slow, so these tests check which modules are loaded, and time the best of
+# several runs.
 
 
 def fastest(times, *argv, cwd):
-    """CPU seconds of the whole process, which a busy machine does not stretch as it does the clock on the wall."""
+    """The fewest CPU seconds of the process; other processes change them less than wall time."""
     best = float("inf")
     for _ in range(times):
         before = os.times()
@@ -473,7 +484,8 @@ def test_unchanged_run_does_not_load_the_core(argv, clean):
 def test_help_loads_nothing_that_works():
     script = (
         "import sys; from patchgen.cli import main; main(['check', '--help']); "
-        "print([n for n in ('libcst', 'rich', 'patchgen.project.batch.run', 'patchgen.project.files') if n in sys.modules])"
+        "names = ('libcst', 'rich', 'patchgen.project.batch.run', 'patchgen.project.files'); "
+        "print([name for name in names if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment(), capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""Which masks attentions read, which class is picked, what an eager function does with sinks: by small modules."""
+"""Masks of attentions, tables of classes and eager functions with sinks, in small modules."""
 
 import ast
 import textwrap
@@ -47,7 +47,8 @@ class Model(PreTrainedModel):
 
     def forward(self, states, attention_mask=None):
         attention_mask = create_causal_mask(
-            config=self.config, inputs_embeds=states, attention_mask=attention_mask, past_key_values=None
+            config=self.config, inputs_embeds=states, attention_mask=attention_mask,
+            past_key_values=None,
         )
         return self.layer(states, attention_mask)
 """

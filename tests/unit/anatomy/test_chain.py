@@ -1,4 +1,4 @@
-"""Attentions that are written out, by their statements: what is found in them, and what keeps them from SDPA."""
+"""Attentions that are written out: what is found in them, and what prevents SDPA."""
 
 import ast
 import textwrap
@@ -145,7 +145,8 @@ OTHERS = {
         {"terms": [("hide", "b == 0", None)]},
     ),
     "a minimum that is made in steps": (
-        "s = q @ k.mT\nleast = torch.finfo(q.dtype).min\nleast = torch.tensor(least)\ns = torch.where(mask, s, least)",
+        "s = q @ k.mT\nleast = torch.finfo(q.dtype).min\nleast = torch.tensor(least)\n"
+        "s = torch.where(mask, s, least)",
         {"terms": [("hide", "~mask", None)]},
     ),
     "axes in another order": (

@@ -1,4 +1,4 @@
-"""`patchgen new --with checkpoint`: which classes are run again, and what is said where there are none."""
+"""`patchgen new --with checkpoint`: which classes are recomputed, and the answer if none is."""
 
 from pathlib import Path
 
@@ -30,7 +30,8 @@ EDITS = {
     "openai": ["outputs = (h, *attn_outputs[1:])"],  # a reentrant checkpoint follows no list
     "patchtst": ["encoder_layer(hidden_state, output_attentions=output_attentions)"],
     "fsmt": [
-        "layer_state=None if decoder_layer.gradient_checkpointing and self.training else past_key_values"
+        "layer_state=None if decoder_layer.gradient_checkpointing and self.training "
+        "else past_key_values"
     ],
     "mixtral": ["router_top_value = router_top_value / router_top_value.sum(dim=-1, keepdim=True)"],
     "albert": [],

@@ -1,4 +1,4 @@
-"""`patchgen new --with flash`: the gallery's declarations, and structures in which padding may not be left out."""
+"""`patchgen new --with flash`: the gallery, and structures that need their padding."""
 
 import ast
 from pathlib import Path
@@ -107,7 +107,8 @@ TRAPS = {
     "a mask that is counted": (
         "llama",
         "        hidden_states = inputs_embeds\n",
-        "        hidden_states = inputs_embeds\n        hidden_states = hidden_states * attention_mask.sum()\n",
+        "        hidden_states = inputs_embeds\n"
+        "        hidden_states = hidden_states * attention_mask.sum()\n",
         "reads `attention_mask` here",
     ),
 }

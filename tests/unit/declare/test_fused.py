@@ -89,7 +89,8 @@ KEPT = {
     "read by another method": (PROJECT, f"{PROJECT}        self.last = self.k_proj.weight\n"),
     "tied to another weight": (
         "class LlamaPreTrainedModel(PreTrainedModel):\n",
-        'class LlamaPreTrainedModel(PreTrainedModel):\n    _tied_weights_keys = {"self_attn.k_proj.weight": "x"}\n',
+        "class LlamaPreTrainedModel(PreTrainedModel):\n"
+        '    _tied_weights_keys = {"self_attn.k_proj.weight": "x"}\n',
     ),
 }
 
@@ -108,7 +109,10 @@ def test_an_input_that_changes_in_between_is_another_one(env):
 
 
 def test_layers_with_different_biases_are_not_one(env):
-    made = "            config.hidden_size, config.num_key_value_heads * self.head_dim, bias=config.attention_bias\n"
+    made = (
+        "            config.hidden_size, config.num_key_value_heads * self.head_dim, "
+        "bias=config.attention_bias\n"
+    )
     found = changed(env, "llama", made, made.replace("config.attention_bias", "False"))
     assert "q_proj" not in members(found, "LlamaAttention")
 
@@ -127,7 +131,7 @@ def test_what_is_bound_between_two_layers_is_not_read_too_late(env):
 
 
 def test_a_plan_with_a_style_of_its_own_is_not_kept(env):
-    """Qwen2-MoE has experts beside the layers of its shared expert; its checkpoints are converted already."""
+    """Qwen2-MoE has experts beside a shared expert; transformers converts its checkpoints."""
     assert "(KnownConversions, WholeProjections, " in answer(env, "qwen2_moe", ["fused"]).text
 
 

@@ -1,4 +1,4 @@
-"""`patchgen new --with grouped`: transformers' interface for loops that compute the same, and those that do not."""
+"""`patchgen new --with grouped`: loops that the experts interface can replace, and others."""
 
 import ast
 from pathlib import Path

@@ -25,10 +25,11 @@ STEPS = {
     "": "ChunkedLoss",
     "logits = logits * self.config.scale": "ScaledChunkedLoss",
     "logits = logits / self.config.scale": "DividedChunkedLoss",
-    "logits = logits / self.cap; logits = torch.tanh(logits); logits = logits * self.cap": "AlwaysCappedChunkedLoss",
-    "logits = logits * self.m; logits = logits / self.cap; logits = torch.tanh(logits); logits = logits * self.cap": (
-        "ScaledCappedChunkedLoss"
+    "logits = logits / self.cap; logits = torch.tanh(logits); logits = logits * self.cap": (
+        "AlwaysCappedChunkedLoss"
     ),
+    "logits = logits * self.m; logits = logits / self.cap; logits = torch.tanh(logits); "
+    "logits = logits * self.cap": ("ScaledCappedChunkedLoss"),
     # The last step alone looks like a head whose logits are scaled.
     "logits = logits + self.b; logits = torch.tanh(logits); logits = logits * self.cap": "",
     "logits = torch.tanh(logits)": "",

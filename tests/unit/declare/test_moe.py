@@ -76,8 +76,8 @@ def test_it_is_a_model_of_its_own(env):
 def test_layers_without_an_index_are_numbered(env):
     text = answer(env, "esm", ["moe"]).text
     assert (
-        "EsmMixtureLayer(config, layer_idx=layer_idx) for layer_idx in range(config.num_hidden_layers)"
-        in text
+        "EsmMixtureLayer(config, layer_idx=layer_idx) "
+        "for layer_idx in range(config.num_hidden_layers)" in text
     )
     assert "def __init__(self, config, layer_idx):\n        super().__init__(config)\n" in text
     # ESM has a GELU of its own, which is not torch's.
@@ -85,8 +85,8 @@ def test_layers_without_an_index_are_numbered(env):
     # ESM-C's take an index, and are made without.
     text = answer(env, "esmc", ["moe"]).text
     assert (
-        "EsmcMixtureLayer(config, layer_idx=layer_idx) for layer_idx in range(config.num_hidden_layers)"
-        in text
+        "EsmcMixtureLayer(config, layer_idx=layer_idx) "
+        "for layer_idx in range(config.num_hidden_layers)" in text
     )
     assert "def number_the_layers" not in answer(env, "qwen2", ["moe"]).text
 
@@ -131,14 +131,16 @@ FFN = {
 @of_release
 @pytest.mark.parametrize(("returned", "why"), FFN.items(), ids=list(FFN))
 def test_what_experts_do_not_compute_is_not_lost(env, returned, why):
-    """Llama with another FFN: a dropout, a number or a cast between its products is a reason, not left out."""
+    """A dropout, a number or a cast between the products of an FFN is a reason to refuse it."""
     llama = open_module(env, "transformers.models.llama.modeling_llama")
     text = llama.source.text
     mlp = ast.get_source_segment(text, llama.classes["LlamaMLP"].node)
     own = (
         "class LlamaMLP(nn.Module):\n    def __init__(self, config):\n"
-        "        self.gate = nn.Linear(config.hidden_size, 8)\n        self.up = nn.Linear(config.hidden_size, 8)\n"
-        "        self.down = nn.Linear(8, config.hidden_size)\n        self.act = ACT2FN[config.hidden_act]\n"
+        "        self.gate = nn.Linear(config.hidden_size, 8)\n"
+        "        self.up = nn.Linear(config.hidden_size, 8)\n"
+        "        self.down = nn.Linear(8, config.hidden_size)\n"
+        "        self.act = ACT2FN[config.hidden_act]\n"
         "        self.drop = nn.Dropout(0.1)\n        self.scale = config.scale\n"
         f"    def forward(self, x):\n        return {returned}\n"
     )

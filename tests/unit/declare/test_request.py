@@ -105,7 +105,8 @@ def test_the_parents_scores_are_the_function_for_eager(env):
             "if attention_mask is not None:",
             "    attention_scores = attention_scores + attention_mask",
             "attention_probs = nn.functional.softmax(attention_scores, dim=-1)",
-            "attention_probs = nn.functional.dropout(attention_probs, p=dropout, training=module.training)",
+            "attention_probs = nn.functional.dropout("
+            "attention_probs, p=dropout, training=module.training)",
             "attn_output = torch.matmul(attention_probs, value).transpose(1, 2).contiguous()",
             "return (attn_output, attention_probs)",
         ]
