@@ -6,6 +6,7 @@ length of the declaration that each would need.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from patchgen.author.adopt.classes import Doubts
 from patchgen.author.adopt.fit import blockers, lacking_imports, unbound
 from patchgen.author.adopt.releases import Release
-from patchgen.author.adopt.subject import Subject, make_subject
+from patchgen.author.adopt.subject import Subject, make_subject, rename_classes
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import File, read_file
 from patchgen.errors import Location, PatchgenError, did_you_mean
@@ -25,6 +26,9 @@ LEAST = 0.15
 _SHORTEST = 12
 _FINALISTS = 3
 _NAME = 20
+# For so many parents a declaration is written and measured; the others are too far by their lines.
+_DECLARED = 6
+_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,36 @@ def candidate(fork: File, release: Release, module: str, path: Path) -> Candidat
     return Candidate(subject, release, lines, common, len(list(blockers(subject))))
 
 
+@dataclass(frozen=True)
+class _Near:
+    """A parent by its lines alone: `distance` counts those that only one of the two files has."""
+
+    release: Release
+    module: str
+    path: Path
+    text: str
+    distance: float
+
+
+def _near(fork: File, release: Release, module: str, path: Path) -> _Near:
+    """How far a parent is from the fork, in the fork's names."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    renaming = rename_classes(_CLASS.findall(text), fork.classes)
+    shown = text
+    if renaming.new and not renaming.behind:
+        shown = re.sub(rf"\b{renaming.old}(?=[A-Z])", renaming.new, text)
+    mine, theirs = lines_of(fork.source.text), lines_of(shown)
+    # What the fork has is written into the declaration; what it lacks is a part of an edit.
+    distance = len(mine - theirs) + len(theirs - mine) / 2
+    return _Near(release, module, path, text, distance)
+
+
+def _select(near: Sequence[_Near]) -> list[_Near]:
+    """The nearest first; of releases whose files are the same, the newest."""
+    newest = {(one.module, one.text): one for one in near}
+    return sorted(newest.values(), key=lambda one: one.distance)
+
+
 def find_parents(
     fork: File, releases: Sequence[Release], model: str | None, done: Callable[[int], None]
 ) -> list[Candidate]:
@@ -138,13 +172,14 @@ def find_parents(
     Raises PatchgenError PG806 where nothing is like the fork, PG808 where two models fit equally.
     """
     modules = [find_file(r, model)[0] for r in releases[-1:]] if model else _models(fork, releases)
-    found: list[Candidate] = []
+    near: list[_Near] = []
     for release in releases:
         there = dict(modeling_files(release))
-        found += [
-            candidate(fork, release, module, there[module]) for module in modules if module in there
-        ]
+        near += [_near(fork, release, one, there[one]) for one in modules if one in there]
         done(1)
+    found = [
+        candidate(fork, one.release, one.module, one.path) for one in _select(near)[:_DECLARED]
+    ]
     if not found:
         raise PatchgenError(
             "PG806", Location(fork.source.path), "has no parent in these releases", "name another"

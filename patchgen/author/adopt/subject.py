@@ -6,7 +6,7 @@ import ast
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -87,13 +87,18 @@ def make_subject(
 
 def find_renaming(parent: File, fork: File) -> Renaming:
     """The renaming under which most classes of the fork are the parent's; none where names are the same."""
-    own = set(parent.classes)
-    same = sum(name in own for name in fork.classes)
-    if not fork.classes or same / len(fork.classes) >= _SAME_NAMES:
+    return rename_classes(parent.classes, fork.classes)
+
+
+def rename_classes(parent: Sequence[str], fork: Sequence[str]) -> Renaming:
+    """The renaming of `find_renaming`, by the names of the classes alone."""
+    own = set(parent)
+    same = sum(name in own for name in fork)
+    if not fork or same / len(fork) >= _SAME_NAMES:
         return Renaming()
     votes: Counter[Renaming] = Counter()
-    for name in fork.classes:
-        found = {r for old in parent.classes if (r := _pair(old, name)) is not None}
+    for name in fork:
+        found = {r for old in parent if (r := _pair(old, name)) is not None}
         votes.update(found)
     good = [(n, len(r.old), r) for r, n in votes.items() if n >= 2]
     best = max(good, key=lambda one: (one[0], -one[1]), default=None)

@@ -1,0 +1,196 @@
+"""A class in the dialect of transformers: a subclass of another model's class, and what it overrides.
+
+The dialect has no edits.  What a class changes it says by whole methods, by attributes, or by an `__init__` that calls
+`super().__init__(config)` and assigns again what differs:
+
+    class NemotronMLP(LlamaMLP):
+        def __init__(self, config):
+            super().__init__(config)
+            del self.gate_proj
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from patchgen.author.align.file import Definition, File, Member
+from patchgen.author.align.same import Function, is_documenting, plain_text, without_docstring
+from patchgen.syntax.blocks import first_line
+
+_COPIED = "# Copied from"
+
+
+class Text:
+    """Writes statements of a model's file as they stand, and notes the names that they read."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.read: set[str] = set()
+
+    def of(self, node: ast.stmt) -> list[str]:
+        """The lines of a statement, with the comments above it; those of transformers' copies are left out."""
+        first, last = first_line(node), node.end_lineno or node.lineno
+        self.read |= self.file.names_read(first, last)
+        lines = [line.rstrip("\n") for line in self.file.source.lines]
+        top = first
+        while top > 1 and lines[top - 2].lstrip().startswith("#"):
+            top -= 1
+        shown = lines[top - 1 : last]
+        return [line for line in shown if not line.lstrip().startswith(_COPIED)]
+
+
+def derive(
+    new: Definition, old: Definition, base: str, text: Text, spelled: frozenset[tuple[str, str]]
+) -> list[str] | None:
+    """The class `new` as a subclass of `base`; None where the dialect cannot say it.
+
+    `old` is that class in the names of the model.  Methods in `spelled` are written out.
+    """
+    assert isinstance(new.node, ast.ClassDef) and isinstance(old.node, ast.ClassDef)
+    if not _same_head(new.node, old.node) or [*map(plain_text, new.loose)] != [
+        *map(plain_text, old.loose)
+    ]:
+        return None
+    decorators, theirs = _decorators(new.node), _decorators(old.node)
+    if theirs and not decorators:
+        return None
+    body: list[str] = []
+    for name, member in new.members.items():
+        inherited = old.members.get(name)
+        if inherited is not None and _plain(member) == _plain(inherited):
+            continue
+        if all(isinstance(n, ast.AnnAssign) and n.value is None for n in member.nodes):
+            continue
+        lines = _override(member, inherited, new, text, (new.name, name) not in spelled)
+        body += lines if isinstance(member.nodes[0], ast.Assign | ast.AnnAssign) else ["", *lines]
+    for name, member in old.members.items():
+        if name in new.members or all(_only_declares(node) for node in member.nodes):
+            continue
+        body += _removal(member)
+    head = f"class {new.name}({base}):"
+    shown = [f"@{ast.unparse(d)}" for d in new.node.decorator_list if not is_documenting(d)]
+    if decorators == theirs:
+        shown = []
+    for decorator in new.node.decorator_list:
+        if shown:
+            text.read |= text.file.names_read(decorator.lineno, decorator.end_lineno or 0)
+    return [*shown, head, *(body or ["    pass"])]
+
+
+def _same_head(new: ast.ClassDef, old: ast.ClassDef) -> bool:
+    bases = [plain_text(base) for base in new.bases] == [plain_text(base) for base in old.bases]
+    keywords = [*map(plain_text, new.keywords)] == [*map(plain_text, old.keywords)]
+    return bases and keywords
+
+
+def _decorators(node: ast.ClassDef) -> list[str]:
+    return [plain_text(one) for one in node.decorator_list if not is_documenting(one)]
+
+
+def _plain(member: Member) -> list[str]:
+    return [plain_text(node) for node in member.nodes]
+
+
+def _only_declares(node: ast.stmt) -> bool:
+    return isinstance(node, ast.AnnAssign) and node.value is None
+
+
+def _removal(member: Member) -> list[str]:
+    if isinstance(member.nodes[0], Function):
+        return ["", f"    def {member.name}(self):", '        raise AttributeError("Not needed")']
+    return [f"    {member.name} = AttributeError()"]
+
+
+def _override(
+    member: Member, old: Member | None, owner: Definition, text: Text, brief: bool
+) -> list[str]:
+    method, theirs = member.method, old.method if old is not None else None
+    if brief and method is not None and theirs is not None:
+        lines = _after_super(method, theirs, text)
+        if lines is not None:
+            return lines
+    lines = [line for node in member.nodes for line in text.of(node)]
+    return _name_base(lines, member.name, owner, text)
+
+
+def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> list[str]:
+    """`super().NAME(...)` as a call of the base, which is what the dialect writes as `super()` again."""
+    assert isinstance(owner.node, ast.ClassDef)
+    joined = "\n".join(lines)
+    if not owner.node.bases or f"super().{name}(" not in joined:
+        return lines
+    base = ast.unparse(owner.node.bases[0])
+    text.read.add(base.partition(".")[0])
+    joined = re.sub(rf"super\(\)\.{name}\(\s*\)", f"{base}.{name}(self)", joined)
+    joined = joined.replace(f"super().{name}(", f"{base}.{name}(self, ")
+    return joined.split("\n")
+
+
+def _after_super(new: Function, old: Function, text: Text) -> list[str] | None:
+    """`__init__` as the parent's and what is assigned otherwise; None where that is not all that differs."""
+    if old.name != "__init__" or plain_text(new.args) != plain_text(old.args):
+        return None
+    mine, theirs = _without_post_init(new.body), _without_post_init(old.body)
+    changes = _changes(mine, theirs)
+    passed = _passed(new)
+    if changes is None or passed is None:
+        return None
+    removed, kept = changes
+    if not kept and not removed:
+        return None
+    if any(isinstance(n, ast.Name) and n.id == "super" for s in kept for n in ast.walk(s)):
+        return None
+    lines = text.of(new)
+    head = lines[: len(lines) - ((new.end_lineno or 0) - first_line(new.body[0]) + 1)]
+    while head and not head[-1].strip().endswith(":"):
+        head.pop()
+    body = [f"        del {target}" for target in removed]
+    body += [line for statement in kept for line in text.of(statement)]
+    return [*head, f"        super().__init__({', '.join(passed)})", *body]
+
+
+def _without_post_init(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    return [node for node in without_docstring(body) if ast.unparse(node) != "self.post_init()"]
+
+
+def _changes(
+    mine: Sequence[ast.stmt], theirs: Sequence[ast.stmt]
+) -> tuple[list[str], list[ast.stmt]] | None:
+    """The targets that go, and the statements that replace others or follow; None for another order."""
+    places = {_target(node): number for number, node in enumerate(mine) if _target(node)}
+    known = {plain_text(node) for node in theirs}
+    ours = {plain_text(node) for node in mine}
+    removed, replaced = [], set()
+    for node in theirs:
+        if plain_text(node) in ours:
+            continue
+        target = _target(node)
+        if not target:
+            return None
+        if target in places:
+            replaced.add(places[target])
+        else:
+            removed.append(target)
+    kept = [
+        node
+        for number, node in enumerate(mine)
+        if number in replaced or plain_text(node) not in known
+    ]
+    return removed, kept
+
+
+def _target(node: ast.stmt) -> str:
+    match node:
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            return ast.unparse(target)
+        case _:
+            return ""
+
+
+def _passed(function: Function) -> list[str] | None:
+    args = function.args
+    if args.vararg or args.kwarg or args.posonlyargs:
+        return None
+    return [a.arg for a in args.args[1:]] + [f"{a.arg}={a.arg}" for a in args.kwonlyargs]

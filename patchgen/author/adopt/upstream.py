@@ -1,0 +1,337 @@
+"""A draft of a modular file, in the dialect of transformers, for a model that has none.
+
+Each class is a subclass of the model's class that it repeats most of; what no other model has stands as it is.  The
+`transformers` profile converts the draft, and what does not come out as in the model is said at more length.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen.author.adopt.overrides import Text, derive
+from patchgen.author.adopt.proof import Proof, compare
+from patchgen.author.adopt.releases import Release
+from patchgen.author.adopt.sources import Source, find_sources
+from patchgen.author.adopt.work import code_lines
+from patchgen.author.align.file import Definition, File, read_file, said
+from patchgen.author.align.same import plain_text
+from patchgen.compiler.emit.format import format_modular
+from patchgen.compiler.settings import Settings
+from patchgen.errors import Location, PatchgenError, Problem, problems_of
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.text import make_source, read_source
+from patchgen.upstream.convert import convert
+
+_MOST_TURNS = 10
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """What has to be said at more length: definitions to be declared, classes and methods to be written out."""
+
+    declared: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    spelled: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The text of a modular file for the model `path`, and what its conversion gave."""
+
+    path: Path
+    text: str
+    proof: Proof
+    lines: int
+    model_lines: int
+    parents: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        """How long the draft is, as a share of the model's code."""
+        return self.lines / max(self.model_lines, 1)
+
+
+def draft_model(path: Path, release: Release, settings: Settings) -> Draft:
+    """The draft for the modeling file at `path` in the unpacked `release`.
+
+    Raises PatchgenError PG806 where the model has a modular file, or no other model has a class of it.
+    """
+    modular = path.with_name(path.name.replace("modeling_", "modular_", 1))
+    shown = "/".join(path.parts[-4:])
+    if modular.is_file():
+        what = "has a modular file already"
+        raise PatchgenError("PG806", Location(shown), what, f"edit {modular.name}")
+    model = read_file(read_source(path, f"{path.parent.name}.{path.stem}", shown))
+    sources = find_sources(model, path, release)
+    if not any(name in source.renamed.definitions for source in sources for name in model.classes):
+        what = "repeats no class of another model"
+        raise PatchgenError("PG806", Location(shown), what, "there is nothing to derive from")
+    return _improve(_Writer(model, sources), modular, path, settings)
+
+
+def _improve(writer: _Writer, modular: Path, path: Path, settings: Settings) -> Draft:
+    """The first draft that gives the model, else the one that comes nearest."""
+    doubts = Doubts()
+    best: Draft | None = None
+    for _ in range(_MOST_TURNS):
+        written = writer.write(doubts)
+        text = format_modular(written.text, settings)
+        proof = _convert(text, modular, writer.model)
+        total = code_lines(writer.model.source.text)
+        made = Draft(path, text, proof, code_lines(text), total, written.parents)
+        if proof.holds:
+            return made
+        if best is None or _left(proof) <= _left(best.proof):
+            best = made
+        wider = _widen(doubts, made, written, writer.model)
+        if wider == doubts:
+            break
+        doubts = wider
+    assert best is not None
+    return best
+
+
+def _left(proof: Proof) -> tuple[bool, int]:
+    return not proof.output, len(proof.differ) + len(proof.missing)
+
+
+def _convert(text: str, modular: Path, model: File) -> Proof:
+    """What the converter makes of `text` in the place of `modular`."""
+
+    def read(path: Path) -> str | None:
+        if path == modular:
+            return text
+        return path.read_text(encoding="utf-8") if path.is_file() else None
+
+    try:
+        outputs = convert(modular, read)
+        found = next((one.text for one in outputs if one.kind == "modeling"), "")
+        return compare(found, model) if found else Proof("", ())
+    except PatchgenError as error:
+        return Proof("", problems_of(error))
+    except SyntaxError as error:
+        problem = Problem("PG006", Location(str(modular), error.lineno or 1), str(error), "")
+        return Proof("", (problem,))
+
+
+@dataclass(frozen=True)
+class _Written:
+    text: str
+    parents: tuple[str, ...]
+    derived: frozenset[str]
+    declared: frozenset[str]
+
+
+@dataclass
+class _Writer:
+    """Writes drafts of one model; `sources` are the files that it may repeat."""
+
+    model: File
+    sources: Sequence[Source]
+    _best: dict[str, tuple[Source, Definition]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, definition in self.model.definitions.items():
+            found = self._find(name, definition)
+            if found is not None:
+                self._best[name] = found
+
+    def _find(self, name: str, new: Definition) -> tuple[Source, Definition] | None:
+        """The source that has most of a class, or all of a function."""
+        fits: list[tuple[float, int, Source, Definition]] = []
+        for number, source in enumerate(self.sources):
+            old = source.renamed.definitions.get(name)
+            if old is None or old.kind != new.kind:
+                continue
+            if said(old) == said(new):
+                fits.append((1.0, -number, source, old))
+            elif new.kind == "class":
+                fits.append((_share(new, old), -number, source, old))
+        best = max(fits, key=lambda one: one[:2], default=None)
+        return (best[2], best[3]) if best is not None and best[0] > 0 else None
+
+    def write(self, doubts: Doubts) -> _Written:
+        """The draft: classes first derived, then everything that they read."""
+        declared = {
+            name
+            for name, one in self.model.definitions.items()
+            if one.kind == "class" or name in doubts.declared or name == "__all__"
+        }
+        declared |= {name for name in self._own_functions() if name not in self._best}
+        while True:
+            text = Text(self.model)
+            imports: dict[str, set[str]] = {}
+            parts = []
+            derived = set()
+            for name, definition in self.model.definitions.items():
+                if name not in declared:
+                    continue
+                lines = self._derived(definition, doubts, text, imports)
+                if lines is not None:
+                    derived.add(name)
+                parts.append("\n".join(lines if lines is not None else self._whole(name, text)))
+            more = self._lacking(text, declared, doubts, imports)
+            if not more:
+                return self._joined(parts, text, imports, derived, declared)
+            declared |= more
+
+    def _own_functions(self) -> Iterable[str]:
+        return (name for name, one in self.model.definitions.items() if one.kind == "def")
+
+    def _derived(
+        self, new: Definition, doubts: Doubts, text: Text, imports: dict[str, set[str]]
+    ) -> list[str] | None:
+        """A class as a subclass of its source's; None where writing it out is as short."""
+        found = self._best.get(new.name)
+        if new.kind != "class" or found is None or new.name in doubts.whole:
+            return None
+        source, old = found
+        own = source.names[old.name]
+        attempt = Text(self.model)
+        lines = derive(new, old, own, attempt, doubts.spelled)
+        if lines is None or len(lines) >= self.model.lines(new.nodes):
+            return None
+        text.read |= attempt.read
+        imports.setdefault(source.module, set()).add(own)
+        return lines
+
+    def _whole(self, name: str, text: Text) -> list[str]:
+        nodes = dict.fromkeys(self.model.definitions[name].nodes)
+        return [line for node in nodes for line in text.of(node)]
+
+    def _lacking(
+        self, text: Text, declared: set[str], doubts: Doubts, imports: dict[str, set[str]]
+    ) -> set[str]:
+        """What the declared code reads: imported from the source that has the same, else to be declared."""
+        found: set[str] = set()
+        for name in text.read & set(self.model.definitions) - declared:
+            source = self._best.get(name)
+            is_function = self.model.definitions[name].kind == "def"
+            if is_function and source is not None and name not in doubts.declared:
+                module, own = source[0].module, source[0].names[name]
+                if own == name:
+                    imports.setdefault(module, set()).add(name)
+                    continue
+            found.add(name)
+        return found
+
+    def _joined(
+        self,
+        parts: Sequence[str],
+        text: Text,
+        imports: Mapping[str, set[str]],
+        derived: set[str],
+        declared: set[str],
+    ) -> _Written:
+        head = [*_imports(self.model, text.read), *_imports_of(imports)]
+        guards = _guards(self.model, text)
+        head = [*head, *_imports(self.model, text.read)] if guards else head
+        top = "\n".join(dict.fromkeys(head))
+        body = "\n\n\n".join([*guards, *parts])
+        shown = f'{_header(self.model)}"""PyTorch {self.model.source.module} model."""\n\n'
+        parents = tuple(sorted(imports))
+        full = f"{shown}{top}\n\n\n{body}\n"
+        return _Written(full, parents, frozenset(derived), frozenset(declared))
+
+
+def _share(new: Definition, old: Definition) -> float:
+    """How many of the members of two classes are equal."""
+    mine = {name: [*map(plain_text, one.nodes)] for name, one in new.members.items()}
+    theirs = {name: [*map(plain_text, one.nodes)] for name, one in old.members.items()}
+    same = sum(
+        len(str(text)) for name, text in mine.items() if theirs.get(name) == text
+    )
+    total = sum(len(str(text)) for text in mine.values())
+    return 0.1 + 0.9 * same / max(total, 1)
+
+
+def _imports(model: File, read: Iterable[str]) -> list[str]:
+    """The model's imports of the names that are read."""
+    lines = []
+    for name in sorted(read):
+        if name not in model.imports:
+            continue
+        node, alias = model.imports[name]
+        renamed = f" as {alias.asname}" if alias.asname else ""
+        if isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            lines.append(f"from {module} import {alias.name}{renamed}")
+        else:
+            lines.append(f"import {alias.name}{renamed}")
+    return lines
+
+
+def _imports_of(imports: Mapping[str, set[str]]) -> list[str]:
+    return [f"from ..{module} import {', '.join(sorted(imports[module]))}" for module in sorted(imports)]
+
+
+def _guards(model: File, text: Text) -> list[str]:
+    """Imports under `if` and `try` of names that are read."""
+    nodes = {model.guarded[name] for name in text.read if name in model.guarded}
+    return ["\n".join(text.of(node)) for node in model.tree.body if node in nodes]
+
+
+def _header(model: File) -> str:
+    """The licence at the top of the model's file."""
+    lines = []
+    for line in model.source.lines:
+        if not line.startswith("#"):
+            break
+        lines.append(line)
+    return "".join(lines)
+
+
+def _widen(doubts: Doubts, made: Draft, written: _Written, model: File) -> Doubts:
+    """What to say at more length, by what the converter made of a draft."""
+    proof = made.proof
+    if not proof.output:
+        names = _blamed(proof.problems, made.text) & written.derived
+        return _replace(doubts, whole=names or written.derived)
+    output = read_file(make_source(proof.output, "output.py")).definitions
+    declared: set[str] = set(proof.missing)
+    whole: set[str] = set()
+    spelled: set[tuple[str, str]] = set()
+    for name in proof.differ:
+        if name not in written.declared:
+            declared.add(name)
+        elif name in written.derived:
+            members = _differing(output[name], model.definitions[name])
+            fresh = {(name, member) for member in members} - doubts.spelled
+            spelled |= fresh
+            if not fresh:
+                whole.add(name)
+    return _replace(doubts, declared, whole, spelled)
+
+
+def _replace(
+    doubts: Doubts,
+    declared: Iterable[str] = (),
+    whole: Iterable[str] = (),
+    spelled: Iterable[tuple[str, str]] = (),
+) -> Doubts:
+    return Doubts(
+        doubts.declared | {*declared}, doubts.whole | {*whole}, doubts.spelled | {*spelled}
+    )
+
+
+def _blamed(problems: Iterable[Problem], text: str) -> set[str]:
+    """The classes of a draft that the converter names in its problems."""
+    found = set()
+    for node in ast.parse(text).body:
+        for problem in problems:
+            within = first_line(node) <= problem.at.line <= (node.end_lineno or 0)
+            if isinstance(node, ast.ClassDef) and (within or node.name in problem.what):
+                found.add(node.name)
+    return found
+
+
+def _differing(made: Definition, model: Definition) -> set[str]:
+    """The members of a class that did not come out as in the model."""
+    if made.kind != "class" or model.kind != "class":
+        return set()
+    mine = {name: [*map(plain_text, one.nodes)] for name, one in made.members.items()}
+    theirs = {name: [*map(plain_text, one.nodes)] for name, one in model.members.items()}
+    return {name for name in mine.keys() | theirs if mine.get(name) != theirs.get(name)}
