@@ -11,10 +11,11 @@ from typing import Any
 
 import click
 
-from patchgen.author.adopt.parents import Candidate, find_parents
+from patchgen.author.adopt.parents import Candidate, find_file, find_parents
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.adopt.report import Report
+from patchgen.author.adopt.upstream import Draft, draft_model
 from patchgen.author.adopt.work import adopt
 from patchgen.cli.progress import bar
 from patchgen.cli.session import Request, open_project
@@ -24,6 +25,59 @@ from patchgen.project.files import Project
 from patchgen.project.places import user_folder
 
 _TRIED = 3  # parents, at most, for which a declaration is written and flattened
+
+
+def adopt_any(
+    file: str | None,
+    *,
+    model: str | None,
+    parent: str | None,
+    package_root: str | None,
+    asked: tuple[str, ...],
+    download: bool,
+    folder: str | None,
+    force: bool,
+    form: str,
+) -> int:
+    """Adopt the fork at `file`, or draft a modular file for `model` of transformers: one of them is given."""
+    if (file is None) == (model is None) or (model is not None and parent is not None):
+        raise click.UsageError("name FORK.py, or --upstream MODEL without --parent")
+    if file is not None:
+        return adopt_fork(
+            file,
+            parent=parent,
+            package_root=package_root,
+            asked=asked,
+            download=download,
+            folder=folder,
+            force=force,
+            form=form,
+        )
+    assert model is not None
+    project = open_project(Request())
+    release = _releases(package_root, asked, download, project)[-1]
+    _, path = find_file(release, model)
+    made = draft_model(path, release, project.config.settings)
+    name = path.name.replace("modeling_", "modular_", 1)
+    written = ""
+    if folder is not None and (made.proof.holds or force):
+        written = _put(Path(folder) / name, made.text, force)
+    elif folder is not None:
+        click.echo("nothing is written; --force writes it all the same", err=True)
+    _print_draft(made, release, written, form, shows=folder is None)
+    return int(not made.proof.holds)
+
+
+def _print_draft(draft: Draft, release: Release, written: str, form: str, *, shows: bool) -> None:
+    """What came of a draft, for people or for programs."""
+    if form == "json":
+        click.echo(json.dumps(draft.data() | {"release": release.version, "file": written}))
+        return
+    if shows:
+        click.echo(draft.text, nl=False)
+    click.echo(draft.report(), err=shows)
+    if written:
+        click.echo(f"wrote {written}")
 
 
 def adopt_fork(
@@ -118,13 +172,16 @@ def _write(report: Report, folder: str, name: str, force: bool) -> str:
     if not force and (report.verdict == "a rewrite" or not report.adopted.proof.holds):
         click.echo("nothing is written; --force writes the declaration", err=True)
         return ""
-    path = Path(folder) / name
-    text = report.adopted.text
+    return _put(Path(folder) / name, report.adopted.text, force)
+
+
+def _put(path: Path, text: str, force: bool) -> str:
+    """Write a declaration; one that is there with another text stays, but for `force`."""
     if path.exists() and path.read_text(encoding="utf-8") != text and not force:
         raise PatchgenError(
             "PG804",
             Location(str(path)),
-            "exists already, with another text",
+            "is there already, with another text",
             "--force replaces it",
         )
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -130,7 +130,7 @@ def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> li
 
 def _after_super(new: Function, old: Function, text: Text) -> list[str] | None:
     """`__init__` as the parent's and what is assigned otherwise; None where that is not all that differs."""
-    if old.name != "__init__" or plain_text(new.args) != plain_text(old.args):
+    if old.name != "__init__":
         return None
     mine, theirs = _without_post_init(new.body), _without_post_init(old.body)
     changes = _changes(mine, theirs)

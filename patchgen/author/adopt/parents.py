@@ -28,6 +28,7 @@ _FINALISTS = 3
 _NAME = 20
 # For so many parents a declaration is written and measured; the others are too far by their lines.
 _DECLARED = 6
+_MOST_DECLARED = 16
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 
@@ -177,9 +178,7 @@ def find_parents(
         there = dict(modeling_files(release))
         near += [_near(fork, release, one, there[one]) for one in modules if one in there]
         done(1)
-    found = [
-        candidate(fork, one.release, one.module, one.path) for one in _select(near)[:_DECLARED]
-    ]
+    found = _declare_nearest(fork, _select(near))
     if not found:
         raise PatchgenError(
             "PG806", Location(fork.source.path), "has no parent in these releases", "name another"
@@ -195,6 +194,18 @@ def find_parents(
         raise PatchgenError(
             "PG808", Location(fork.source.path), what, "say which one with --parent"
         )
+    return found
+
+
+def _declare_nearest(fork: File, near: Sequence[_Near]) -> list[Candidate]:
+    """The nearest parents with their declarations; more of them where none of these can hold."""
+    found: list[Candidate] = []
+    for number, one in enumerate(near):
+        if number >= _DECLARED and any(not other.blockers for other in found):
+            break
+        if number >= _MOST_DECLARED:
+            break
+        found.append(candidate(fork, one.release, one.module, one.path))
     return found
 
 

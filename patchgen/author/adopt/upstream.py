@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from patchgen.author.adopt.overrides import Text, derive
 from patchgen.author.adopt.proof import Proof, compare
@@ -52,6 +54,33 @@ class Draft:
     def share(self) -> float:
         """How long the draft is, as a share of the model's code."""
         return self.lines / max(self.model_lines, 1)
+
+    def data(self) -> dict[str, Any]:
+        """All of it for programs."""
+        return {
+            "model": self.path.stem.removeprefix("modeling_"),
+            "parents": list(self.parents),
+            "regenerates": self.proof.holds,
+            "lines": self.lines,
+            "model_lines": self.model_lines,
+            "share": round(self.share, 3),
+            "differ": list(self.proof.differ),
+            "missing": list(self.proof.missing),
+            "problems": [str(problem) for problem in self.proof.problems],
+            "declaration": self.text,
+        }
+
+    def report(self) -> str:
+        """What came of it, for people."""
+        parents = ", ".join(module.partition(".")[0] for module in self.parents)
+        equal = "regenerates the model" if self.proof.holds else "does not regenerate the model"
+        lines = [
+            f"{self.path.name}: {equal}; {self.lines} lines of code for {self.model_lines} "
+            f"({self.share:.0%}), from {parents}"
+        ]
+        lines += [f"  differs: {name}" for name in self.proof.differ]
+        lines += [f"  missing: {name}" for name in self.proof.missing]
+        return "\n".join([*lines, *(f"  {problem}" for problem in self.proof.problems)])
 
 
 def draft_model(path: Path, release: Release, settings: Settings) -> Draft:
@@ -113,7 +142,7 @@ def _convert(text: str, modular: Path, model: File) -> Proof:
     except PatchgenError as error:
         return Proof("", problems_of(error))
     except SyntaxError as error:
-        problem = Problem("PG006", Location(str(modular), error.lineno or 1), str(error), "")
+        problem = Problem(Location(str(modular), error.lineno or 1), "PG006", str(error))
         return Proof("", (problem,))
 
 
@@ -158,7 +187,9 @@ class _Writer:
         declared = {
             name
             for name, one in self.model.definitions.items()
-            if one.kind == "class" or name in doubts.declared or name == "__all__"
+            if name in doubts.declared | doubts.whole
+            or name == "__all__"
+            or (one.kind == "class" and not self._comes_along(name))
         }
         declared |= {name for name in self._own_functions() if name not in self._best}
         while True:
@@ -177,6 +208,23 @@ class _Writer:
             if not more:
                 return self._joined(parts, text, imports, derived, declared)
             declared |= more
+
+    def _comes_along(self, name: str) -> bool:
+        """Whether a class is its source's and another class reads it, which then brings it."""
+        found = self._best.get(name)
+        model = self.model.definitions
+        if found is None or said(found[1]) != said(model[name]):
+            return False
+        return any(name in reads for other, reads in self._reads.items() if other != name)
+
+    @cached_property
+    def _reads(self) -> Mapping[str, set[str]]:
+        """The global names that each class reads."""
+        return {
+            name: self.model.names_read(first_line(one.node), one.node.end_lineno or 0)
+            for name, one in self.model.definitions.items()
+            if one.kind == "class"
+        }
 
     def _own_functions(self) -> Iterable[str]:
         return (name for name, one in self.model.definitions.items() if one.kind == "def")
@@ -241,9 +289,7 @@ def _share(new: Definition, old: Definition) -> float:
     """How many of the members of two classes are equal."""
     mine = {name: [*map(plain_text, one.nodes)] for name, one in new.members.items()}
     theirs = {name: [*map(plain_text, one.nodes)] for name, one in old.members.items()}
-    same = sum(
-        len(str(text)) for name, text in mine.items() if theirs.get(name) == text
-    )
+    same = sum(len(str(text)) for name, text in mine.items() if theirs.get(name) == text)
     total = sum(len(str(text)) for text in mine.values())
     return 0.1 + 0.9 * same / max(total, 1)
 
@@ -265,7 +311,9 @@ def _imports(model: File, read: Iterable[str]) -> list[str]:
 
 
 def _imports_of(imports: Mapping[str, set[str]]) -> list[str]:
-    return [f"from ..{module} import {', '.join(sorted(imports[module]))}" for module in sorted(imports)]
+    return [
+        f"from ..{module} import {', '.join(sorted(imports[module]))}" for module in sorted(imports)
+    ]
 
 
 def _guards(model: File, text: Text) -> list[str]:

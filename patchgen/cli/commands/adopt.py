@@ -10,7 +10,15 @@ from patchgen.cli.options import FOLDER
 
 
 @click.command()
-@click.argument("file", metavar="FORK.py", type=click.Path(exists=True, dir_okay=False))
+@click.argument(
+    "file", metavar="[FORK.py]", required=False, type=click.Path(exists=True, dir_okay=False)
+)
+@click.option(
+    "--upstream",
+    "model",
+    metavar="MODEL",
+    help="Draft a modular file, as transformers writes them, for a model of transformers.",
+)
 @click.option(
     "--parent", metavar="MODEL", help="The model that it was copied from; default: searched for."
 )
@@ -43,7 +51,7 @@ from patchgen.cli.options import FOLDER
     help="Write even what is mostly a rewrite; replace an existing file.",
 )
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
-def adopt(file: str, **rest: Any) -> int:
+def adopt(file: str | None, **rest: Any) -> int:
     """Write the declaration that reproduces a fork of a modeling file.
 
     FORK.py is a copy of a modeling file of transformers that was changed by hand.  Its declaration
@@ -54,6 +62,6 @@ def adopt(file: str, **rest: Any) -> int:
     Example:
       patchgen adopt modeling_my_llama.py --write modular/my_llama
     """
-    from patchgen.cli.adopt import adopt_fork
+    from patchgen.cli.adopt import adopt_any
 
-    return adopt_fork(file, **rest)
+    return adopt_any(file, **rest)
