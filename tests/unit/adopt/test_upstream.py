@@ -1,0 +1,147 @@
+"""`patchgen adopt --upstream` drafts modular files in the dialect of transformers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from patchgen.author.adopt.releases import Release
+from patchgen.author.adopt.upstream import Draft, draft_model
+from patchgen.cli.adopt import adopt_any
+from patchgen.compiler.settings import Settings
+from patchgen.errors import PatchgenError
+
+PARENT = '''\
+from torch import nn
+
+
+class ToyMLP(nn.Module):
+    """A feed-forward layer."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.up = nn.Linear(config.hidden, config.inner)
+        self.gate = nn.Linear(config.hidden, config.inner)
+        self.down = nn.Linear(config.inner, config.hidden)
+
+    def forward(self, x):
+        return self.down(self.up(x) * self.gate(x))
+
+
+class ToyLayer(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.mlp = ToyMLP(config)
+        self.norm = nn.LayerNorm(config.hidden)
+
+    def forward(self, x):
+        return x + self.mlp(self.norm(x))
+
+    def reset(self):
+        self.norm.reset_parameters()
+
+
+class ToyModel(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.layers = nn.ModuleList([ToyLayer(config) for _ in range(config.layers)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+'''
+CHANGES = {
+    "an equal model": ("", ""),
+    "another layer": ("nn.LayerNorm(config.hidden)", "nn.LayerNorm(config.hidden, eps=1e-6)"),
+    "a method that goes": (
+        "\n    def reset(self):\n        self.norm.reset_parameters()\n",
+        "",
+    ),
+    "an order of its own": (
+        "        super().__init__()\n        self.mlp",
+        "        super().__init__()\n        assert config.hidden\n        self.mlp",
+    ),
+    "a new class": ("class ToyModel", "class NovaHead(nn.Linear):\n    pass\n\n\nclass ToyModel"),
+    "another signature": (
+        "    def forward(self, x):\n        for",
+        "    def forward(self, x, mask=None):\n        for",
+    ),
+}
+
+
+def _write(folder: Path, model: str) -> Path:
+    for name, text in (("toy", PARENT), ("nova", model)):
+        path = folder / "transformers" / "models" / name / f"modeling_{name}.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(text, encoding="utf-8")
+    (folder / "transformers" / "__init__.py").write_text('__version__ = "5.0.0"\n')
+    return folder / "transformers" / "models" / "nova" / "modeling_nova.py"
+
+
+def _draft(folder: Path, change: str) -> Draft:
+    old, new = CHANGES[change]
+    path = _write(folder, PARENT.replace(old, new, 1).replace("Toy", "Nova"))
+    return draft_model(path, Release("5.0.0", folder), Settings())
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_draft_regenerates_the_model(change: str, tmp_path: Path) -> None:
+    made = _draft(tmp_path, change)
+    assert made.proof.holds, made.report()
+    assert made.share < 0.9
+    assert made.parents == ("toy.modeling_toy",)
+
+
+def test_what_another_class_brings_is_not_declared(tmp_path: Path) -> None:
+    text = _draft(tmp_path, "an equal model").text
+    assert "class NovaModel(ToyModel):\n    pass" in text
+    assert "class NovaMLP" not in text
+
+
+def test_an_init_is_said_by_what_it_assigns_again(tmp_path: Path) -> None:
+    text = _draft(tmp_path, "another layer").text
+    assert "super().__init__(config)\n        self.norm = nn.LayerNorm(" in text
+    assert "self.mlp" not in text
+
+
+def test_the_command_prints_the_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write(tmp_path / "release", PARENT.replace("Toy", "Nova"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATCHGEN_CACHE_DIR", str(tmp_path / "cache"))
+    assert _adopt(model="nova") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["regenerates"], data["parents"]) == (True, ["toy.modeling_toy"])
+    assert Path(data["file"]).read_text(encoding="utf-8") == data["declaration"]
+
+
+def test_a_fork_and_a_model_are_not_adopted_together() -> None:
+    with pytest.raises(click.UsageError):
+        _adopt(model="nova", file="fork.py")
+
+
+def test_a_model_with_a_modular_file_is_refused(tmp_path: Path) -> None:
+    path = _write(tmp_path, PARENT.replace("Toy", "Nova"))
+    path.with_name("modular_nova.py").touch()
+    with pytest.raises(PatchgenError) as error:
+        draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert error.value.problem.code == "PG806"
+
+
+def _adopt(*, model: str, file: str | None = None) -> int:
+    return adopt_any(
+        file,
+        model=model,
+        parent=None,
+        package_root="release",
+        asked=(),
+        download=False,
+        folder="drafts",
+        force=False,
+        form="json",
+    )
