@@ -169,18 +169,20 @@ class _Writer:
                 self._best[name] = found
 
     def _find(self, name: str, new: Definition) -> tuple[Source, Definition] | None:
-        """The source that has most of a class, or all of a function."""
-        fits: list[tuple[float, int, Source, Definition]] = []
+        """The source over which a class is shortest, or that has the same function."""
+        fits: list[tuple[int, int, Source, Definition]] = []
         for number, source in enumerate(self.sources):
             old = source.renamed.definitions.get(name)
             if old is None or old.kind != new.kind:
                 continue
             if said(old) == said(new):
-                fits.append((1.0, -number, source, old))
-            elif new.kind == "class":
-                fits.append((_share(new, old), -number, source, old))
-        best = max(fits, key=lambda one: one[:2], default=None)
-        return (best[2], best[3]) if best is not None and best[0] > 0 else None
+                return source, old
+            if new.kind == "class":
+                lines = derive(new, old, name, Text(self.model), frozenset())
+                if lines is not None:
+                    fits.append((len(lines), number, source, old))
+        best = min(fits, key=lambda one: one[:2], default=None)
+        return (best[2], best[3]) if best is not None else None
 
     def write(self, doubts: Doubts) -> _Written:
         """The draft: classes first derived, then everything that they read."""
@@ -283,15 +285,6 @@ class _Writer:
         parents = tuple(sorted(imports))
         full = f"{shown}{top}\n\n\n{body}\n"
         return _Written(full, parents, frozenset(derived), frozenset(declared))
-
-
-def _share(new: Definition, old: Definition) -> float:
-    """How many of the members of two classes are equal."""
-    mine = {name: [*map(plain_text, one.nodes)] for name, one in new.members.items()}
-    theirs = {name: [*map(plain_text, one.nodes)] for name, one in old.members.items()}
-    same = sum(len(str(text)) for name, text in mine.items() if theirs.get(name) == text)
-    total = sum(len(str(text)) for text in mine.values())
-    return 0.1 + 0.9 * same / max(total, 1)
 
 
 def _imports(model: File, read: Iterable[str]) -> list[str]:
