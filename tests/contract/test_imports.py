@@ -66,7 +66,15 @@ TABLE = COMPILER | {
     "project": {"errors", "syntax", "upstream", *ALL_OF_THE_COMPILER},
     "runtime": {"errors", "project", "compiler.flat"},
     "verify": {"errors", "markdown", "syntax", "project", "runtime", "compiler.flat"},
-    "author": {"errors", "markdown", "syntax", "upstream", "project", "verify", *ALL_OF_THE_COMPILER},
+    "author": {
+        "errors",
+        "markdown",
+        "syntax",
+        "upstream",
+        "project",
+        "verify",
+        *ALL_OF_THE_COMPILER,
+    },
     "training": {"errors", "markdown", "parts", "project", "runtime", "verify", "compiler.flat"},
     "cli": {
         "errors",
