@@ -22,111 +22,27 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-
-def operator(body: Callable[..., Any]) -> Any:
-    """`body` as an operator of torch, named by its module: of two generated files each has its own."""
-    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
-
-
-@operator
-def capped_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> tuple[Tensor, Tensor]:
-    """Cross entropies of `states @ weight.T`, capped, and log sums of its exponentials: `chunk` tokens at a time."""
-    weight, losses, log_sums = weight.to(states.dtype), [], []
-    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
-        logits = cap * torch.tanh(logits / cap) if cap else logits
-        log_sums.append(logits.logsumexp(-1))
-        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
-    return torch.cat(losses), torch.cat(log_sums)
-
-
-@capped_losses.register_fake
-def _capped_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> Any:
-    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
-
-
-@operator
-def capped_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> tuple[Tensor, Tensor]:
-    states, weight, labels, log_sums = saved
-    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
-    of_weight = torch.empty_like(weight[:0] if frozen else weight)
-    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
-    for start in range(0, weight.shape[0], words):
-        rows = weight[start : start + words].to(states.dtype)
-        logits = nn.functional.linear(states, rows).to(log_sums.dtype)
-        capped = torch.tanh(logits / cap) if cap else 0
-        slope = ((cap * capped if cap else logits) - log_sums[:, None]).exp_()
-        place = labels[:, None] - start
-        here = (place >= 0) & (place < rows.shape[0])
-        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
-        slope = slope.mul_(slopes[:, None] * (1 - capped**2)).to(states.dtype)
-        of_states += slope @ rows
-        if not frozen:
-            of_weight[start : start + words] = slope.T @ states
-    return of_states.to(states.dtype), of_weight
-
-
-@capped_grads.register_fake
-def _capped_shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
-    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
-
-
-def _save_capped(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:3], output[1])
-    ctx.chunk, ctx.cap = inputs[3:]
-
-
-def _capped_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
-    of_states, of_weight = capped_grads(slopes, ctx.saved_tensors, ctx.chunk, ctx.cap, not ctx.needs_input_grad[1])
-    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None, None
-
-
-capped_losses.register_autograd(_capped_backward, setup_context=_save_capped)
-
-from transformers.loss.loss_utils import ForCausalLMLoss
-
 from transformers import initialization as init
-
 from transformers.activations import ACT2FN
-
-from transformers.cache_utils import Cache
-from transformers.cache_utils import DynamicCache
-
+from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
-
-from transformers.integrations import use_kernel_forward_from_hub
-from transformers.integrations import use_kernelized_func
-
-from transformers.masking_utils import create_causal_mask
-from transformers.masking_utils import create_sliding_window_causal_mask
-
+from transformers.integrations import use_kernel_forward_from_hub, use_kernelized_func
+from transformers.loss.loss_utils import ForCausalLMLoss
+from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_flash_attention_utils import FlashAttentionKwargs
-
-from transformers.modeling_layers import GenericForSequenceClassification
-from transformers.modeling_layers import GenericForTokenClassification
-from transformers.modeling_layers import GradientCheckpointingLayer
-
-from transformers.modeling_outputs import BaseModelOutputWithPast
-from transformers.modeling_outputs import CausalLMOutputWithPast
-
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from transformers.modeling_rope_utils import dynamic_rope_update
-
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.modeling_utils import PreTrainedModel
-from transformers.modeling_utils import slice_logits_to_keep
-
-from transformers.processing_utils import Unpack
-
-from transformers.utils import TransformersKwargs
-from transformers.utils import auto_docstring
-from transformers.utils import can_return_tuple
-
-from transformers.utils.generic import merge_with_config_defaults
-
-from transformers.utils.output_capturing import capture_outputs
-
+from transformers.modeling_layers import (
+    GenericForSequenceClassification,
+    GenericForTokenClassification,
+    GradientCheckpointingLayer,
+)
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, dynamic_rope_update
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
 from transformers.models.gemma2.configuration_gemma2 import Gemma2Config
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs, auto_docstring, can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
 
 
 class Gemma2RMSNorm(nn.Module):
@@ -536,6 +452,67 @@ class Gemma2Model(Gemma2PreTrainedModel):
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
+
+
+def operator(body: Callable[..., Any]) -> Any:
+    """`body` as an operator of torch, named by its module: of two generated files each has its own."""
+    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
+
+
+@operator
+def capped_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> tuple[Tensor, Tensor]:
+    """Cross entropies of `states @ weight.T`, capped, and log sums of its exponentials: `chunk` tokens at a time."""
+    weight, losses, log_sums = weight.to(states.dtype), [], []
+    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
+        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
+        logits = cap * torch.tanh(logits / cap) if cap else logits
+        log_sums.append(logits.logsumexp(-1))
+        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
+    return torch.cat(losses), torch.cat(log_sums)
+
+
+@capped_losses.register_fake
+def _capped_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> Any:
+    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
+
+
+@operator
+def capped_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> tuple[Tensor, Tensor]:
+    states, weight, labels, log_sums = saved
+    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
+    of_weight = torch.empty_like(weight[:0] if frozen else weight)
+    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    for start in range(0, weight.shape[0], words):
+        rows = weight[start : start + words].to(states.dtype)
+        logits = nn.functional.linear(states, rows).to(log_sums.dtype)
+        capped = torch.tanh(logits / cap) if cap else 0
+        slope = ((cap * capped if cap else logits) - log_sums[:, None]).exp_()
+        place = labels[:, None] - start
+        here = (place >= 0) & (place < rows.shape[0])
+        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
+        slope = slope.mul_(slopes[:, None] * (1 - capped**2)).to(states.dtype)
+        of_states += slope @ rows
+        if not frozen:
+            of_weight[start : start + words] = slope.T @ states
+    return of_states.to(states.dtype), of_weight
+
+
+@capped_grads.register_fake
+def _capped_shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
+    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
+
+
+def _save_capped(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.chunk, ctx.cap = inputs[3:]
+
+
+def _capped_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
+    of_states, of_weight = capped_grads(slopes, ctx.saved_tensors, ctx.chunk, ctx.cap, not ctx.needs_input_grad[1])
+    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None, None
+
+
+capped_losses.register_autograd(_capped_backward, setup_context=_save_capped)
 
 
 def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:

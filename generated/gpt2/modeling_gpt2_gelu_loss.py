@@ -19,6 +19,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -687,8 +688,6 @@ def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
 
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
-
-from functools import partial
 
 
 def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:

@@ -17,11 +17,33 @@
 """PyTorch OpenAI GPT-2 model."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss
+
+from transformers import initialization as init
+from transformers.activations import ACT2FN, get_activation
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.generation import GenerationMixin
+from transformers.loss.loss_utils import ForCausalLMLoss
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPastAndCrossAttentions,
+    CausalLMOutputWithCrossAttentions,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutputWithPast,
+    TokenClassifierOutput,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
+from transformers.models.gpt2.configuration_gpt2 import GPT2Config
+from transformers.pytorch_utils import Conv1D
+from transformers.utils import ModelOutput, auto_docstring, can_return_tuple, logging
+from transformers.utils.generic import maybe_autocast, merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 
 def operator(body: Callable[..., Any]) -> Any:
@@ -82,54 +104,9 @@ def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
-from functools import partial
-
-from transformers.loss.loss_utils import ForCausalLMLoss
-
 import math
 
 from dataclasses import dataclass
-
-from transformers import initialization as init
-
-from transformers.activations import ACT2FN
-from transformers.activations import get_activation
-
-from transformers.cache_utils import Cache
-from transformers.cache_utils import DynamicCache
-from transformers.cache_utils import EncoderDecoderCache
-
-from transformers.generation import GenerationMixin
-
-from transformers.masking_utils import create_bidirectional_mask
-from transformers.masking_utils import create_causal_mask
-
-from transformers.modeling_layers import GradientCheckpointingLayer
-
-from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
-from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
-from transformers.modeling_outputs import QuestionAnsweringModelOutput
-from transformers.modeling_outputs import SequenceClassifierOutputWithPast
-from transformers.modeling_outputs import TokenClassifierOutput
-
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.modeling_utils import PreTrainedModel
-from transformers.modeling_utils import slice_logits_to_keep
-
-from transformers.pytorch_utils import Conv1D
-
-from transformers.utils import ModelOutput
-from transformers.utils import auto_docstring
-from transformers.utils import can_return_tuple
-from transformers.utils import logging
-
-from transformers.utils.generic import maybe_autocast
-from transformers.utils.generic import merge_with_config_defaults
-
-from transformers.utils.output_capturing import OutputRecorder
-from transformers.utils.output_capturing import capture_outputs
-
-from transformers.models.gpt2.configuration_gpt2 import GPT2Config
 
 
 logger = logging.get_logger(__name__)

@@ -16,10 +16,27 @@
 """PyTorch XGLM model."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.generation import GenerationMixin
+from transformers.loss.loss_utils import ForCausalLMLoss
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions, CausalLMOutputWithCrossAttentions
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
+from transformers.models.xglm import modeling_xglm as xglm
+from transformers.models.xglm.configuration_xglm import XGLMConfig
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs, auto_docstring, is_torchdynamo_compiling, logging
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 
 def operator(body: Callable[..., Any]) -> Any:
@@ -80,48 +97,7 @@ def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
-from functools import partial
-
-from transformers.loss.loss_utils import ForCausalLMLoss
-
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
 import math
-
-from transformers import initialization as init
-
-from transformers.activations import ACT2FN
-
-from transformers.cache_utils import Cache
-from transformers.cache_utils import DynamicCache
-from transformers.cache_utils import EncoderDecoderCache
-
-from transformers.generation import GenerationMixin
-
-from transformers.masking_utils import create_bidirectional_mask
-from transformers.masking_utils import create_causal_mask
-
-from transformers.modeling_layers import GradientCheckpointingLayer
-
-from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
-from transformers.modeling_outputs import CausalLMOutputWithCrossAttentions
-
-from transformers.modeling_utils import PreTrainedModel
-from transformers.modeling_utils import slice_logits_to_keep
-
-from transformers.processing_utils import Unpack
-
-from transformers.utils import TransformersKwargs
-from transformers.utils import auto_docstring
-from transformers.utils import is_torchdynamo_compiling
-from transformers.utils import logging
-
-from transformers.utils.generic import merge_with_config_defaults
-
-from transformers.utils.output_capturing import OutputRecorder
-from transformers.utils.output_capturing import capture_outputs
-
-from transformers.models.xglm.configuration_xglm import XGLMConfig
 
 
 logger = logging.get_logger(__name__)
@@ -194,9 +170,6 @@ class XGLMSinusoidalPositionalEmbedding(nn.Module):
             self.make_weights(max_pos, self.embedding_dim, self.padding_idx)
 
         return self.weights.index_select(0, position_ids.view(-1)).view(bsz, seq_len, self.weights.shape[-1]).detach()
-
-
-from transformers.models.xglm import modeling_xglm as xglm
 
 
 def eager_attention_forward(

@@ -15,7 +15,7 @@ names the package.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from patchgen.compiler.link.execution import trace_execution
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
@@ -37,15 +37,11 @@ def find_late_imports(
     modules |= {piece.symbol.module for block in gathered.blocks for piece in block.pieces}
     places = trace_execution(modules, builder)
     first = min(places[unit] for unit in acting)
-    before: set[str] = set()
-    for each in needed:
-        if places[each.unit] < first:
-            before |= {_find_package(item) for item in each.items}
-    before |= {_find_package(item) for item in _find_read_before(gathered, places, first, builder)}
+    before = _find_packages_imported_before(places, first, builder)
     before -= _find_named_packages(acting, builder)
     late = []
     for each in needed:
-        packages = {_find_package(item) for item in each.items}
+        packages = {_find_package(item, each.unit.module) for item in each.items}
         if places[each.unit] > first and packages - before:
             late.append(_make_block(each, builder))
     return tuple(late)
@@ -64,20 +60,19 @@ def _find_acting(gathered: Gathered, builder: Builder) -> list[BlockId]:
     return acting
 
 
-def _find_read_before(
-    gathered: Gathered, places: dict[BlockId, int], first: int, builder: Builder
-) -> Iterator[Import]:
-    """The imports above statement `first` of names that the flat file imports.
+def _find_packages_imported_before(
+    places: dict[BlockId, int], first: int, builder: Builder
+) -> set[str]:
+    """The packages that Python imports above statement `first`, whether or not the flat file does.
 
-    They stand in any module whose code reads the name, not only in the one that is carried from.
+    The file of a mixin may import transformers for another of its mixins: transformers ran then.
     """
-    for name, home in gathered.homes:
-        for block in builder.index(home).blocks:
-            if block.kind != "import" or places.get(BlockId(home, block.first), first) >= first:
-                continue
-            for item in block.imports:
-                if item.bound == name:
-                    yield item
+    found: set[str] = set()
+    for unit, place in places.items():
+        block = builder.source_block(unit)
+        if place < first and block.kind == "import" and not block.is_for_types:
+            found |= {_find_package(item, unit.module) for item in block.imports}
+    return found
 
 
 def _find_named_packages(acting: Iterable[BlockId], builder: Builder) -> set[str]:
@@ -89,13 +84,15 @@ def _find_named_packages(acting: Iterable[BlockId], builder: Builder) -> set[str
     for unit in acting:
         uses = builder.source_block(unit).uses
         for block in builder.index(unit.module).blocks:
-            found |= {_find_package(item) for item in block.imports if item.bound in uses}
-    return found - {""}
+            for item in block.imports:
+                if item.bound in uses and not item.level:
+                    found.add(_find_package(item, unit.module))
+    return found
 
 
-def _find_package(item: Import) -> str:
-    """The top-level package that an import runs first; "" for this package itself."""
-    return "" if item.level else item.module.partition(".")[0]
+def _find_package(item: Import, module: str) -> str:
+    """The top-level package that an import of `module` runs first."""
+    return (module if item.level else item.module).partition(".")[0]
 
 
 def _make_block(needed: NeededImport, builder: Builder) -> FlatBlock:
