@@ -6,7 +6,8 @@ For those who continue the training of a dense model with more parameters at a s
 
 gives eight copies of each FFN and a router that is drawn: until the first step the function is Llama's.  Options are
 those of `patchgen.parts.moe.MixtureOptions`.  Under gradient checkpointing a recompute sends each token to the experts
-that the forward pass chose (`patchgen.parts.checkpoint`).
+that the forward pass chose (`patchgen.parts.checkpoint`).  `experts_implementation="lean"` makes experts keep less
+for the backward pass (`patchgen.runtime.lean_experts`).
 """
 
 from huggingface_hub.dataclasses import strict

@@ -4,6 +4,8 @@
 
 The recompute takes the experts that the forward pass chose.  Where transformers computes the router again,
 a logit that rounds otherwise sends the token to another expert, and the gradients belong to no function.
+
+`import patchgen.runtime` and `experts_implementation="lean"` make experts keep less (`patchgen.runtime.lean_experts`).
 """
 
 from patchgen.edits import edit, new, old

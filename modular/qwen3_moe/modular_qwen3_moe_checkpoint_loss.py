@@ -6,6 +6,8 @@ For those who fine-tune it at long sequences.  The recompute takes the experts t
 transformers computes the router again, a logit that rounds otherwise sends the token to another expert, and the
 gradients belong to no function.  In training with labels `outputs.logits` is None; the router's loss is added
 as in the parent.
+
+`import patchgen.runtime` and `experts_implementation="lean"` make experts keep less (`patchgen.runtime.lean_experts`).
 """
 
 from patchgen.edits import edit, new, old

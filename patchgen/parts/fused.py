@@ -1,38 +1,41 @@
 """Linear layers of one input as one matrix product, and the tanh form of GELU as one operation.
 
-    class LlamaMLP(FusedGateUp, llama.LlamaMLP): ...                              gate_proj, up_proj
-    class LlamaAttention(FusedQKV, llama.LlamaAttention): ...                     q_proj, k_proj, v_proj
+    class LlamaMLP(FusedGateUp, llama.LlamaMLP): ...           gate_proj, up_proj
+    class LlamaAttention(FusedQKV, llama.LlamaAttention): ...  q_proj, k_proj, v_proj
     class LlamaPreTrainedModel(SplitProjections, llama.LlamaPreTrainedModel): ...
     class GPT2MLP(FusedGelu, gpt2.GPT2MLP): ...
 
-**Checkpoints** are the parent's: `from_pretrained` puts the matrices together and `save_pretrained` takes them apart,
-for every class of the model, by transformers' `WeightConverter`.  The converters belong to the model that is loaded
-and are registered under no name: names are for the whole process, and transformers' own Llama would be asked for
-fused weights.  A checkpoint that was saved fused (`save_original_format=False`) loads as it is.
+**Checkpoints** are the parent's: `from_pretrained` concatenates the matrices and `save_pretrained`
+splits them, for every class of the model, by transformers' `WeightConverter`.  The converters
+belong to the model that is loaded and are registered under no name: names hold for the whole
+process, and transformers' own Llama would be asked for fused weights.  A checkpoint that was saved
+fused (`save_original_format=False`) loads as it is.
 
-Of a `PreTrainedModel`, one mixin:
+A `PreTrainedModel` takes one mixin:
 
     FusedProjections    the parent has no plan for tensor parallelism
-    SplitProjections    it has one: what fused layers give is gathered, as in transformers' Phi-3
-    WholeProjections    it has one that splits something beside the layers in a way of its own: none is left
+    SplitProjections    it has one: the output of fused layers is gathered, as in Phi-3
+    WholeProjections    it has one that splits a module beside the layers in its own way: no plan
 
-and before it `KnownConversions`, where transformers converts checkpoints of the parent already.
+and before it `KnownConversions`, where transformers already converts checkpoints of the parent.
 
-Other than in the parent are therefore `state_dict()`, the names of parameters and modules (LoRA's target is `qkv_proj`
-and `gate_up_proj`, and one low-rank update serves all parts), and the order in which weights are drawn.  The rows of
-the parts lie one above the other, `q_proj` first.
+What differs from the parent: `state_dict()`, the names of parameters and modules (LoRA's target is
+`qkv_proj` and `gate_up_proj`, and one low-rank update serves all parts), and the order in which
+weights are drawn.  The rows of `q_proj` come first.
 
-Refused, by a ValueError: quantised loading, whose weights are not in rows; loading in shards (`distributed_config`:
-tensor parallelism, FSDP2 of transformers), which would cut across the parts.  Load it whole, and split it then.
-Weights tied to one part alone have no place here.
+A ValueError refuses quantized loading, whose weights are not in rows, and loading in shards
+(`distributed_config`: tensor parallelism, FSDP2 of transformers), which would cut across the parts.
+Load the model whole, and split it then.  Weights tied to one part alone are not supported.
 
-**Rounding.**  A product of stacked matrices has the same sums, which a library may order otherwise; the gradient of
-the input is one sum where it was a sum of two or three.  `gelu_new` and its like are computed in float32 by one
-operation, where the parent rounds each of eight: nearer to the truth in bfloat16, equal up to rounding in float32.
-Not `gelu_fast`, whose constant is another one.
+**Rounding.**  A product of concatenated matrices has the same sums, which a library may order
+otherwise; the gradient of the input is one sum where it was a sum of two or three.  `gelu_new` and
+its like are computed in float32 by one operation, where the parent rounds each of eight: closer to
+the exact value in bfloat16, equal up to rounding in float32.  `gelu_fast`, whose constant is
+another one, is left as it is.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -46,7 +49,7 @@ from patchgen.edits import Hole, edit, new, old
 
 
 class FusedLinear(nn.Linear):
-    """Several linear layers of one input; `parts` gives how wide each is, by the name that it has in checkpoints."""
+    """Linear layers of one input; `parts` has their widths, by their names in checkpoints."""
 
     def __init__(self, in_features: int, parts: dict[str, int], bias: bool = True) -> None:
         super().__init__(in_features, sum(parts.values()), bias=bias)
@@ -54,51 +57,39 @@ class FusedLinear(nn.Linear):
 
 
 class Rows(ConversionOps):
-    """Puts rows one above the other, or takes them apart again."""
+    """Concatenates rows, or splits them again."""
 
     def __init__(self, widths: list[int], apart: bool = False) -> None:
         self.widths, self.apart = widths, apart
 
-    def convert(
-        self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any
-    ) -> Any:
-        rows = [
-            each[0] if isinstance(each, list) else each
-            for each in map(input_dict.get, source_patterns)
-        ]
-        return dict(
-            zip(
-                target_patterns,
-                rows[0].split(self.widths) if self.apart else [torch.cat(rows)],
-                strict=True,
-            )
-        )
+    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **_: Any) -> Any:
+        read = (input_dict[name] for name in source_patterns)
+        rows = [each[0] if isinstance(each, list) else each for each in read]
+        made = rows[0].split(self.widths) if self.apart else [torch.cat(rows)]
+        return dict(zip(target_patterns, made, strict=True))
 
     @property
     def reverse_op(self) -> ConversionOps:
         return Rows(self.widths, not self.apart)
 
 
-def fused_layers(model: nn.Module) -> list[tuple[str, str, FusedLinear]]:
+def fused_layers(model: nn.Module) -> Iterator[tuple[str, str, FusedLinear]]:
     """Each with the path of its owner, which ends with a dot, and its own name."""
-    found = [(path.rpartition("."), module) for path, module in model.named_modules()]
-    return [
-        (f"{owner}.", name, module)
-        for (owner, _, name), module in found
-        if isinstance(module, FusedLinear)
-    ]
+    for path, module in model.named_modules():
+        if isinstance(module, FusedLinear):
+            owner, _, name = path.rpartition(".")
+            yield f"{owner}.", name, module
 
 
 def fused_conversions(model: Any) -> list[Any]:
-    """Between the parent's checkpoints, of the base model or of a head, and the fused layers of `model`."""
+    """From checkpoints of the parent, of its base model or of a head, to the fused layers."""
     found = []
     for owner, name, layer in fused_layers(model):
         owner = owner.removeprefix(f"{model.base_model_prefix}.")
         for kind, _ in layer.named_parameters():
             parts = [f"{owner}{part}.{kind}" for part in layer.parts]
-            found.append(
-                WeightConverter(parts, f"{owner}{name}.{kind}", [Rows([*layer.parts.values()])])
-            )
+            fuse = Rows([*layer.parts.values()])
+            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [fuse]))
     return found
 
 
@@ -108,24 +99,17 @@ class FusedProjections:
         self._weight_conversions = fused_conversions(self)
 
     @staticmethod
-    def _load_pretrained_model(
-        model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any
-    ) -> Any:
-        if (
-            load_config.hf_quantizer
-            or load_config.device_mesh
-            or getattr(model, "_device_mesh", None)
-        ):
-            raise ValueError(
-                f"{type(model).__name__} is loaded whole: quantise it or split it afterwards"
-            )
-        # Of this model alone: what is registered by name would reach transformers' own model too.
-        load_config.weight_mapping.extend(fused_conversions(model))
-        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+    def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
+        if load.hf_quantizer or load.device_mesh or getattr(model, "_device_mesh", None):
+            name = type(model).__name__
+            raise ValueError(f"{name} is loaded whole: quantize it or split it afterwards")
+        # For this model alone: a registered conversion would apply to transformers' own model too.
+        load.weight_mapping.extend(fused_conversions(model))
+        return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
 
 
 class KnownConversions:
-    """Before one of the mixins: what transformers converts of the parent's checkpoints is converted back, too."""
+    """Goes before one of the mixins, and keeps transformers' conversions of the parent."""
 
     def post_init(self: Any) -> None:
         super().post_init()
@@ -138,7 +122,7 @@ GATHERED = {"colwise": "colwise_gather_output", "rowwise": "rowwise_split_input"
 
 
 def gather_fused(model: Any) -> None:
-    """Let the plan for tensor parallelism gather what fused layers give, as that of transformers' Phi-3 does."""
+    """Let the plan for tensor parallelism gather the output of fused layers, as Phi-3's does."""
     plan = model._tp_plan = dict(model._tp_plan)
     for path, name, layer in fused_layers(model):
         owner = re.sub(r"\.\d+\.", ".*.", path)
@@ -171,25 +155,19 @@ class FusedQKV:
             self.k_proj = nn.Linear(inputs, keys, bias=bias)
             self.v_proj = nn.Linear(inputs, keys, bias=bias)
         with new:
-            self.qkv_parts = {"q_proj": queries, "k_proj": keys, "v_proj": keys}
-            self.qkv_proj = FusedLinear(inputs, self.qkv_parts, bias=bias)
+            parts = {"q_proj": queries, "k_proj": keys, "v_proj": keys}
+            self.qkv_proj = FusedLinear(inputs, parts, bias=bias)
 
     @edit("forward")
-    def project_once(
-        self: Any,
-        hidden_states: Any,
-        input_shape: Any,
-        query_states: Any,
-        key_states: Any,
-        value_states: Any,
+    def project_once(  # type: ignore[no-untyped-def]
+        self, hidden_states, input_shape, query_states, key_states, value_states
     ) -> None:
         with old:
             input_shape = hidden_states.shape[:-1]
         with new:
             input_shape = hidden_states.shape[:-1]
-            query_states, key_states, value_states = self.qkv_proj(hidden_states).split(
-                [*self.qkv_parts.values()], dim=-1
-            )
+            widths = [*self.qkv_proj.parts.values()]
+            query_states, key_states, value_states = self.qkv_proj(hidden_states).split(widths, -1)
 
     @edit("forward")
     def take_the_query(self: Any, hidden_states: Any, query_states: Any) -> None:

@@ -19,7 +19,7 @@ pytest.importorskip("transformers")
 from safetensors.torch import load_file, save_file
 from transformers import DataCollatorWithFlattening
 
-from patchgen.parts.grouped import GROUPED_PRODUCT, grouped_linear, pairs_of
+from patchgen.runtime.grouped_gemm import GROUPED_PRODUCT, grouped_linear, sort_pairs
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.numbers import compare
@@ -307,9 +307,9 @@ def test_n2_no_row_of_a_grouped_product_is_left_as_it_was_found(dtype, memory_of
     choice = torch.tensor(
         [[0, 3], [3, 4], [4, 0], [1, 0], [1, 3], [4, 4], [0, 1], [3, 1], [1, 0]]
     )  # never 2
-    pairs = pairs_of(choice, 4)
+    pairs = sort_pairs(choice, 4)
     gates = (choice < 4).to(dtype)[..., None]
-    out = (pairs.back(grouped_linear(pairs.take(x), weight, None, pairs)) * gates).sum(1)
+    out = (pairs.unpermute(grouped_linear(pairs.permute(x), weight, pairs)) * gates).sum(1)
     factors = torch.randn(out.shape, generator=draw, dtype=torch.float64).to(dtype)
     (out * factors).sum().backward()
 

@@ -1,4 +1,4 @@
-"""A causal model whose layers run on real tokens alone, where attention takes the lengths of texts."""
+"""A causal model whose layers run on real tokens, where attention takes the lengths of texts."""
 
 import torch
 from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
@@ -26,30 +26,17 @@ class TakesPaddingOut:
             if position_ids is None:
                 ...
         with new:
-            told = isinstance(attention_mask, torch.Tensor) or (
-                attention_mask is None and position_ids is not None
-            )
-            texts = (
-                find_texts(self, attention_mask, position_ids, kwargs)
-                if told and past_key_values is None
-                else None
-            )
+            texts, told = None, attention_mask is None and position_ids is not None
+            if past_key_values is None and (told or isinstance(attention_mask, torch.Tensor)):
+                texts = find_texts(self, attention_mask, position_ids, kwargs)
             if position_ids is None:
                 ...
             if texts is not None:
-                (places_T, starts, longest), batch, attention_mask = (
-                    texts,
-                    inputs_embeds.shape[:2],
-                    None,
-                )
+                places_T, lengths = texts
+                batch, attention_mask = inputs_embeds.shape[:2], None
                 position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
                 inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
-                kwargs.update(
-                    cu_seq_lens_q=starts,
-                    cu_seq_lens_k=starts,
-                    max_length_q=longest,
-                    max_length_k=longest,
-                )
+                kwargs.update(lengths)
 
 
 class PaddingFreeDecoder(TakesPaddingOut):

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from transformers.modeling_flash_attention_utils import _pad_input
 
-# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg, misc, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg, misc"
+# mypy: disable-error-code="no-untyped-call"
 from patchgen.edits import edit, new, old
 from patchgen.parts.flash.rows import Texts, attend_in_rows, make_texts, unpad
 
@@ -32,7 +33,7 @@ class FindsTexts:
                 return None
         elif position_ids is None:
             raise ValueError(
-                f"{type(self).__name__} takes cu_seq_lens_q together with position_ids, which restart"
+                f"{type(self).__name__} takes cu_seq_lens_q together with position_ids"
             )
         return make_texts(self.config, mask, position_ids)
 
@@ -51,14 +52,9 @@ class FindsTexts:
             attention_mask, encoder_attention_mask = self._create_attention_masks(...)
         with new:
             texts, batch = None, embedding_output.shape[:2]
-            flat = batch[0] == 1 and (
-                position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
-            )
-            if (
-                (attention_mask is not None or flat)
-                and past_key_values is None
-                and encoder_hidden_states is None
-            ):
+            told = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
+            told = attention_mask is not None or (told and batch[0] == 1)
+            if told and past_key_values is None and encoder_hidden_states is None:
                 texts = self.find_texts(attention_mask, position_ids, kwargs)
             if texts is not None:
                 embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask
@@ -95,13 +91,11 @@ class CountsFromPadding:
     # Before PaddingFreeEncoder.  Positions begin behind that of padding, as RoBERTa's do.
     @torch.compiler.disable
     def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
-        """ValueError for packed positions that no token has: counted from 0, they would be too small."""
-        texts, first = (
-            super().find_texts(mask, position_ids, kwargs),
-            self.embeddings.padding_idx + 1,
-        )
+        """ValueError for packed positions that are counted from 0: they would be too small."""
+        first = self.embeddings.padding_idx + 1
+        texts = super().find_texts(mask, position_ids, kwargs)
         if texts is not None and mask is None and int(position_ids.min()) < first:
             raise ValueError(
-                f"positions begin with {first}: give DataCollatorWithFlattening position_ids_start={first}"
+                f"positions begin with {first}: collate with position_ids_start={first}"
             )
         return texts

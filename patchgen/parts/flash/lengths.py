@@ -12,23 +12,17 @@ __all__ = ["find_texts"]
 
 @torch.compiler.disable  # the number of tokens is not known before
 def find_texts(model, mask, position_ids, kwargs):
-    """The tokens of a batch, where texts start among them, the longest; None where attention takes no lengths."""
-    varlen = (
-        ALL_MASK_ATTENTION_FUNCTIONS.get(model.config._attn_implementation) is flash_attention_mask
-    )
-    if (
-        not varlen
-        or model.keeps_padding
-        or kwargs.get("output_hidden_states", model.config.output_hidden_states)
-    ):
+    """The tokens of a batch and the lengths of its texts; None where attention takes no lengths."""
+    interface = ALL_MASK_ATTENTION_FUNCTIONS.get(model.config._attn_implementation)
+    recorded = kwargs.get("output_hidden_states", model.config.output_hidden_states)
+    if interface is not flash_attention_mask or model.keeps_padding or recorded:
         return None
     if mask is not None:  # each row is a text
         places_T, starts, longest = _get_unpad_data(mask.bool())
     else:  # a text ends with each row, and where positions restart
         ends_T = nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten()
         starts = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-        places_T, longest = (
-            torch.arange(len(ends_T), device=ends_T.device),
-            int(starts.diff().max()),
-        )
-    return places_T, starts, longest
+        places_T = torch.arange(len(ends_T), device=ends_T.device)
+        longest = int(starts.diff().max())
+    lengths = {"cu_seq_lens_q": starts, "cu_seq_lens_k": starts}
+    return places_T, lengths | {"max_length_q": longest, "max_length_k": longest}

@@ -1,24 +1,30 @@
 """The loss of a language model without its logits: in chunks, or on labelled tokens only.
 
-`ChunkedLoss` and its kin are for heads that predict at every token: logits exist for one chunk of tokens at a time, in
-the backward pass for as much of the words, and are computed twice.  Kept between the two are the states, which the
-layer before has anyway, and a number a token.  `LabelledTokens` is for masked language models, where a few tokens in a
-hundred have a label: the head runs on those alone.
+`ChunkedLoss` and its kin are for heads that predict at every token.  Logits exist for one chunk of
+tokens at a time, and in the backward pass for one chunk of words; they are computed twice.  What is
+kept between the passes is the states, which the layer before keeps anyway, and one number a token.
 
-Both count in training (`model.train()`) with labels.  `outputs.logits` is None then, and keeps its place in a tuple
-(`return_dict=False`).  In evaluation, without labels, with `logits_to_keep` that keeps less than everything, and where
-the user has set a `loss_function`, logits are what they were.  So they are where the head is no plain linear layer any
-more: an adapter of LoRA, a quantised or sharded layer, hooks as ZeRO-3 and accelerate set them.  Such a head must be
-called.
+`LabelledTokens` is for masked language models, where a few tokens in a hundred have a label: the
+head runs on those alone.
+
+Both work in training (`model.train()`) with labels.  `outputs.logits` is None then, and keeps its
+place in a tuple (`return_dict=False`).  The parent's statements run, and give logits:
+
+- in evaluation, and without labels;
+- with `logits_to_keep` that keeps less than everything;
+- where the user has set a `loss_function`;
+- where the head is no plain linear layer any more and has to be called: with an adapter of LoRA,
+  quantized, sharded, or with hooks as ZeRO-3 and accelerate set them.
 
 Options are attributes of the configuration:
 
-    loss_chunk_size        tokens in a chunk; 0: the parent's statements, for those who read logits while they train;
-                           None or absent: what makes 2**27 logits, half a gigabyte in float32
+    loss_chunk_size        tokens in a chunk; 0: the parent's statements, for those who read logits
+                           while they train; None or absent: as many as make 2**27 logits, half a
+                           gigabyte in float32
     max_labelled_fraction  for `LabelledTokens`: see there
 
-torch's own `linear_cross_entropy` (2.13) is not used: it has no cap, adds up the gradient of the weight in the dtype
-of the weight, and leaves the graph under `torch.compile`.
+torch's own `linear_cross_entropy` (2.13) is not used: it has no cap, adds up the gradient of the
+weight in the dtype of the weight, and leaves the graph under `torch.compile`.
 """
 
 from patchgen.parts.loss.heads import (

@@ -1,4 +1,4 @@
-"""As `linear`, for a layer with a bias."""
+"""The operators of `linear`, for a layer with a bias."""
 
 from typing import Any
 
@@ -12,12 +12,11 @@ from patchgen.parts.loss.operator import operator
 def biased_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Cross entropies of `states @ weight.T + bias`, and log sums of its exponentials: `chunk` tokens at a time."""
+    """Cross entropies and logsumexps of the rows of `states @ weight.T + bias`, in chunks."""
+    wide = torch.promote_types(states.dtype, torch.float32)
     weight, bias, losses, log_sums = weight.to(states.dtype), bias.to(states.dtype), [], []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight, bias).to(
-            torch.promote_types(states.dtype, torch.float32)
-        )
+        logits = nn.functional.linear(some, weight, bias).to(wide)
         log_sums.append(logits.logsumexp(-1))
         losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
     return torch.cat(losses), torch.cat(log_sums)
@@ -25,17 +24,15 @@ def biased_losses(
 
 @biased_losses.register_fake
 def _biased_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor) -> Any:
-    return tuple(
-        torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
-        for _ in range(2)
-    )
+    wide = torch.promote_types(states.dtype, torch.float32)
+    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
 @operator
 def biased_grads(
     slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of states, weight and bias; as many logits at a time, for some words."""
+    """The gradients of states, weight and bias, in chunks of words."""
     states, weight, labels, bias, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight, of_bias = torch.empty_like(weight[:0] if frozen else weight), torch.empty_like(bias)

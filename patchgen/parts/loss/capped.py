@@ -1,4 +1,7 @@
-"""As `linear`, for logits that are capped, `cap * tanh(logits / cap)`, in float32.  A cap of 0 is none."""
+"""The operators of `linear`, for logits that are capped: `cap * tanh(logits / cap)` in float32.
+
+A cap of 0 is none.
+"""
 
 from typing import Any
 
@@ -12,12 +15,11 @@ from patchgen.parts.loss.operator import operator
 def capped_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float
 ) -> tuple[Tensor, Tensor]:
-    """Cross entropies of `states @ weight.T`, capped, and log sums of its exponentials: `chunk` tokens at a time."""
+    """Cross entropies and logsumexps of the rows of the capped logits, in chunks of tokens."""
+    wide = torch.promote_types(states.dtype, torch.float32)
     weight, losses, log_sums = weight.to(states.dtype), [], []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(
-            torch.promote_types(states.dtype, torch.float32)
-        )
+        logits = nn.functional.linear(some, weight).to(wide)
         logits = cap * torch.tanh(logits / cap) if cap else logits
         log_sums.append(logits.logsumexp(-1))
         losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
@@ -26,10 +28,8 @@ def capped_losses(
 
 @capped_losses.register_fake
 def _capped_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> Any:
-    return tuple(
-        torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
-        for _ in range(2)
-    )
+    wide = torch.promote_types(states.dtype, torch.float32)
+    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
 @operator

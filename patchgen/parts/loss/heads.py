@@ -177,8 +177,8 @@ class ScaledCappedChunkedLoss(PlaceForLogits):
 
 
 class UnshiftedChunkedLoss(PlaceForLogits):
-    # The head compares each token with its own label, as BART does as a decoder: by the mean over labelled tokens,
-    # whatever `num_items_in_batch` is, and in the model's dtype.
+    # The head compares each token with its own label, as BART does as a decoder: by the mean over
+    # labelled tokens, whatever `num_items_in_batch` is, and in the model's dtype.
     @edit("forward")
     def take_the_loss_from_the_states(
         self, logits, loss, labels, loss_fct, head: Hole, states: Hole, size: Hole
@@ -205,9 +205,9 @@ class UnshiftedChunkedLoss(PlaceForLogits):
 class LabelledTokens:
     """In training with labels the head runs on labelled tokens alone, and `logits` is None.
 
-    Their number is known on the device alone: a compiled model runs the head on all tokens, unless
-    `config.max_labelled_fraction` is set.  Then it runs on that fraction of them, the labelled ones first, in one
-    graph; where more have a label, loss and gradients are NaN.
+    Only the device knows how many there are.  A compiled model therefore runs the head on all
+    tokens, unless `config.max_labelled_fraction` is set.  Then it runs the head on that fraction of
+    them, labelled ones first, in one graph; where more have a label, loss and gradients are NaN.
     """
 
     @edit("forward")
@@ -228,7 +228,7 @@ class LabelledTokens:
 
 
 class LabelledTokensByFunction:
-    """In training with labels the head runs on labelled tokens alone, and `logits` is None: see `LabelledTokens`."""
+    """In training with labels the head runs on labelled tokens alone, and `logits` is None."""
 
     # The loss is the model's `loss_function`, of which the user may have set another.
     @edit("forward")
@@ -248,7 +248,7 @@ class LabelledTokensByFunction:
 
 
 class LabelledTokensOfEitherHead:
-    """In training with labels the head runs on labelled tokens alone, and `logits` is None: see `LabelledTokens`."""
+    """In training with labels the head runs on labelled tokens alone, and `logits` is None."""
 
     # DeBERTa's configuration chooses between two heads.
     @edit("forward")

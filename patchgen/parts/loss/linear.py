@@ -1,9 +1,8 @@
-"""Cross entropy over the logits of a linear layer, which exist for a part of the tokens or of the words at a time.
+"""Cross entropy of a linear layer's logits, which are computed for some tokens or words at a time.
 
-Operators of torch, so that `torch.compile` keeps them whole: traced, their loops would be unrolled for one number of
-tokens, and logits that backward computes again would be kept from the forward pass.
-
-Axes: T tokens, D size of a state, V words.
+The functions are operators of torch, so that `torch.compile` does not trace them.  Traced, their
+loops would be unrolled for one number of tokens, and the forward pass would keep the logits that
+the backward pass computes again.
 """
 
 from typing import Any
@@ -18,12 +17,11 @@ from patchgen.parts.loss.operator import operator
 def linear_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int
 ) -> tuple[Tensor, Tensor]:
-    """Cross entropies of `states @ weight.T`, and log sums of its exponentials: `chunk` tokens at a time."""
+    """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
+    wide = torch.promote_types(states.dtype, torch.float32)
     weight, losses, log_sums = weight.to(states.dtype), [], []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(
-            torch.promote_types(states.dtype, torch.float32)
-        )
+        logits = nn.functional.linear(some, weight).to(wide)
         log_sums.append(logits.logsumexp(-1))
         losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
     return torch.cat(losses), torch.cat(log_sums)
@@ -31,17 +29,15 @@ def linear_losses(
 
 @linear_losses.register_fake
 def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
-    return tuple(
-        torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
-        for _ in range(2)
-    )
+    wide = torch.promote_types(states.dtype, torch.float32)
+    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
 @operator
 def linear_grads(
     slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of states and weight; as many logits at a time, for some words: no sum of V x D over chunks."""
+    """The gradients of states and weight, in chunks of words: each row is written once."""
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight = torch.empty_like(weight[:0] if frozen else weight)

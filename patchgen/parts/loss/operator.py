@@ -1,4 +1,4 @@
-"""Functions as operators of torch."""
+"""Make a function an operator of torch."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,6 @@ import torch
 
 
 def operator(body: Callable[..., Any]) -> Any:
-    """`body` as an operator of torch, named by its module: of two generated files each has its own."""
-    return torch.library.custom_op(
-        f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=()
-    )
+    """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
+    name = f"{body.__module__.replace('.', '_')}::{body.__name__}"
+    return torch.library.custom_op(name, body, mutates_args=())

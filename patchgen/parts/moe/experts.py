@@ -17,31 +17,23 @@ class MixtureExperts(nn.Module):
         self.num_experts = config.num_experts
         self.act_fn = ACT2FN[activation] if isinstance(activation, str) else activation
         self.up_name = "gate_up_proj" if gated else "up_proj"
-        rows = {
-            self.up_name: (2 * inner if gated else inner, config.hidden_size),
-            "down_proj": (config.hidden_size, inner),
-        }
-        for name, shape in rows.items():
+        up = (2 * inner if gated else inner, config.hidden_size)
+        down = (config.hidden_size, inner)
+        for name, shape in ((self.up_name, up), ("down_proj", down)):
             self.register_parameter(name, nn.Parameter(torch.empty(self.num_experts, *shape)))
             biases = nn.Parameter(torch.empty(self.num_experts, shape[0])) if bias else None
             self.register_parameter(f"{name}_bias", biases)
 
-    def forward(
-        self, hidden_states: Any, top_k_index: torch.Tensor, top_k_weights: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> torch.Tensor:
         """One expert after the other: what `experts_implementation` calls "eager"."""
         total = torch.zeros_like(hidden_states, dtype=top_k_weights.dtype)
         for expert in range(self.num_experts):
             token, place = torch.where(top_k_index == expert)
             states = self.linear(hidden_states[token], self.up_name, expert)
-            states = self.linear(
-                self._apply_gate(states) if self.has_gate else self.act_fn(states),
-                "down_proj",
-                expert,
-            )
-            total = total.index_add(
-                0, token, (states * top_k_weights[token, place, None]).to(total.dtype)
-            )
+            states = self._apply_gate(states) if self.has_gate else self.act_fn(states)
+            states = self.linear(states, "down_proj", expert)
+            states = states * top_k_weights[token, place, None]
+            total = total.index_add(0, token, states.to(total.dtype))
         return total.to(hidden_states.dtype)
 
     def linear(self, states: torch.Tensor, name: str, expert: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_fun
 
 
 def z_loss(logits: tuple[Tensor, ...], attention_mask: Tensor | None) -> Tensor:
-    """The router z-loss: the mean square of log-sum-exp of real tokens (Zoph et al. 2022, arXiv:2202.08906)."""
+    """The router z-loss of real tokens: the mean square of the logsumexp (arXiv:2202.08906)."""
     sizes = torch.cat(logits).logsumexp(-1).square().view(len(logits), -1)
     if attention_mask is None:
         return sizes.mean()
@@ -19,14 +19,9 @@ def z_loss(logits: tuple[Tensor, ...], attention_mask: Tensor | None) -> Tensor:
 
 
 def with_router_losses(
-    model: Any,
-    output: Any,
-    outputs: Any,
-    mask: Any,
-    labels: Tensor | None,
-    num_items_in_batch: Any = None,
+    model: Any, output: Any, outputs: Any, mask: Any, labels: Any, num_items_in_batch: Any = None
 ) -> Any:
-    """`output` of a head with the routers' logits, (T, E) for each layer, and in training their losses in its loss."""
+    """`output` of a head with the logits of its routers, and in training with their losses."""
     logits, config = outputs.get("router_logits"), model.config
     if logits is None:
         return output
@@ -35,10 +30,9 @@ def with_router_losses(
         return output
     mask = mask if isinstance(mask, Tensor) and mask.numel() == len(logits[0]) else None
     balance = load_balancing_loss_func(logits, config.num_experts, config.num_experts_per_tok, mask)
-    output.aux_loss = config.router_aux_loss_coef * balance + config.router_z_loss_coef * z_loss(
-        logits, mask
-    )
-    # Losses of micro-batches are summed up: each adds the share that it has of the labels, as `Trainer` counts them.
+    sizes = config.router_z_loss_coef * z_loss(logits, mask)
+    output.aux_loss = config.router_aux_loss_coef * balance + sizes
+    # Micro-batches are summed: each adds its share of the labels, as `Trainer` counts them.
     counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
     share = 1 if num_items_in_batch is None else (counted != -100).sum() / num_items_in_batch
     output.loss = output.loss + (output.aux_loss * share).to(output.loss)

@@ -10,7 +10,7 @@ from patchgen.parts.moe.routing import MixtureRouter
 
 
 def has_experts(config: Any, layer_idx: int) -> bool:
-    """Whether this layer is one of every `moe_every` that have experts: the last of them, as in GShard."""
+    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
     return bool((layer_idx + 1) % config.moe_every == 0)
 
 
@@ -18,19 +18,12 @@ class Mixture(nn.Module):
     """An FFN of experts: (..., D) to (..., D)."""
 
     def __init__(
-        self,
-        config: Any,
-        *,
-        gated: bool,
-        bias: bool,
-        inner: int | None = None,
-        activation: Any = None,
+        self, config: Any, *, gated: bool, bias: bool, inner: int = 0, activation: Any = None
     ) -> None:
         super().__init__()
-        if not 1 + config.norm_topk_prob <= config.num_experts_per_tok <= config.num_experts:
-            raise ValueError(
-                "num_experts_per_tok is at most num_experts, and two at least where gates sum to one"
-            )
+        least = 1 + config.norm_topk_prob  # a single gate that is normalized is always one
+        if not least <= config.num_experts_per_tok <= config.num_experts:
+            raise ValueError(f"num_experts_per_tok is from {least} to num_experts")
         self.router = MixtureRouter(config)
         inner, activation = inner or config.intermediate_size, activation or config.hidden_act
         self.experts = MixtureExperts(config, inner, activation, gated, bias)

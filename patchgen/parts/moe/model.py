@@ -65,28 +65,21 @@ def split_experts(model: Any) -> None:
     for path, module in there.items():
         if isinstance(module, MixtureExperts):
             weights = [f"{path}.{name}" for name, _ in module.named_parameters()]
-            model._ep_plan |= {
-                path: "ep_dispatch_experts",
-                **dict.fromkeys(weights, "grouped_gemm"),
-            }
+            model._ep_plan |= dict.fromkeys(weights, "grouped_gemm") | {path: "ep_dispatch_experts"}
             if module.has_bias:  # every process would add it
-                model._tp_plan, model._plans_refused = (
-                    {},
-                    {"tp": "experts with biases are split whole: ep_size"},
-                )
+                refused = {"tp": "experts with biases are split whole: ep_size"}
+                model._tp_plan, model._plans_refused = {}, refused
             elif model._tp_plan:
                 up = "packed_colwise" if module.has_gate else "colwise"
                 model._tp_plan |= {path: "moe_tp_experts", weights[0]: up, weights[1]: "rowwise"}
 
 
 class MixtureModel:
-    """Mixin of a `PreTrainedModel` that has mixtures: they are initialised, what their routers say is recorded,
-    dense checkpoints are loaded, and plans for several processes split the experts.
-    """
+    """Initializes mixtures, records router logits, loads dense checkpoints, plans for processes."""
 
-    # For each weight of the experts those of a dense layer that are in it, both as they are called in the layer.
+    # For each weight of the experts, the dense layer's weights in it, by their names in the layer.
     _dense_weights: Mapping[str, Sequence[str]] = {}
-    # Whether they are of Conv1D, the features of its input first.
+    # Whether they are weights of Conv1D, with the input features first.
     _dense_weights_transposed = False
 
     def __init__(self, config: PreTrainedConfig, *inputs: Any, **kwargs: Any) -> None:
@@ -97,19 +90,13 @@ class MixtureModel:
     def post_init(self) -> None:
         super().post_init()
         split_experts(self)
-        if (
-            self.base_model is self
-        ):  # now, and not in the first forward, where a compiler would stop at their lock
+        if self.base_model is self:  # in the first forward a compiler would stop at their lock
             maybe_install_capturing_hooks(self)
 
     @staticmethod
-    def _load_pretrained_model(
-        model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any
-    ) -> Any:
-        load_config.weight_mapping.extend(upcycling(model))
-        loaded = PreTrainedModel._load_pretrained_model(
-            model, state_dict, files, load_config, *args
-        )
+    def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
+        load.weight_mapping.extend(upcycling(model))
+        loaded = PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
         model._weight_conversions = []  # a mixture is saved as it is
         return loaded
 
@@ -119,9 +106,10 @@ class MixtureModel:
         if isinstance(module, MixtureRouter | MixtureExperts):
             std = getattr(self.config, "initializer_range", None) or 0.02
             for name, parameter in module.named_parameters():
-                init.zeros_(parameter) if name.endswith("_bias") else init.normal_(
-                    parameter, mean=0.0, std=std
-                )
+                if name.endswith("_bias"):
+                    init.zeros_(parameter)
+                else:
+                    init.normal_(parameter, mean=0.0, std=std)
 
 
 class MixtureHead:

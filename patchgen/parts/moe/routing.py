@@ -6,7 +6,7 @@ Axes: T tokens, E experts, K experts of one token, D features.
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 class MixtureRouter(nn.Module):
@@ -16,14 +16,11 @@ class MixtureRouter(nn.Module):
         self.top_k = config.num_experts_per_tok
         self.norm_topk_prob = config.norm_topk_prob
 
-    def forward(
-        self, hidden_states: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Logits (T, E), and the weights and the numbers of each token's experts (T, K), of rows of tokens (T, D)."""
+    def forward(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (T, E) of tokens (T, D), and weights and numbers of their experts (T, K)."""
         wide = torch.promote_types(hidden_states.dtype, torch.float32)
-        with torch.autocast(
-            hidden_states.device.type, enabled=False
-        ):  # it would narrow the product again
+        # Autocast would compute the product in a narrow dtype.
+        with torch.autocast(hidden_states.device.type, enabled=False):
             logits = nn.functional.linear(hidden_states.to(wide), self.weight.to(wide))
         top_k_weights, top_k_index = logits.softmax(-1).topk(self.top_k, dim=-1)
         if self.norm_topk_prob:

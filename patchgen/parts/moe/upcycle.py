@@ -1,4 +1,7 @@
-"""A mixture from a dense checkpoint: every expert is a copy of the FFN (Komatsuzaki et al. 2022, arXiv:2212.05055)."""
+"""A mixture from a dense checkpoint: every expert is a copy of the FFN.
+
+Komatsuzaki et al. 2022, arXiv:2212.05055.
+"""
 
 from typing import Any, TypeVar
 
@@ -12,11 +15,12 @@ OWN_FIELDS = ("model_type", "architectures", "transformers_version", "dtype", "t
 
 
 class CopyToExperts(ConversionOps):
-    """Weights of one FFN, one above the other, to those of every expert: experts drawn together have no way back."""
+    """Concatenates the weights of one FFN and copies them to every expert; there is no way back."""
 
     def convert(
-        self, input_dict: Any, source_patterns: Any, target_patterns: Any, model: Any, **kwargs: Any
+        self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any
     ) -> Any:
+        model = kwargs["model"]
         config = model.config.get_text_config()
         refuse_other_function(config)
         parts = [input_dict[name][0] for name in source_patterns]
@@ -27,16 +31,12 @@ class CopyToExperts(ConversionOps):
 
 def refuse_other_function(config: Any) -> None:
     """ValueError where the mixture would not compute what the dense model does."""
-    k, normalised, split = (
-        config.num_experts_per_tok,
-        config.norm_topk_prob,
-        getattr(config, "distributed_config", None),
-    )
-    if k < 2 or not normalised or (split is not None and split.ep_size > 1):
-        raise ValueError(
-            "a dense checkpoint becomes a mixture where gates sum to one over two experts or more, and whole: here "
-            f"num_experts_per_tok={k}, norm_topk_prob={normalised}, distributed_config={split}"
-        )
+    split = getattr(config, "distributed_config", None)
+    if config.num_experts_per_tok < 2 or not config.norm_topk_prob:
+        needed = "num_experts_per_tok >= 2 and norm_topk_prob=True"
+        raise ValueError(f"a dense checkpoint becomes a mixture with {needed}")
+    if split is not None and split.ep_size > 1:
+        raise ValueError("a dense checkpoint becomes a mixture whole: load it without ep_size")
 
 
 def upcycling(model: Any) -> list[WeightConverter]:
@@ -46,18 +46,16 @@ def upcycling(model: Any) -> list[WeightConverter]:
         for experts, dense in model._dense_weights.items():
             if name.endswith(f".{experts}"):
                 layer = name.removeprefix(f"{model.base_model_prefix}.").removesuffix(experts)
-                found.append(
-                    WeightConverter(
-                        [layer + one for one in dense], layer + experts, [CopyToExperts()]
-                    )
-                )
+                sources = [layer + one for one in dense]
+                found.append(WeightConverter(sources, layer + experts, [CopyToExperts()]))
     return found
 
 
 def upcycle(dense: PreTrainedModel, mixture_class: type[Model], **options: Any) -> Model:
-    """The mixture that computes what `dense` does, on its device and in its dtype; `options` of its configuration.
+    """The mixture that computes what `dense` does, on its device and in its dtype.
 
-    Raises ValueError where a weight of either has no counterpart, routers apart, which are drawn.
+    `options` are those of its configuration.  Raises ValueError where a weight of either has no
+    counterpart; routers have none, and are drawn.
     """
     kept = {name: value for name, value in dense.config.to_dict().items() if name not in OWN_FIELDS}
     config = mixture_class.config_class(**{**kept, **options})
@@ -69,17 +67,13 @@ def upcycle(dense: PreTrainedModel, mixture_class: type[Model], **options: Any) 
         dtype=dense.dtype,
         output_loading_info=True,
     )
-    wrong = {
-        kind: sorted(map(str, names))
-        for kind, names in report.items()
-        if kind != "missing_keys" and names
-    }
-    if missing := sorted(
-        name for name in report["missing_keys"] if not name.endswith(".router.weight")
-    ):
-        wrong["missing_keys"] = missing
+    wrong = {}
+    for kind, names in report.items():
+        if kind == "missing_keys":
+            names = [name for name in names if not name.endswith(".router.weight")]
+        if names:
+            wrong[kind] = sorted(map(str, names))
     if wrong:
-        raise ValueError(
-            f"{type(dense).__name__} does not become a {mixture_class.__name__}: {wrong}"
-        )
+        kinds = f"{type(dense).__name__} does not become a {mixture_class.__name__}"
+        raise ValueError(f"{kinds}: {wrong}")
     return model.to(dense.device)

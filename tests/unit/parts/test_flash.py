@@ -96,12 +96,13 @@ class TestTexts:
                 False,
             )
 
-        places, starts, longest = find_texts(
-            Model, None, torch.tensor([[0, 1, 2, 0], [5, 6, 7, 8]]), {}
-        )
+        positions = torch.tensor([[0, 1, 2, 0], [5, 6, 7, 8]])
+        places, lengths = find_texts(Model, None, positions, {})
+        assert places.tolist() == list(range(8))
         assert (
-            places.tolist() == list(range(8)) and starts.tolist() == [0, 3, 4, 8] and longest == 4
+            lengths["cu_seq_lens_q"].tolist() == lengths["cu_seq_lens_k"].tolist() == [0, 3, 4, 8]
         )
+        assert lengths["max_length_q"] == lengths["max_length_k"] == 4
         Model.config._attn_implementation = "sdpa"
         assert find_texts(Model, None, torch.tensor([[0, 0]]), {}) is None
 
