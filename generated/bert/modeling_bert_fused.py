@@ -16,7 +16,7 @@
 # limitations under the License.
 """PyTorch BERT model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,7 +141,7 @@ def eager_attention_forward(
 
 
 class FusedLinear(nn.Linear):
-    """Several linear layers of one input; `parts` gives how wide each is, by the name that it has in checkpoints."""
+    """Linear layers of one input; `parts` has their widths, by their names in checkpoints."""
 
     def __init__(self, in_features: int, parts: dict[str, int], bias: bool = True) -> None:
         super().__init__(in_features, sum(parts.values()), bias=bias)
@@ -541,40 +541,39 @@ class BertPreTrainingHeads(nn.Module):
 
 
 class Rows(ConversionOps):
-    """Puts rows one above the other, or takes them apart again."""
+    """Concatenates rows, or splits them again."""
 
     def __init__(self, widths: list[int], apart: bool = False) -> None:
         self.widths, self.apart = widths, apart
 
-    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any) -> Any:
-        rows = [each[0] if isinstance(each, list) else each for each in map(input_dict.get, source_patterns)]
-        return dict(
-            zip(
-                target_patterns,
-                rows[0].split(self.widths) if self.apart else [torch.cat(rows)],
-                strict=True,
-            )
-        )
+    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **_: Any) -> Any:
+        read = (input_dict[name] for name in source_patterns)
+        rows = [each[0] if isinstance(each, list) else each for each in read]
+        made = rows[0].split(self.widths) if self.apart else [torch.cat(rows)]
+        return dict(zip(target_patterns, made, strict=True))
 
     @property
     def reverse_op(self) -> ConversionOps:
         return Rows(self.widths, not self.apart)
 
 
-def fused_layers(model: nn.Module) -> list[tuple[str, str, FusedLinear]]:
+def fused_layers(model: nn.Module) -> Iterator[tuple[str, str, FusedLinear]]:
     """Each with the path of its owner, which ends with a dot, and its own name."""
-    found = [(path.rpartition("."), module) for path, module in model.named_modules()]
-    return [(f"{owner}.", name, module) for (owner, _, name), module in found if isinstance(module, FusedLinear)]
+    for path, module in model.named_modules():
+        if isinstance(module, FusedLinear):
+            owner, _, name = path.rpartition(".")
+            yield f"{owner}.", name, module
 
 
 def fused_conversions(model: Any) -> list[Any]:
-    """Between the parent's checkpoints, of the base model or of a head, and the fused layers of `model`."""
+    """From checkpoints of the parent, of its base model or of a head, to the fused layers."""
     found = []
     for owner, name, layer in fused_layers(model):
         owner = owner.removeprefix(f"{model.base_model_prefix}.")
         for kind, _ in layer.named_parameters():
             parts = [f"{owner}{part}.{kind}" for part in layer.parts]
-            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [Rows([*layer.parts.values()])]))
+            fuse = Rows([*layer.parts.values()])
+            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [fuse]))
     return found
 
 
@@ -608,12 +607,13 @@ class BertPreTrainedModel(PreTrainedModel):
         self._weight_conversions = fused_conversions(self)
 
     @staticmethod
-    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
-        if load_config.hf_quantizer or load_config.device_mesh or getattr(model, "_device_mesh", None):
-            raise ValueError(f"{type(model).__name__} is loaded whole: quantise it or split it afterwards")
-        # Of this model alone: what is registered by name would reach transformers' own model too.
-        load_config.weight_mapping.extend(fused_conversions(model))
-        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+    def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
+        if load.hf_quantizer or load.device_mesh or getattr(model, "_device_mesh", None):
+            name = type(model).__name__
+            raise ValueError(f"{name} is loaded whole: quantize it or split it afterwards")
+        # For this model alone: a registered conversion would apply to transformers' own model too.
+        load.weight_mapping.extend(fused_conversions(model))
+        return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
 
 
 @auto_docstring(

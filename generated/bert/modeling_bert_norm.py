@@ -53,16 +53,18 @@ logger = logging.get_logger(__name__)
 
 
 class LowPrecisionLayerNorm(nn.LayerNorm):
-    """`nn.LayerNorm`, in the dtype of autocast where that is on; a checkpoint of one is one of the other."""
+    """`nn.LayerNorm`, computed in the dtype of autocast where that is on."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         device = input.device.type
         if not torch.is_autocast_enabled(device):
             return super().forward(input)
         dtype = torch.get_autocast_dtype(device)
-        weight, bias = (None if each is None else each.to(dtype) for each in (self.weight, self.bias))
+        own = (self.weight, self.bias)
+        weight, bias = (None if each is None else each.to(dtype) for each in own)
+        shape, input = self.normalized_shape, input.to(dtype)
         with torch.autocast(device, enabled=False):
-            return nn.functional.layer_norm(input.to(dtype), self.normalized_shape, weight, bias, self.eps)
+            return nn.functional.layer_norm(input, shape, weight, bias, self.eps)
 
 
 class BertEmbeddings(nn.Module):

@@ -150,12 +150,13 @@ def unpad(states: torch.Tensor, places_T: torch.Tensor) -> torch.Tensor:
     return states.flatten(0, 1).index_select(0, places_T).unsqueeze(0)
 
 
-def attend_in_rows(attention_interface, module, query, key, value, attention_mask, rows=None, **kwargs):
+def attend_in_rows(interface, module, query, key, value, attention_mask, rows=None, **kwargs):
     """Attention in a batch where each text has a row; `rows` says where the tokens stand there."""
     if rows is None:
-        return attention_interface(module, query, key, value, attention_mask, **kwargs)
-    in_rows = (_pad_input(states[0].transpose(0, 1), *rows).transpose(1, 2) for states in (query, key, value))
-    attn_output, attn_weights = attention_interface(module, *in_rows, attention_mask, **kwargs)
+        return interface(module, query, key, value, attention_mask, **kwargs)
+    states = (each[0].transpose(0, 1) for each in (query, key, value))
+    in_rows = (_pad_input(each, *rows).transpose(1, 2) for each in states)
+    attn_output, attn_weights = interface(module, *in_rows, attention_mask, **kwargs)
     return unpad(attn_output, rows[0]), attn_weights
 
 
@@ -604,7 +605,7 @@ class BertForPreTrainingOutput(ModelOutput):
 
 
 class Texts(NamedTuple):
-    """Where tokens stand in a batch, and where they would if each text had a row, with padding at the right."""
+    """Where tokens stand in a batch, and in one where each text has a row, padded at the right."""
 
     places_T: torch.Tensor
     rows: tuple[torch.Tensor, int, int]  # the places there, how many rows, and how long
@@ -619,26 +620,23 @@ class Texts(NamedTuple):
 def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tensor) -> Texts | None:
     """The texts of a batch; None where each row is one, without padding."""
     if mask is not None:  # each row is a text
-        (places_T, starts_N1, longest), batch = _get_unpad_data(mask.bool()), mask
+        batch, (places_T, starts_N1, longest) = mask, _get_unpad_data(mask.bool())
     else:  # a text ends with each row, and where positions restart
-        ends_T, batch = (
-            nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten(),
-            position_ids,
-        )
+        batch, restarts = position_ids, position_ids.diff() != 1
+        ends_T = nn.functional.pad(restarts, (0, 1), value=True).flatten()
         starts_N1 = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-        places_T, longest = (
-            torch.arange(len(ends_T), device=ends_T.device),
-            int(starts_N1.diff().max()),
-        )
+        places_T = torch.arange(len(ends_T), device=ends_T.device)
+        longest = int(starts_N1.diff().max())
     count, lengths_N = len(starts_N1) - 1, starts_N1.diff()
     if len(places_T) in (0, batch.numel()) and count == len(batch):
         return None
     ahead_N = torch.arange(count, device=places_T.device) * longest - starts_N1[:-1]
-    rows_T = torch.arange(len(places_T), device=places_T.device) + ahead_N.repeat_interleave(lengths_N)
-    rows = rows_T, count, longest
+    rows_T = torch.arange(len(places_T), device=places_T.device)
+    rows = rows_T + ahead_N.repeat_interleave(lengths_N), count, longest
     if ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation) is flash_attention_mask:
-        starts = {"cu_seq_lens_q": starts_N1, "cu_seq_lens_k": starts_N1}
-        return Texts(places_T, rows, None, starts | {"max_length_q": longest, "max_length_k": longest})
+        lengths = {"cu_seq_lens_q": starts_N1, "cu_seq_lens_k": starts_N1}
+        lengths |= {"max_length_q": longest, "max_length_k": longest}
+        return Texts(places_T, rows, None, lengths)
     real = torch.arange(longest, device=places_T.device) < lengths_N[:, None]
     return Texts(places_T, rows, real, {"rows": rows})
 
@@ -723,8 +721,9 @@ class BertModel(BertPreTrainedModel):
         )
 
         texts, batch = None, embedding_output.shape[:2]
-        flat = batch[0] == 1 and (position_ids is not None or kwargs.get("cu_seq_lens_q") is not None)
-        if (attention_mask is not None or flat) and past_key_values is None and encoder_hidden_states is None:
+        told = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
+        told = attention_mask is not None or (told and batch[0] == 1)
+        if told and past_key_values is None and encoder_hidden_states is None:
             texts = self.find_texts(attention_mask, position_ids, kwargs)
         if texts is not None:
             embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask
@@ -808,7 +807,7 @@ class BertModel(BertPreTrainedModel):
             if self.keeps_padding or recorded or mask.ndim != 2 or not mask[:, 0].all():
                 return None
         elif position_ids is None:
-            raise ValueError(f"{type(self).__name__} takes cu_seq_lens_q together with position_ids, which restart")
+            raise ValueError(f"{type(self).__name__} takes cu_seq_lens_q together with position_ids")
         return make_texts(self.config, mask, position_ids)
 
 

@@ -443,10 +443,10 @@ class DbrxPreTrainedModel(PreTrainedModel):
             init.normal_(module.down_proj, mean=0.0, std=std)
 
     @staticmethod
-    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
-        # Of this class alone: what is registered by name would reach transformers' own model too.
-        load_config.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
-        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+    def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
+        # For this class alone: a registered conversion would apply to transformers' own model too.
+        load.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
+        return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
 
     _weight_conversions = [
         WeightConverter(["experts.mlp.w1", "experts.mlp.v1"], "experts.gate_up_proj", [ByExpert(), Concatenate(1)]),

@@ -632,16 +632,18 @@ class GPT2Model(GPT2PreTrainedModel):
 
 
 def operator(body: Callable[..., Any]) -> Any:
-    """`body` as an operator of torch, named by its module: of two generated files each has its own."""
-    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
+    """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
+    name = f"{body.__module__.replace('.', '_')}::{body.__name__}"
+    return torch.library.custom_op(name, body, mutates_args=())
 
 
 @operator
 def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
-    """Cross entropies of `states @ weight.T`, and log sums of its exponentials: `chunk` tokens at a time."""
+    """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
+    wide = torch.promote_types(states.dtype, torch.float32)
     weight, losses, log_sums = weight.to(states.dtype), [], []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
+        logits = nn.functional.linear(some, weight).to(wide)
         log_sums.append(logits.logsumexp(-1))
         losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
     return torch.cat(losses), torch.cat(log_sums)
@@ -649,12 +651,13 @@ def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) ->
 
 @linear_losses.register_fake
 def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
-    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
+    wide = torch.promote_types(states.dtype, torch.float32)
+    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
 @operator
 def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor]:
-    """The gradients of states and weight; as many logits at a time, for some words: no sum of V x D over chunks."""
+    """The gradients of states and weight, in chunks of words: each row is written once."""
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight = torch.empty_like(weight[:0] if frozen else weight)
@@ -691,28 +694,21 @@ linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 
 def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:
-    """`model.loss_function` of `head(states)`, which it does not need; None where somebody else does."""
-    hooks = head._forward_hooks or head._forward_pre_hooks or head._backward_hooks or head._backward_pre_hooks
-    # A layer with an adapter, a quantised or a sharded one has to be called.
-    plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and "forward" not in vars(head) and not hooks
+    """The loss function of `head(states)` that needs no logits; None where logits are needed."""
+    # A head with hooks or an adapter, and a quantized or sharded one, has to be called.
+    hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
+    called = hooked or head._backward_hooks or head._backward_pre_hooks
+    plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
-    known = plain and head.bias is bias and chunk != 0 and model.loss_function is ForCausalLMLoss
+    known = plain and not called and chunk != 0 and model.loss_function is ForCausalLMLoss
     if not (known and model.training and labels is not None and labels.shape == states.shape[:-1]):
         return None
-    return partial(causal_loss, states, head.weight, chunk or max(1, 2**27 // head.out_features), entropies)
+    chunk = chunk or max(1, 2**27 // head.out_features)
+    return partial(causal_loss, states, partial(entropies, weight=head.weight, chunk=chunk))
 
 
-def causal_loss(
-    states: Tensor,
-    weight: Tensor,
-    chunk: int,
-    entropies: Any,
-    logits: None,
-    labels: Tensor,
-    *_: Any,
-    **kwargs: Any,
-) -> Tensor:
-    """`ForCausalLMLoss` of `states @ weight.T`, which exists for `chunk` tokens at a time, or as much of it."""
+def causal_loss(states: Tensor, entropies: Any, logits: None, labels: Tensor, *_: Any, **kwargs: Any) -> Tensor:
+    """`ForCausalLMLoss` of the logits of `states`, which `entropies` computes in chunks."""
     ignore_index, shift_labels = kwargs.get("ignore_index", -100), kwargs.get("shift_labels")
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
@@ -720,14 +716,14 @@ def causal_loss(
         states = states.to(torch.get_autocast_dtype(states.device.type))
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
-    losses = entropies(states.flatten(0, -2), weight, labels.where(counted, 0), chunk)[0]
+    losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0]
     items = kwargs.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
     return losses.where(counted, 0).sum().float() / items
 
 
 def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None where logits would be, and not the next field."""
+    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
     outputs["logits"] = outputs.logits
     for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
         outputs.move_to_end(name)

@@ -19,7 +19,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -152,7 +152,7 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
 
 
 class FusedLinear(nn.Linear):
-    """Several linear layers of one input; `parts` gives how wide each is, by the name that it has in checkpoints."""
+    """Linear layers of one input; `parts` has their widths, by their names in checkpoints."""
 
     def __init__(self, in_features: int, parts: dict[str, int], bias: bool = True) -> None:
         super().__init__(in_features, sum(parts.values()), bias=bias)
@@ -227,12 +227,12 @@ class LlamaAttention(nn.Module):
         self.attention_dropout = config.attention_dropout
         self.is_causal = True
 
-        self.qkv_parts = {
+        parts = {
             "q_proj": config.num_attention_heads * self.head_dim,
             "k_proj": config.num_key_value_heads * self.head_dim,
             "v_proj": config.num_key_value_heads * self.head_dim,
         }
-        self.qkv_proj = FusedLinear(config.hidden_size, self.qkv_parts, bias=config.attention_bias)
+        self.qkv_proj = FusedLinear(config.hidden_size, parts, bias=config.attention_bias)
         self.o_proj = nn.Linear(
             config.num_attention_heads * self.head_dim, config.hidden_size, bias=config.attention_bias
         )
@@ -246,7 +246,8 @@ class LlamaAttention(nn.Module):
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor]:
         input_shape = hidden_states.shape[:-1]
-        query_states, key_states, value_states = self.qkv_proj(hidden_states).split([*self.qkv_parts.values()], dim=-1)
+        widths = [*self.qkv_proj.parts.values()]
+        query_states, key_states, value_states = self.qkv_proj(hidden_states).split(widths, -1)
         hidden_shape = (*input_shape, -1, self.head_dim)
 
         query_states = query_states.view(hidden_shape).transpose(1, 2)
@@ -323,40 +324,39 @@ class LlamaDecoderLayer(GradientCheckpointingLayer):
 
 
 class Rows(ConversionOps):
-    """Puts rows one above the other, or takes them apart again."""
+    """Concatenates rows, or splits them again."""
 
     def __init__(self, widths: list[int], apart: bool = False) -> None:
         self.widths, self.apart = widths, apart
 
-    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any) -> Any:
-        rows = [each[0] if isinstance(each, list) else each for each in map(input_dict.get, source_patterns)]
-        return dict(
-            zip(
-                target_patterns,
-                rows[0].split(self.widths) if self.apart else [torch.cat(rows)],
-                strict=True,
-            )
-        )
+    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **_: Any) -> Any:
+        read = (input_dict[name] for name in source_patterns)
+        rows = [each[0] if isinstance(each, list) else each for each in read]
+        made = rows[0].split(self.widths) if self.apart else [torch.cat(rows)]
+        return dict(zip(target_patterns, made, strict=True))
 
     @property
     def reverse_op(self) -> ConversionOps:
         return Rows(self.widths, not self.apart)
 
 
-def fused_layers(model: nn.Module) -> list[tuple[str, str, FusedLinear]]:
+def fused_layers(model: nn.Module) -> Iterator[tuple[str, str, FusedLinear]]:
     """Each with the path of its owner, which ends with a dot, and its own name."""
-    found = [(path.rpartition("."), module) for path, module in model.named_modules()]
-    return [(f"{owner}.", name, module) for (owner, _, name), module in found if isinstance(module, FusedLinear)]
+    for path, module in model.named_modules():
+        if isinstance(module, FusedLinear):
+            owner, _, name = path.rpartition(".")
+            yield f"{owner}.", name, module
 
 
 def fused_conversions(model: Any) -> list[Any]:
-    """Between the parent's checkpoints, of the base model or of a head, and the fused layers of `model`."""
+    """From checkpoints of the parent, of its base model or of a head, to the fused layers."""
     found = []
     for owner, name, layer in fused_layers(model):
         owner = owner.removeprefix(f"{model.base_model_prefix}.")
         for kind, _ in layer.named_parameters():
             parts = [f"{owner}{part}.{kind}" for part in layer.parts]
-            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [Rows([*layer.parts.values()])]))
+            fuse = Rows([*layer.parts.values()])
+            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [fuse]))
     return found
 
 
@@ -364,7 +364,7 @@ GATHERED = {"colwise": "colwise_gather_output", "rowwise": "rowwise_split_input"
 
 
 def gather_fused(model: Any) -> None:
-    """Let the plan for tensor parallelism gather what fused layers give, as that of transformers' Phi-3 does."""
+    """Let the plan for tensor parallelism gather the output of fused layers, as Phi-3's does."""
     plan = model._tp_plan = dict(model._tp_plan)
     for path, name, layer in fused_layers(model):
         owner = re.sub(r"\.\d+\.", ".*.", path)
@@ -399,12 +399,13 @@ class LlamaPreTrainedModel(PreTrainedModel):
         gather_fused(self)
 
     @staticmethod
-    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
-        if load_config.hf_quantizer or load_config.device_mesh or getattr(model, "_device_mesh", None):
-            raise ValueError(f"{type(model).__name__} is loaded whole: quantise it or split it afterwards")
-        # Of this model alone: what is registered by name would reach transformers' own model too.
-        load_config.weight_mapping.extend(fused_conversions(model))
-        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+    def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
+        if load.hf_quantizer or load.device_mesh or getattr(model, "_device_mesh", None):
+            name = type(model).__name__
+            raise ValueError(f"{name} is loaded whole: quantize it or split it afterwards")
+        # For this model alone: a registered conversion would apply to transformers' own model too.
+        load.weight_mapping.extend(fused_conversions(model))
+        return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
 
 
 @auto_docstring
@@ -559,11 +560,9 @@ class LlamaForSequenceClassification(GenericForSequenceClassification, LlamaPreT
     def __init__(self, config):
         super(GenericForSequenceClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, LlamaModel._from_config(config))
         self.score = nn.Linear(config.get_text_config().hidden_size, self.num_labels, bias=False)
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 
@@ -572,11 +571,9 @@ class LlamaForQuestionAnswering(GenericForQuestionAnswering, LlamaPreTrainedMode
 
     def __init__(self, config):
         super(GenericForQuestionAnswering, self).__init__(config)
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, LlamaModel._from_config(config))
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 
@@ -584,7 +581,6 @@ class LlamaForTokenClassification(GenericForTokenClassification, LlamaPreTrained
     def __init__(self, config):
         super(GenericForTokenClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, LlamaModel._from_config(config))
         if getattr(config, "classifier_dropout", None) is not None:
             classifier_dropout = config.classifier_dropout
@@ -599,7 +595,6 @@ class LlamaForTokenClassification(GenericForTokenClassification, LlamaPreTrained
             bias=getattr(config, "token_classification_bias", True),
         )
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 

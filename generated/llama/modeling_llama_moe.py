@@ -53,7 +53,7 @@ from .configuration_llama_moe import LlamaMoeConfig
 
 
 def has_experts(config: Any, layer_idx: int) -> bool:
-    """Whether this layer is one of every `moe_every` that have experts: the last of them, as in GShard."""
+    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
     return bool((layer_idx + 1) % config.moe_every == 0)
 
 
@@ -66,27 +66,23 @@ class MixtureExperts(nn.Module):
         self.num_experts = config.num_experts
         self.act_fn = ACT2FN[activation] if isinstance(activation, str) else activation
         self.up_name = "gate_up_proj" if gated else "up_proj"
-        rows = {
-            self.up_name: (2 * inner if gated else inner, config.hidden_size),
-            "down_proj": (config.hidden_size, inner),
-        }
-        for name, shape in rows.items():
+        up = (2 * inner if gated else inner, config.hidden_size)
+        down = (config.hidden_size, inner)
+        for name, shape in ((self.up_name, up), ("down_proj", down)):
             self.register_parameter(name, nn.Parameter(torch.empty(self.num_experts, *shape)))
             biases = nn.Parameter(torch.empty(self.num_experts, shape[0])) if bias else None
             self.register_parameter(f"{name}_bias", biases)
 
-    def forward(self, hidden_states: Any, top_k_index: torch.Tensor, top_k_weights: torch.Tensor) -> torch.Tensor:
+    def forward(self, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> torch.Tensor:
         """One expert after the other: what `experts_implementation` calls "eager"."""
         total = torch.zeros_like(hidden_states, dtype=top_k_weights.dtype)
         for expert in range(self.num_experts):
             token, place = torch.where(top_k_index == expert)
             states = self.linear(hidden_states[token], self.up_name, expert)
-            states = self.linear(
-                self._apply_gate(states) if self.has_gate else self.act_fn(states),
-                "down_proj",
-                expert,
-            )
-            total = total.index_add(0, token, (states * top_k_weights[token, place, None]).to(total.dtype))
+            states = self._apply_gate(states) if self.has_gate else self.act_fn(states)
+            states = self.linear(states, "down_proj", expert)
+            states = states * top_k_weights[token, place, None]
+            total = total.index_add(0, token, states.to(total.dtype))
         return total.to(hidden_states.dtype)
 
     def linear(self, states: torch.Tensor, name: str, expert: int) -> torch.Tensor:
@@ -101,10 +97,11 @@ class MixtureRouter(nn.Module):
         self.top_k = config.num_experts_per_tok
         self.norm_topk_prob = config.norm_topk_prob
 
-    def forward(self, hidden_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Logits (T, E), and the weights and the numbers of each token's experts (T, K), of rows of tokens (T, D)."""
+    def forward(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (T, E) of tokens (T, D), and weights and numbers of their experts (T, K)."""
         wide = torch.promote_types(hidden_states.dtype, torch.float32)
-        with torch.autocast(hidden_states.device.type, enabled=False):  # it would narrow the product again
+        # Autocast would compute the product in a narrow dtype.
+        with torch.autocast(hidden_states.device.type, enabled=False):
             logits = nn.functional.linear(hidden_states.to(wide), self.weight.to(wide))
         top_k_weights, top_k_index = logits.softmax(-1).topk(self.top_k, dim=-1)
         if self.norm_topk_prob:
@@ -115,18 +112,11 @@ class MixtureRouter(nn.Module):
 class Mixture(nn.Module):
     """An FFN of experts: (..., D) to (..., D)."""
 
-    def __init__(
-        self,
-        config: Any,
-        *,
-        gated: bool,
-        bias: bool,
-        inner: int | None = None,
-        activation: Any = None,
-    ) -> None:
+    def __init__(self, config: Any, *, gated: bool, bias: bool, inner: int = 0, activation: Any = None) -> None:
         super().__init__()
-        if not 1 + config.norm_topk_prob <= config.num_experts_per_tok <= config.num_experts:
-            raise ValueError("num_experts_per_tok is at most num_experts, and two at least where gates sum to one")
+        least = 1 + config.norm_topk_prob  # a single gate that is normalized is always one
+        if not least <= config.num_experts_per_tok <= config.num_experts:
+            raise ValueError(f"num_experts_per_tok is from {least} to num_experts")
         self.router = MixtureRouter(config)
         inner, activation = inner or config.intermediate_size, activation or config.hidden_act
         self.experts = MixtureExperts(config, inner, activation, gated, bias)
@@ -367,24 +357,20 @@ def split_experts(model: Any) -> None:
     for path, module in there.items():
         if isinstance(module, MixtureExperts):
             weights = [f"{path}.{name}" for name, _ in module.named_parameters()]
-            model._ep_plan |= {
-                path: "ep_dispatch_experts",
-                **dict.fromkeys(weights, "grouped_gemm"),
-            }
+            model._ep_plan |= dict.fromkeys(weights, "grouped_gemm") | {path: "ep_dispatch_experts"}
             if module.has_bias:  # every process would add it
-                model._tp_plan, model._plans_refused = (
-                    {},
-                    {"tp": "experts with biases are split whole: ep_size"},
-                )
+                refused = {"tp": "experts with biases are split whole: ep_size"}
+                model._tp_plan, model._plans_refused = {}, refused
             elif model._tp_plan:
                 up = "packed_colwise" if module.has_gate else "colwise"
                 model._tp_plan |= {path: "moe_tp_experts", weights[0]: up, weights[1]: "rowwise"}
 
 
 class CopyToExperts(ConversionOps):
-    """Weights of one FFN, one above the other, to those of every expert: experts drawn together have no way back."""
+    """Concatenates the weights of one FFN and copies them to every expert; there is no way back."""
 
-    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, model: Any, **kwargs: Any) -> Any:
+    def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any) -> Any:
+        model = kwargs["model"]
         config = model.config.get_text_config()
         refuse_other_function(config)
         parts = [input_dict[name][0] for name in source_patterns]
@@ -395,16 +381,12 @@ class CopyToExperts(ConversionOps):
 
 def refuse_other_function(config: Any) -> None:
     """ValueError where the mixture would not compute what the dense model does."""
-    k, normalised, split = (
-        config.num_experts_per_tok,
-        config.norm_topk_prob,
-        getattr(config, "distributed_config", None),
-    )
-    if k < 2 or not normalised or (split is not None and split.ep_size > 1):
-        raise ValueError(
-            "a dense checkpoint becomes a mixture where gates sum to one over two experts or more, and whole: here "
-            f"num_experts_per_tok={k}, norm_topk_prob={normalised}, distributed_config={split}"
-        )
+    split = getattr(config, "distributed_config", None)
+    if config.num_experts_per_tok < 2 or not config.norm_topk_prob:
+        needed = "num_experts_per_tok >= 2 and norm_topk_prob=True"
+        raise ValueError(f"a dense checkpoint becomes a mixture with {needed}")
+    if split is not None and split.ep_size > 1:
+        raise ValueError("a dense checkpoint becomes a mixture whole: load it without ep_size")
 
 
 def upcycling(model: Any) -> list[WeightConverter]:
@@ -414,13 +396,14 @@ def upcycling(model: Any) -> list[WeightConverter]:
         for experts, dense in model._dense_weights.items():
             if name.endswith(f".{experts}"):
                 layer = name.removeprefix(f"{model.base_model_prefix}.").removesuffix(experts)
-                found.append(WeightConverter([layer + one for one in dense], layer + experts, [CopyToExperts()]))
+                sources = [layer + one for one in dense]
+                found.append(WeightConverter(sources, layer + experts, [CopyToExperts()]))
     return found
 
 
 @auto_docstring
 class LlamaMoePreTrainedModel(PreTrainedModel):
-    """Under activation checkpointing the recompute takes the experts that the forward pass chose."""
+    """Under activation checkpointing, a recompute takes the experts that the forward pass chose."""
 
     config: LlamaMoeConfig
     base_model_prefix = "model"
@@ -444,7 +427,7 @@ class LlamaMoePreTrainedModel(PreTrainedModel):
         "mlp.experts.down_proj": ("mlp.down_proj.weight",),
         "mlp.experts.down_proj_bias": ("mlp.down_proj.bias",),
     }
-    # Whether they are of Conv1D, the features of its input first.
+    # Whether they are weights of Conv1D, with the input features first.
     _dense_weights_transposed = False
 
     def __init__(self, config: PreTrainedConfig, *inputs: Any, **kwargs: Any) -> None:
@@ -455,13 +438,13 @@ class LlamaMoePreTrainedModel(PreTrainedModel):
     def post_init(self) -> None:
         super().post_init()
         split_experts(self)
-        if self.base_model is self:  # now, and not in the first forward, where a compiler would stop at their lock
+        if self.base_model is self:  # in the first forward a compiler would stop at their lock
             maybe_install_capturing_hooks(self)
 
     @staticmethod
-    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
-        load_config.weight_mapping.extend(upcycling(model))
-        loaded = PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+    def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
+        load.weight_mapping.extend(upcycling(model))
+        loaded = PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
         model._weight_conversions = []  # a mixture is saved as it is
         return loaded
 
@@ -471,16 +454,16 @@ class LlamaMoePreTrainedModel(PreTrainedModel):
         if isinstance(module, MixtureRouter | MixtureExperts):
             std = getattr(self.config, "initializer_range", None) or 0.02
             for name, parameter in module.named_parameters():
-                init.zeros_(parameter) if name.endswith("_bias") else init.normal_(parameter, mean=0.0, std=std)
+                if name.endswith("_bias"):
+                    init.zeros_(parameter)
+                else:
+                    init.normal_(parameter, mean=0.0, std=std)
 
     def _set_gradient_checkpointing(
-        self,
-        enable: bool = True,
-        gradient_checkpointing_func: Callable[..., Any] = checkpoint,
-        **more: Any,
+        self, enable: bool = True, gradient_checkpointing_func: Any = checkpoint, **more: Any
     ) -> None:
         options = getattr(gradient_checkpointing_func, "keywords", {})
-        # Not where the user says what is kept; a reentrant recompute can keep nothing.
+        # Not where the user chooses what is kept; a reentrant recompute can keep nothing.
         if "context_fn" not in options and options.get("use_reentrant") is False:
             choices = partial(create_selective_checkpoint_contexts, [torch.ops.aten.topk.default])
             gradient_checkpointing_func = partial(gradient_checkpointing_func, context_fn=choices)
@@ -609,7 +592,7 @@ class LlamaMoeModel(LlamaMoePreTrainedModel):
 
 
 def z_loss(logits: tuple[Tensor, ...], attention_mask: Tensor | None) -> Tensor:
-    """The router z-loss: the mean square of log-sum-exp of real tokens (Zoph et al. 2022, arXiv:2202.08906)."""
+    """The router z-loss of real tokens: the mean square of the logsumexp (arXiv:2202.08906)."""
     sizes = torch.cat(logits).logsumexp(-1).square().view(len(logits), -1)
     if attention_mask is None:
         return sizes.mean()
@@ -618,14 +601,9 @@ def z_loss(logits: tuple[Tensor, ...], attention_mask: Tensor | None) -> Tensor:
 
 
 def with_router_losses(
-    model: Any,
-    output: Any,
-    outputs: Any,
-    mask: Any,
-    labels: Tensor | None,
-    num_items_in_batch: Any = None,
+    model: Any, output: Any, outputs: Any, mask: Any, labels: Any, num_items_in_batch: Any = None
 ) -> Any:
-    """`output` of a head with the routers' logits, (T, E) for each layer, and in training their losses in its loss."""
+    """`output` of a head with the logits of its routers, and in training with their losses."""
     logits, config = outputs.get("router_logits"), model.config
     if logits is None:
         return output
@@ -634,8 +612,9 @@ def with_router_losses(
         return output
     mask = mask if isinstance(mask, Tensor) and mask.numel() == len(logits[0]) else None
     balance = load_balancing_loss_func(logits, config.num_experts, config.num_experts_per_tok, mask)
-    output.aux_loss = config.router_aux_loss_coef * balance + config.router_z_loss_coef * z_loss(logits, mask)
-    # Losses of micro-batches are summed up: each adds the share that it has of the labels, as `Trainer` counts them.
+    sizes = config.router_z_loss_coef * z_loss(logits, mask)
+    output.aux_loss = config.router_aux_loss_coef * balance + sizes
+    # Micro-batches are summed: each adds its share of the labels, as `Trainer` counts them.
     counted = labels[..., 1:] if model.loss_function is ForCausalLMLoss else labels
     share = 1 if num_items_in_batch is None else (counted != -100).sum() / num_items_in_batch
     output.loss = output.loss + (output.aux_loss * share).to(output.loss)

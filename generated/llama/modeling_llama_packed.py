@@ -334,20 +334,20 @@ class LlamaPreTrainedModel(PreTrainedModel):
 
 @torch.compiler.disable  # the number of tokens is not known before
 def find_texts(model, mask, position_ids, kwargs):
-    """The tokens of a batch, where texts start among them, the longest; None where attention takes no lengths."""
-    varlen = ALL_MASK_ATTENTION_FUNCTIONS.get(model.config._attn_implementation) is flash_attention_mask
-    if not varlen or model.keeps_padding or kwargs.get("output_hidden_states", model.config.output_hidden_states):
+    """The tokens of a batch and the lengths of its texts; None where attention takes no lengths."""
+    interface = ALL_MASK_ATTENTION_FUNCTIONS.get(model.config._attn_implementation)
+    recorded = kwargs.get("output_hidden_states", model.config.output_hidden_states)
+    if interface is not flash_attention_mask or model.keeps_padding or recorded:
         return None
     if mask is not None:  # each row is a text
         places_T, starts, longest = _get_unpad_data(mask.bool())
     else:  # a text ends with each row, and where positions restart
         ends_T = nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten()
         starts = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-        places_T, longest = (
-            torch.arange(len(ends_T), device=ends_T.device),
-            int(starts.diff().max()),
-        )
-    return places_T, starts, longest
+        places_T = torch.arange(len(ends_T), device=ends_T.device)
+        longest = int(starts.diff().max())
+    lengths = {"cu_seq_lens_q": starts, "cu_seq_lens_k": starts}
+    return places_T, lengths | {"max_length_q": longest, "max_length_k": longest}
 
 
 @auto_docstring
@@ -390,26 +390,19 @@ class LlamaModel(LlamaPreTrainedModel):
         if use_cache and past_key_values is None and not self.training:
             past_key_values = DynamicCache(config=self.config)
 
-        told = isinstance(attention_mask, torch.Tensor) or (attention_mask is None and position_ids is not None)
-        texts = find_texts(self, attention_mask, position_ids, kwargs) if told and past_key_values is None else None
+        texts, told = None, attention_mask is None and position_ids is not None
+        if past_key_values is None and (told or isinstance(attention_mask, torch.Tensor)):
+            texts = find_texts(self, attention_mask, position_ids, kwargs)
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
             position_ids = position_ids.unsqueeze(0)
         if texts is not None:
-            (places_T, starts, longest), batch, attention_mask = (
-                texts,
-                inputs_embeds.shape[:2],
-                None,
-            )
+            places_T, lengths = texts
+            batch, attention_mask = inputs_embeds.shape[:2], None
             position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
             inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
-            kwargs.update(
-                cu_seq_lens_q=starts,
-                cu_seq_lens_k=starts,
-                max_length_q=longest,
-                max_length_k=longest,
-            )
+            kwargs.update(lengths)
 
         causal_mask = create_causal_mask(
             config=self.config,
@@ -522,11 +515,9 @@ class LlamaForSequenceClassification(GenericForSequenceClassification, LlamaPreT
     def __init__(self, config):
         super(GenericForSequenceClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, LlamaModel._from_config(config))
         self.score = nn.Linear(config.get_text_config().hidden_size, self.num_labels, bias=False)
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 
@@ -542,7 +533,6 @@ class LlamaForTokenClassification(GenericForTokenClassification, LlamaPreTrained
     def __init__(self, config):
         super(GenericForTokenClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, LlamaModel._from_config(config))
         if getattr(config, "classifier_dropout", None) is not None:
             classifier_dropout = config.classifier_dropout
@@ -557,7 +547,6 @@ class LlamaForTokenClassification(GenericForTokenClassification, LlamaPreTrained
             bias=getattr(config, "token_classification_bias", True),
         )
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 

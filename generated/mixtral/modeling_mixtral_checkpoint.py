@@ -366,7 +366,7 @@ class MixtralDecoderLayer(GradientCheckpointingLayer):
 
 @auto_docstring
 class MixtralPreTrainedModel(PreTrainedModel):
-    """Under activation checkpointing the recompute takes the experts that the forward pass chose."""
+    """Under activation checkpointing, a recompute takes the experts that the forward pass chose."""
 
     config: MixtralConfig
     base_model_prefix = "model"
@@ -396,13 +396,10 @@ class MixtralPreTrainedModel(PreTrainedModel):
             init.normal_(module.weight, mean=0.0, std=std)
 
     def _set_gradient_checkpointing(
-        self,
-        enable: bool = True,
-        gradient_checkpointing_func: Callable[..., Any] = checkpoint,
-        **more: Any,
+        self, enable: bool = True, gradient_checkpointing_func: Any = checkpoint, **more: Any
     ) -> None:
         options = getattr(gradient_checkpointing_func, "keywords", {})
-        # Not where the user says what is kept; a reentrant recompute can keep nothing.
+        # Not where the user chooses what is kept; a reentrant recompute can keep nothing.
         if "context_fn" not in options and options.get("use_reentrant") is False:
             choices = partial(create_selective_checkpoint_contexts, [torch.ops.aten.topk.default])
             gradient_checkpointing_func = partial(gradient_checkpointing_func, context_fn=choices)
@@ -659,11 +656,9 @@ class MixtralForSequenceClassification(GenericForSequenceClassification, Mixtral
     def __init__(self, config):
         super(GenericForSequenceClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, MixtralModel._from_config(config))
         self.score = nn.Linear(config.get_text_config().hidden_size, self.num_labels, bias=False)
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 
@@ -671,7 +666,6 @@ class MixtralForTokenClassification(GenericForTokenClassification, MixtralPreTra
     def __init__(self, config):
         super(GenericForTokenClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, MixtralModel._from_config(config))
         if getattr(config, "classifier_dropout", None) is not None:
             classifier_dropout = config.classifier_dropout
@@ -686,18 +680,15 @@ class MixtralForTokenClassification(GenericForTokenClassification, MixtralPreTra
             bias=getattr(config, "token_classification_bias", True),
         )
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 
 class MixtralForQuestionAnswering(GenericForQuestionAnswering, MixtralPreTrainedModel):
     def __init__(self, config):
         super(GenericForQuestionAnswering, self).__init__(config)
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, MixtralModel._from_config(config))
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 

@@ -684,10 +684,10 @@ class NllbMoePreTrainedModel(PreTrainedModel):
             init.copy_(module.weights, emb_weights)
 
     @staticmethod
-    def _load_pretrained_model(model: Any, state_dict: Any, files: Any, load_config: Any, *args: Any) -> Any:
-        # Of this class alone: what is registered by name would reach transformers' own model too.
-        load_config.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
-        return PreTrainedModel._load_pretrained_model(model, state_dict, files, load_config, *args)
+    def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
+        # For this class alone: a registered conversion would apply to transformers' own model too.
+        load.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
+        return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
 
     _weight_conversions = [
         WeightConverter(f"experts.expert_*.{name}", f"experts.{stack}", [MergeModulelist()])

@@ -53,8 +53,8 @@ class Qwen3RMSNorm(nn.Module):
         shape, dtype = hidden_states.shape[-1:], hidden_states.dtype
         if dtype == self.weight.dtype == torch.float32:
             return nn.functional.rms_norm(hidden_states, shape, self.weight, self.variance_epsilon)
-        # Rounded before it is multiplied.
-        return self.weight * nn.functional.rms_norm(hidden_states, shape, None, self.variance_epsilon).to(dtype)
+        normed = nn.functional.rms_norm(hidden_states, shape, None, self.variance_epsilon)
+        return self.weight * normed.to(dtype)  # rounded before it is multiplied
 
     def extra_repr(self):
         return f"{tuple(self.weight.shape)}, eps={self.variance_epsilon}"
@@ -491,11 +491,9 @@ class Qwen3ForSequenceClassification(GenericForSequenceClassification, Qwen3PreT
     def __init__(self, config):
         super(GenericForSequenceClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, Qwen3Model._from_config(config))
         self.score = nn.Linear(config.get_text_config().hidden_size, self.num_labels, bias=False)
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 
@@ -503,7 +501,6 @@ class Qwen3ForTokenClassification(GenericForTokenClassification, Qwen3PreTrained
     def __init__(self, config):
         super(GenericForTokenClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, Qwen3Model._from_config(config))
         if getattr(config, "classifier_dropout", None) is not None:
             classifier_dropout = config.classifier_dropout
@@ -518,7 +515,6 @@ class Qwen3ForTokenClassification(GenericForTokenClassification, Qwen3PreTrained
             bias=getattr(config, "token_classification_bias", True),
         )
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 
@@ -527,11 +523,9 @@ class Qwen3ForQuestionAnswering(GenericForQuestionAnswering, Qwen3PreTrainedMode
 
     def __init__(self, config):
         super(GenericForQuestionAnswering, self).__init__(config)
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, Qwen3Model._from_config(config))
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 

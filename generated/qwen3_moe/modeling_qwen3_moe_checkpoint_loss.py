@@ -349,7 +349,7 @@ class Qwen3MoeDecoderLayer(GradientCheckpointingLayer):
 
 @auto_docstring
 class Qwen3MoePreTrainedModel(PreTrainedModel):
-    """Under activation checkpointing the recompute takes the experts that the forward pass chose."""
+    """Under activation checkpointing, a recompute takes the experts that the forward pass chose."""
 
     config: Qwen3MoeConfig
     base_model_prefix = "model"
@@ -379,13 +379,10 @@ class Qwen3MoePreTrainedModel(PreTrainedModel):
             init.normal_(module.weight, mean=0.0, std=std)
 
     def _set_gradient_checkpointing(
-        self,
-        enable: bool = True,
-        gradient_checkpointing_func: Callable[..., Any] = checkpoint,
-        **more: Any,
+        self, enable: bool = True, gradient_checkpointing_func: Any = checkpoint, **more: Any
     ) -> None:
         options = getattr(gradient_checkpointing_func, "keywords", {})
-        # Not where the user says what is kept; a reentrant recompute can keep nothing.
+        # Not where the user chooses what is kept; a reentrant recompute can keep nothing.
         if "context_fn" not in options and options.get("use_reentrant") is False:
             choices = partial(create_selective_checkpoint_contexts, [torch.ops.aten.topk.default])
             gradient_checkpointing_func = partial(gradient_checkpointing_func, context_fn=choices)
@@ -588,16 +585,18 @@ def load_balancing_loss_func(
 
 
 def operator(body: Callable[..., Any]) -> Any:
-    """`body` as an operator of torch, named by its module: of two generated files each has its own."""
-    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
+    """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
+    name = f"{body.__module__.replace('.', '_')}::{body.__name__}"
+    return torch.library.custom_op(name, body, mutates_args=())
 
 
 @operator
 def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
-    """Cross entropies of `states @ weight.T`, and log sums of its exponentials: `chunk` tokens at a time."""
+    """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
+    wide = torch.promote_types(states.dtype, torch.float32)
     weight, losses, log_sums = weight.to(states.dtype), [], []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(torch.promote_types(states.dtype, torch.float32))
+        logits = nn.functional.linear(some, weight).to(wide)
         log_sums.append(logits.logsumexp(-1))
         losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
     return torch.cat(losses), torch.cat(log_sums)
@@ -605,12 +604,13 @@ def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) ->
 
 @linear_losses.register_fake
 def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
-    return tuple(torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32)) for _ in range(2))
+    wide = torch.promote_types(states.dtype, torch.float32)
+    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
 @operator
 def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor]:
-    """The gradients of states and weight; as many logits at a time, for some words: no sum of V x D over chunks."""
+    """The gradients of states and weight, in chunks of words: each row is written once."""
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight = torch.empty_like(weight[:0] if frozen else weight)
@@ -647,28 +647,21 @@ linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 
 def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:
-    """`model.loss_function` of `head(states)`, which it does not need; None where somebody else does."""
-    hooks = head._forward_hooks or head._forward_pre_hooks or head._backward_hooks or head._backward_pre_hooks
-    # A layer with an adapter, a quantised or a sharded one has to be called.
-    plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and "forward" not in vars(head) and not hooks
+    """The loss function of `head(states)` that needs no logits; None where logits are needed."""
+    # A head with hooks or an adapter, and a quantized or sharded one, has to be called.
+    hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
+    called = hooked or head._backward_hooks or head._backward_pre_hooks
+    plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
-    known = plain and head.bias is bias and chunk != 0 and model.loss_function is ForCausalLMLoss
+    known = plain and not called and chunk != 0 and model.loss_function is ForCausalLMLoss
     if not (known and model.training and labels is not None and labels.shape == states.shape[:-1]):
         return None
-    return partial(causal_loss, states, head.weight, chunk or max(1, 2**27 // head.out_features), entropies)
+    chunk = chunk or max(1, 2**27 // head.out_features)
+    return partial(causal_loss, states, partial(entropies, weight=head.weight, chunk=chunk))
 
 
-def causal_loss(
-    states: Tensor,
-    weight: Tensor,
-    chunk: int,
-    entropies: Any,
-    logits: None,
-    labels: Tensor,
-    *_: Any,
-    **kwargs: Any,
-) -> Tensor:
-    """`ForCausalLMLoss` of `states @ weight.T`, which exists for `chunk` tokens at a time, or as much of it."""
+def causal_loss(states: Tensor, entropies: Any, logits: None, labels: Tensor, *_: Any, **kwargs: Any) -> Tensor:
+    """`ForCausalLMLoss` of the logits of `states`, which `entropies` computes in chunks."""
     ignore_index, shift_labels = kwargs.get("ignore_index", -100), kwargs.get("shift_labels")
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
@@ -676,14 +669,14 @@ def causal_loss(
         states = states.to(torch.get_autocast_dtype(states.device.type))
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
-    losses = entropies(states.flatten(0, -2), weight, labels.where(counted, 0), chunk)[0]
+    losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0]
     items = kwargs.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
     return losses.where(counted, 0).sum().float() / items
 
 
 def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None where logits would be, and not the next field."""
+    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
     outputs["logits"] = outputs.logits
     for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
         outputs.move_to_end(name)
@@ -793,11 +786,9 @@ class Qwen3MoeForSequenceClassification(GenericForSequenceClassification, Qwen3M
     def __init__(self, config):
         super(GenericForSequenceClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, Qwen3MoeModel._from_config(config))
         self.score = nn.Linear(config.get_text_config().hidden_size, self.num_labels, bias=False)
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 
@@ -805,7 +796,6 @@ class Qwen3MoeForTokenClassification(GenericForTokenClassification, Qwen3MoePreT
     def __init__(self, config):
         super(GenericForTokenClassification, self).__init__(config)
         self.num_labels = config.num_labels
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, Qwen3MoeModel._from_config(config))
         if getattr(config, "classifier_dropout", None) is not None:
             classifier_dropout = config.classifier_dropout
@@ -820,7 +810,6 @@ class Qwen3MoeForTokenClassification(GenericForTokenClassification, Qwen3MoePreT
             bias=getattr(config, "token_classification_bias", True),
         )
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 
@@ -829,11 +818,9 @@ class Qwen3MoeForQuestionAnswering(GenericForQuestionAnswering, Qwen3MoePreTrain
 
     def __init__(self, config):
         super(GenericForQuestionAnswering, self).__init__(config)
-        # Similar to `self.model = AutoModel.from_config(config)` but allows to change the base model name if needed in the child class
         setattr(self, self.base_model_prefix, Qwen3MoeModel._from_config(config))
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
 
-        # Initialize weights and apply final processing
         self.post_init()
 
 

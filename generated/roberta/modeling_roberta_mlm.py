@@ -785,7 +785,7 @@ class RobertaForCausalLM(RobertaPreTrainedModel, GenerationMixin):
 
 
 def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """In training the states that have a label, (N, D), and their labels, (N); else both as they are."""
+    """In training, the states (N, D) with a label, and their labels (N); else both unchanged."""
     fraction = getattr(model.config, "max_labelled_fraction", None)
     if not 0 < (fraction or 1) <= 1:
         raise ValueError(f"max_labelled_fraction is above 0 and at most 1, not {fraction!r}")
@@ -794,18 +794,18 @@ def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[
     states, labels = states.flatten(0, -2), labels.flatten().to(states.device)
     labelled = labels != -100
     if fraction is not None:
-        # As many tokens whatever the labels are: too few are no loss, and not a wrong one.
+        # The number of tokens is fixed.  Where it is too small, the loss is NaN, not wrong.
         size = -int(-fraction * labels.shape[0] // 1)
         rows = labelled.to(torch.int8).argsort(descending=True, stable=True)[:size]
         return torch.where(labelled.sum() <= size, states[rows], torch.nan), labels[rows]
     if torch.compiler.is_compiling():
-        return states, labels  # how many have a label is known to the device alone
+        return states, labels  # only the device knows how many tokens have a label
     rows = labelled.nonzero().squeeze(1)
     return states[rows], labels[rows]
 
 
 def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None where logits would be, and not the next field."""
+    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
     outputs["logits"] = outputs.logits
     for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
         outputs.move_to_end(name)
@@ -816,9 +816,9 @@ def with_place_for_logits(outputs: Any) -> Any:
 class RobertaForMaskedLM(RobertaPreTrainedModel):
     """In training with labels the head runs on labelled tokens alone, and `logits` is None.
 
-    Their number is known on the device alone: a compiled model runs the head on all tokens, unless
-    `config.max_labelled_fraction` is set.  Then it runs on that fraction of them, the labelled ones first, in one
-    graph; where more have a label, loss and gradients are NaN.
+    Only the device knows how many there are.  A compiled model therefore runs the head on all
+    tokens, unless `config.max_labelled_fraction` is set.  Then it runs the head on that fraction of
+    them, labelled ones first, in one graph; where more have a label, loss and gradients are NaN.
     """
 
     _tied_weights_keys = {

@@ -198,9 +198,9 @@ def _write_init(
         return None
     lines = []
     for line in method.split("\n"):
-        # A comment may mention the call too.
-        is_code = "#" not in line
-        lines.append(line.replace(_AUTO_CALL, f"{own}._from_config(config)") if is_code else line)
+        # The comments of the generic class explain the call of AutoModel.
+        if not line.lstrip().startswith("#"):
+            lines.append(line.replace(_AUTO_CALL, f"{own}._from_config(config)"))
     # The head comes before its generic class in the MRO, so that `super()` would call that one.
     base = next(need.name for need in block.needs if need.symbol == generic)
     method = "\n".join(lines).replace(_SUPER_CALL, f"super({base}, self).__init__(config)")
