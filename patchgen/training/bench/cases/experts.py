@@ -15,7 +15,7 @@ from patchgen.training.bench.entry import (
     variant,
 )
 
-LEAN = Contestant("lean experts", "variant", experts="lean", saves=0.9)
+LEAN = Entry("lean experts", "variant", experts="lean", saves=0.9)
 
 # Few words: what is asked of a mixture of experts is its layers.
 _QWEN3_MOE_BLOCKS = (
