@@ -1,6 +1,6 @@
 """Measures the cost of converting transformers' own modular files, relative to a yardstick.
 
-python benchmarks/convert.py [--runs 3] [--out docs/benchmarks]
+    python benchmarks/convert.py [--runs 3] [--out docs/benchmarks]
 
 Y is the CPU time that `libcst.parse_module` takes for the 326 modular files alone, in a process of
 its own, with the default garbage collector.  Everything is timed from outside: whole processes,

@@ -1,6 +1,6 @@
 """Measures on a CPU what each variant gains over stock transformers with its best options.
 
-python benchmarks/gains.py [NAME ...] [--quick] [--rounds N] [--minutes M]
+    python benchmarks/gains.py [NAME ...] [--quick] [--rounds N] [--minutes M]
 
 Models have their real widths and few layers, with random weights and the dropout of their
 configuration.  The competitor is the same model of transformers, on SDPA where it supports that,
@@ -370,8 +370,8 @@ def page(rows: list[Row], left_out: list[tuple[str, str]]) -> str:
         "# What a variant gains",
         "",
         "Written by `python benchmarks/gains.py`, on two cores of a CPU: a training step of the",
-        "variant relative to transformers' own model with its best options. Below 1 is less. Times are the",
-        "median and the quartiles; bytes are those saved for the backward pass. A variant that",
+        "variant relative to transformers' own model with its best options. Below 1 is less. Times are",
+        "the median and the quartiles; bytes are those saved for the backward pass. A variant that",
         "gains nothing here is in italics: it may gain on a GPU, or in other ways, which its page",
         "describes.",
         "",

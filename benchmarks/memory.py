@@ -1,7 +1,7 @@
 """Writes the tables of `patchgen memory`: against measurements, for BERT-large, and for large
 models.
 
-python benchmarks/memory.py [--out docs/benchmarks]
+    python benchmarks/memory.py [--out docs/benchmarks]
 
 The first table measures tiny models of many families, on this machine's CPU.  The others only
 predict, for CUDA, and need no GPU: how the memory of BERT-large changes with each method, and what

@@ -1,6 +1,6 @@
 """Measures a training step on one core where layers run on real tokens only, beside stock BERT.
 
-python benchmarks/padding.py [--repeat N]
+    python benchmarks/padding.py [--repeat N]
 
 Four layers of size 256 and 8,000 words.  A batch has 16 texts of 16 to 128 tokens; 44 % is padding,
 and 15 % of the tokens have a label.  float32, no dropout.  Figures are CPU seconds of forward and

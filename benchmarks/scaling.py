@@ -1,10 +1,9 @@
 """Writes the tables of docs/scaling.md: what `patchgen memory --engine` predicts on 8 to 1024 GPUs.
 
-python benchmarks/scaling.py [--out docs/scaling] [--again]
+    python benchmarks/scaling.py [--out docs/scaling] [--again]
 
 Nothing runs on a GPU and nothing is measured: every figure is that of the first rank, computed from
-shapes.
-It takes half an hour on one core, and continues after an interrupt.  Writes scaling.json,
+shapes.  It takes half an hour on one core, and continues after an interrupt.  Writes scaling.json,
 tables.md, memory.svg and sent.svg.
 """
 

@@ -1,6 +1,6 @@
 """Measures the CPU milliseconds of each step of flattening the modular files, beside yardsticks.
 
-python benchmarks/steps.py [--repeat N]
+    python benchmarks/steps.py [--repeat N]
 
 A step's figure excludes the steps that it calls, and includes child processes (ruff).  Every run
 starts with an empty memory and no cache.  Figures are medians over the repeats, one file after the
