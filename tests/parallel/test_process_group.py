@@ -97,7 +97,7 @@ def test_processes_that_do_not_come(monkeypatch):
         )
 
     monkeypatch.setattr(distributed, "init_process_group", late)
-    with pytest.raises(PatchgenError, match="PG836.*do not meet: Timed out"):
+    with pytest.raises(PatchgenError, match="PG836.*do not connect: Timed out"):
         meet.join(TWO, "cpu")
 
 
