@@ -161,7 +161,7 @@ class Row:
     def gains(self) -> bool:
         """Less time, by more than the spread, or at least a twentieth less memory or work."""
         less_work = self.variant.flops < 0.95 * self.competitor.flops
-        return self.time.high < 1 or self.kept < 0.95 or less_work
+        return self.time.high < 1 or self.saved_allocations < 0.95 or less_work
 
 
 class Counting(TorchDispatchMode):
@@ -358,7 +358,7 @@ def in_words(row: Row) -> str:
     time_ = row.time
     return (
         f"{row.name}: {time_.median:.2f} of the time ({time_.low:.2f} to {time_.high:.2f}), "
-        f"{row.kept:.2f} saved, {row.variant.flops / max(1, row.competitor.flops):.2f} FLOPs, "
+        f"{row.saved_allocations:.2f} saved, {row.variant.flops / max(1, row.competitor.flops):.2f} FLOPs, "
         f"{row.variant.operations} operations where "
         f"stock ({row.against}) has {row.competitor.operations}"
     )
@@ -391,7 +391,7 @@ def _line(row: Row) -> str:
     flops = row.variant.flops / max(1, row.competitor.flops)
     calls = row.variant.operations / max(1, row.competitor.operations)
     spread = f"{row.time.median:.2f} ({row.time.low:.2f} to {row.time.high:.2f})"
-    figures = f"{spread} | {row.kept:.2f} | {flops:.2f} | {calls:.2f}"
+    figures = f"{spread} | {row.saved_allocations:.2f} | {flops:.2f} | {calls:.2f}"
     return f"| {name} | {', '.join(row.parts)} | {row.against} | {figures} |"
 
 
@@ -401,7 +401,9 @@ def picture(rows: list[Row]) -> str:
     for row in sorted(rows, key=lambda row: row.time.median):
         spread = (row.time.low, row.time.high)
         shown.append(Bar(row.name, (row.time.median,), f"{row.time.median:.2f}", spread, 1.0, 0))
-        shown.append(Bar("", (row.kept,), f"{row.kept:.2f}", None, 1.0, 1))
+        shown.append(
+            Bar("", (row.saved_allocations,), f"{row.saved_allocations:.2f}", None, 1.0, 1)
+        )
     return bars(
         "Over transformers' best: 1 is equal", shown, names=("time of a step", "kept for backward")
     )

@@ -108,7 +108,6 @@ def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 import math
-
 from dataclasses import dataclass
 
 

@@ -227,12 +227,12 @@ class LlamaAttention(nn.Module):
         self.attention_dropout = config.attention_dropout
         self.is_causal = True
 
-        parts = {
+        self.qkv_parts = {
             "q_proj": config.num_attention_heads * self.head_dim,
             "k_proj": config.num_key_value_heads * self.head_dim,
             "v_proj": config.num_key_value_heads * self.head_dim,
         }
-        self.qkv_proj = FusedLinear(config.hidden_size, parts, bias=config.attention_bias)
+        self.qkv_proj = FusedLinear(config.hidden_size, self.qkv_parts, bias=config.attention_bias)
         self.o_proj = nn.Linear(
             config.num_attention_heads * self.head_dim, config.hidden_size, bias=config.attention_bias
         )
@@ -246,7 +246,7 @@ class LlamaAttention(nn.Module):
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor]:
         input_shape = hidden_states.shape[:-1]
-        widths = [*self.qkv_proj.parts.values()]
+        widths = [*self.qkv_parts.values()]
         query_states, key_states, value_states = self.qkv_proj(hidden_states).split(widths, -1)
         hidden_shape = (*input_shape, -1, self.head_dim)
 

@@ -155,8 +155,8 @@ class FusedQKV:
             self.k_proj = nn.Linear(inputs, keys, bias=bias)
             self.v_proj = nn.Linear(inputs, keys, bias=bias)
         with new:
-            parts = {"q_proj": queries, "k_proj": keys, "v_proj": keys}
-            self.qkv_proj = FusedLinear(inputs, parts, bias=bias)
+            self.qkv_parts = {"q_proj": queries, "k_proj": keys, "v_proj": keys}
+            self.qkv_proj = FusedLinear(inputs, self.qkv_parts, bias=bias)
 
     @edit("forward")
     def project_once(  # type: ignore[no-untyped-def]
@@ -166,7 +166,7 @@ class FusedQKV:
             input_shape = hidden_states.shape[:-1]
         with new:
             input_shape = hidden_states.shape[:-1]
-            widths = [*self.qkv_proj.parts.values()]
+            widths = [*self.qkv_parts.values()]
             query_states, key_states, value_states = self.qkv_proj(hidden_states).split(widths, -1)
 
     @edit("forward")

@@ -83,7 +83,7 @@ def test_a_damaged_record_is_refused_and_kept(bench, tmp_path):
     assert (
         code == 1
         and "PG817 is not a file that patchgen bench wrote" in err
-        and "--again begins anew" in err
+        and "--again replaces it" in err
     )
     assert path.read_text(encoding="utf-8") == '{"format": 1, "made"'
 

@@ -114,7 +114,7 @@ REFUSED = {
     "a batch to be found": (
         Job("", "llama", "ddp", {**STEPS, "batch_size": "auto"}),
         "PG837",
-        "leaves the others",
+        "leave the others waiting",
     ),
     "fsdp2 fell back": (
         Job("", "llama", "fsdp2", STEPS, spoilt="nothing is laid out"),

@@ -150,7 +150,7 @@ def test_a_full_disk(tmp_path, whole):
 def test_a_disk_that_is_too_small_from_the_beginning(tmp_path, monkeypatch):
     usage = shutil._ntuple_diskusage(10**9, 10**9 - 10**6, 10**6)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(PatchgenError, match="PG910.*2 checkpoints, and one more"):
+    with pytest.raises(PatchgenError, match="PG910.*3 checkpoints take"):
         run(tmp_path / "run", save_every=2)
     run(tmp_path / "without", save_every=0, steps=1)
 

@@ -13,7 +13,8 @@ from transformers.integrations import use_experts_implementation
 
 import patchgen.runtime  # noqa: F401  (registers the implementation)
 from patchgen.training.bench.saved_activations import saved_bytes
-from patchgen.verify.configs.tiny import batch, tiny_config
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import batch
 from patchgen.verify.models.weights import draw_weights
 
 EXPERTS, T, K, D, F = 5, 40, 3, 16, 24

@@ -164,11 +164,14 @@ def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
 
     `exports`, where it is not empty, replaces every statement about `__all__`.
     """
-    parts = ["\n"]
+    parts, before = ["\n"], ""
     for block in blocks:
         if exports and _concerns_exports(block):
             continue
-        parts.append(_find_leading(block) + block.text)
+        # An import behind another one: what stood between them is sorted in elsewhere.
+        follows = block.kind == before == "import"
+        parts.append(block.text if follows else _find_leading(block) + block.text)
+        before = block.kind
     if tail.strip():
         parts.append(tail)
     parts.append(exports)

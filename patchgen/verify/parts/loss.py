@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -73,7 +74,7 @@ def lost_shift(loss: Loss, *args: Any, **kwargs: Any) -> Tensor:
     given = kwargs.get("shift_labels")
     if given is not None:
         return loss(*args, **kwargs | {"shift_labels": given.roll(1, -1)})
-    labels = kwargs["labels"] if "labels" in kwargs else args[5]
+    labels = kwargs["labels"] if "labels" in kwargs else args[3]
     return loss(*args, **kwargs | {"shift_labels": labels})
 
 
@@ -81,28 +82,27 @@ def lost_gradient(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tens
     return loss(states.detach(), *rest, **kwargs)
 
 
-def lost_words(loss: Loss, states: Tensor, weight: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
+def lost_words(
+    loss: Loss, states: Tensor, entropies: partial[Any], *rest: Any, **kwargs: Any
+) -> Tensor:
+    """`entropies` is bound to the weight of the head."""
+    weight = entropies.keywords["weight"]
     half = weight.shape[0] // 2
-    return loss(states, torch.cat([weight[:half], weight[half:].detach()]), *rest, **kwargs)
+    cut = torch.cat([weight[:half], weight[half:].detach()])
+    return loss(states, partial(entropies, weight=cut), *rest, **kwargs)
 
 
 def lost_tokens(
-    loss: Loss,
-    states: Tensor,
-    weight: Tensor,
-    chunk: int,
-    losses: Callable[..., Any],
-    *rest: Any,
-    **kwargs: Any,
+    loss: Loss, states: Tensor, losses: Callable[..., Any], *rest: Any, **kwargs: Any
 ) -> Tensor:
     """The losses of the second half of the tokens are left out, as of a last chunk."""
 
-    def first_half(*args: Any) -> tuple[Tensor, ...]:
-        given, *others = losses(*args)
+    def first_half(*args: Any, **named: Any) -> tuple[Tensor, ...]:
+        given, *others = losses(*args, **named)
         kept = torch.arange(given.shape[0], device=given.device) < given.shape[0] // 2
         return given * kept, *others
 
-    return loss(states, weight, chunk, first_half, *rest, **kwargs)
+    return loss(states, first_half, *rest, **kwargs)
 
 
 def scaled(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
