@@ -109,12 +109,12 @@ def scaled(loss: Loss, states: Tensor, *rest: Any, **kwargs: Any) -> Tensor:
     return loss(2 * states, *rest, **kwargs)
 
 
-def no_cap(losses: Callable[..., Any], *args: Any, cap: float = 0.0) -> Any:
-    return losses(*args, cap=0.0)
+def no_cap(losses: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    return losses(*args, **named | {"cap": 0.0})
 
 
-def no_bias(losses: Callable[..., Any], *args: Any, bias: Tensor) -> Any:
-    return losses(*args, bias=torch.zeros_like(bias))
+def no_bias(losses: Callable[..., Any], *args: Any, bias: Tensor, **named: Any) -> Any:
+    return losses(*args, bias=torch.zeros_like(bias), **named)
 
 
 def neighbours_label(
