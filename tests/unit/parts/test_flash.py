@@ -10,6 +10,7 @@ pytest.importorskip("transformers")
 
 from transformers import DataCollatorWithFlattening
 
+import patchgen.runtime  # noqa: F401  (registers "varlen")
 from patchgen.parts.flash.lengths import find_texts
 from patchgen.parts.flash.rows import make_texts, unpad
 from patchgen.verify.configs.tiny import tiny_config
