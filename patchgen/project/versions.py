@@ -55,8 +55,8 @@ def versions(env: Environment, formatter: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, release) for name, release in used.items() if release))
 
 
-# Sources that no output depends on.
-_NOT_COMPILED = {"author", "cli", "runtime", "training", "verify", "__pycache__"}
+# The packages that no output depends on.
+_NOT_COMPILED = {"author", "cli", "runtime", "training", "verify"}
 
 
 @functools.cache
@@ -68,7 +68,8 @@ def own_digest() -> str:
     top = os.path.dirname(patchgen.__file__)
     whole = hashlib.sha256()
     for folder, inner, names in os.walk(top):
-        inner[:] = sorted({*inner} - _NOT_COMPILED)
+        unread = {"__pycache__"} | (_NOT_COMPILED if folder == top else set())
+        inner[:] = sorted({*inner} - unread)
         for name in sorted(names):
             if name.endswith((".py", ".toml")):
                 path = os.path.join(folder, name)

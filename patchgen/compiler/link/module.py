@@ -168,9 +168,11 @@ def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
     for block in blocks:
         if exports and _concerns_exports(block):
             continue
-        # An import behind another one: what stood between them is sorted in elsewhere.
-        follows = block.kind == before == "import"
-        parts.append(block.text if follows else _find_leading(block) + block.text)
+        leading = _find_leading(block)
+        # The imports that stood between these two moved to the top: no blank line is left.
+        if block.kind == before == "import" and not leading.strip():
+            leading = ""
+        parts.append(leading + block.text)
         before = block.kind
     if tail.strip():
         parts.append(tail)
