@@ -15,6 +15,7 @@
 # limitations under the License.
 """PyTorch XGLM model."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -37,70 +38,6 @@ from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, auto_docstring, is_torchdynamo_compiling, logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
-
-
-def operator(body: Callable[..., Any]) -> Any:
-    """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
-    name = f"{body.__module__.replace('.', '_')}::{body.__name__}"
-    return torch.library.custom_op(name, body, mutates_args=())
-
-
-@operator
-def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
-    """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
-    wide = torch.promote_types(states.dtype, torch.float32)
-    weight, losses, log_sums = weight.to(states.dtype), [], []
-    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(wide)
-        log_sums.append(logits.logsumexp(-1))
-        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
-    return torch.cat(losses), torch.cat(log_sums)
-
-
-@linear_losses.register_fake
-def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
-    wide = torch.promote_types(states.dtype, torch.float32)
-    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
-
-
-@operator
-def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor]:
-    """The gradients of states and weight, in chunks of words: each row is written once."""
-    states, weight, labels, log_sums = saved
-    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
-    of_weight = torch.empty_like(weight[:0] if frozen else weight)
-    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
-    for start in range(0, weight.shape[0], words):
-        rows = weight[start : start + words].to(states.dtype)
-        slope = (nn.functional.linear(states, rows) - log_sums[:, None]).exp_()
-        place = labels[:, None] - start
-        here = (place >= 0) & (place < rows.shape[0])
-        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
-        slope = slope.mul_(slopes[:, None]).to(states.dtype)
-        of_states += slope @ rows
-        if not frozen:
-            of_weight[start : start + words] = slope.T @ states
-    return of_states.to(states.dtype), of_weight
-
-
-@linear_grads.register_fake
-def _shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
-    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
-
-
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs[:3], output[1])
-    ctx.chunk = inputs[3]
-
-
-def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
-    of_states, of_weight = linear_grads(slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1])
-    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None
-
-
-linear_losses.register_autograd(_backward, setup_context=_setup_context)
-
-import math
 
 
 logger = logging.get_logger(__name__)
@@ -556,6 +493,68 @@ class XGLMModel(XGLMPreTrainedModel):
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
+
+
+def operator(body: Callable[..., Any]) -> Any:
+    """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
+    name = f"{body.__module__.replace('.', '_')}::{body.__name__}"
+    return torch.library.custom_op(name, body, mutates_args=())
+
+
+@operator
+def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+    """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
+    wide = torch.promote_types(states.dtype, torch.float32)
+    weight, losses, log_sums = weight.to(states.dtype), [], []
+    for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
+        logits = nn.functional.linear(some, weight).to(wide)
+        log_sums.append(logits.logsumexp(-1))
+        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
+    return torch.cat(losses), torch.cat(log_sums)
+
+
+@linear_losses.register_fake
+def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
+    wide = torch.promote_types(states.dtype, torch.float32)
+    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
+
+
+@operator
+def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor]:
+    """The gradients of states and weight, in chunks of words: each row is written once."""
+    states, weight, labels, log_sums = saved
+    of_states = torch.zeros_like(states, dtype=log_sums.dtype)
+    of_weight = torch.empty_like(weight[:0] if frozen else weight)
+    words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
+    for start in range(0, weight.shape[0], words):
+        rows = weight[start : start + words].to(states.dtype)
+        slope = (nn.functional.linear(states, rows) - log_sums[:, None]).exp_()
+        place = labels[:, None] - start
+        here = (place >= 0) & (place < rows.shape[0])
+        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
+        slope = slope.mul_(slopes[:, None]).to(states.dtype)
+        of_states += slope @ rows
+        if not frozen:
+            of_weight[start : start + words] = slope.T @ states
+    return of_states.to(states.dtype), of_weight
+
+
+@linear_grads.register_fake
+def _shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
+    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.chunk = inputs[3]
+
+
+def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
+    of_states, of_weight = linear_grads(slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1])
+    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None
+
+
+linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 
 def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:

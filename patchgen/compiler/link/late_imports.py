@@ -10,7 +10,7 @@
 All other imports stand at the top of the flat file, in the formatter's order.  An import stays
 below a statement that changes something outside the flat file and that Python runs before it.  It
 may still go to the top where its package was imported before that statement, unless the statement
-names the package.
+names the package.  The modules that torch imports itself were imported with torch.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.imports import NeededImport
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.syntax.blocks import Import
+
+# Of the standard library; `tests/unit/link/test_late_imports.py` asks torch.
+IMPORTED_BY_TORCH = frozenset(
+    "abc collections contextlib copy dataclasses enum functools importlib inspect itertools logging"
+    " math operator os pathlib re string sys threading types typing warnings weakref".split()
+)
 
 
 def find_late_imports(
@@ -37,12 +43,18 @@ def find_late_imports(
     modules |= {piece.symbol.module for block in gathered.blocks for piece in block.pieces}
     places = trace_execution(modules, builder)
     first = min(places[unit] for unit in acting)
-    before = _find_packages_imported_before(places, first, builder)
-    before -= _find_named_packages(acting, builder)
+    imported = _find_imports_before(places, first, builder)
+    before = _find_packages(imported) - _find_named_packages(acting, builder)
+    # `import os` a second time binds what the first one did, whatever ran in between.
+    modules_before = {item.module for item, _ in imported if not (item.name or item.level)}
     late = []
     for each in needed:
-        packages = {_find_package(item, each.unit.module) for item in each.items}
-        if places[each.unit] > first and packages - before:
+        undecided = {
+            _find_package(item, each.unit.module)
+            for item in each.items
+            if item.name or item.level or item.module not in modules_before
+        }
+        if places[each.unit] > first and undecided - before:
             late.append(_make_block(each, builder))
     return tuple(late)
 
@@ -60,19 +72,25 @@ def _find_acting(gathered: Gathered, builder: Builder) -> list[BlockId]:
     return acting
 
 
-def _find_packages_imported_before(
+def _find_imports_before(
     places: dict[BlockId, int], first: int, builder: Builder
-) -> set[str]:
-    """The packages that Python imports above statement `first`, whether or not the flat file does.
+) -> list[tuple[Import, str]]:
+    """What Python imports above statement `first`, whether or not the flat file does; and where.
 
     The file of a mixin may import transformers for another of its mixins: transformers ran then.
     """
-    found: set[str] = set()
+    found = []
     for unit, place in places.items():
         block = builder.source_block(unit)
         if place < first and block.kind == "import" and not block.is_for_types:
-            found |= {_find_package(item, unit.module) for item in block.imports}
+            found += [(item, unit.module) for item in block.imports]
     return found
+
+
+def _find_packages(imported: Iterable[tuple[Import, str]]) -> set[str]:
+    """The packages that the imports have run."""
+    found = {_find_package(item, module) for item, module in imported}
+    return found | IMPORTED_BY_TORCH if "torch" in found else found
 
 
 def _find_named_packages(acting: Iterable[BlockId], builder: Builder) -> set[str]:
