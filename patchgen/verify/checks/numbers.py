@@ -57,16 +57,25 @@ def check_numbers(context: CheckContext) -> Verdict:
 def _of_variant(context: CheckContext, route: Route) -> Observation:
     """The variant's observation.
 
-    Raises NothingToCompare if it refuses a guessed setting.
+    Raises NothingToCompare if it refuses a guessed setting, or what a part says that it refuses.
     """
     try:
         return context.pair.observe_variant(route, context.dtype, context.case.scenario)
     except ChangedInPlace as error:
         raise NothingToCompare(str(error)) from error
     except (ValueError, NotImplementedError) as error:
-        if not context.case.drawn:
+        if not (context.case.drawn or _is_announced(context, error)):
             raise
         raise NothingToCompare(f"refused: {error}") from error
+
+
+def _is_announced(context: CheckContext, error: Exception) -> bool:
+    """Whether a part of the variant says that it raises this error."""
+    ways, words = context.case.scenario.ways, str(error)
+    refusals = [each for part_check in context.pair.part_checks for each in part_check.refuses]
+    return isinstance(error, ValueError) and any(
+        refusal.way in ways and refusal.words in words for refusal in refusals
+    )
 
 
 def _sums_anew(pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario) -> bool:

@@ -21,6 +21,7 @@ from patchgen.verify.inputs.arguments import CannotBuild, Inputs, takes
 IGNORED = 96  # a label that a caller says does not count
 ITEMS = 7  # labels that a caller says are in the batch
 AS_TUPLE = "a tuple"
+FOUR_AXES = "mask of four axes"
 WHOLE_ENCODER = "an encoder without padding"
 BY_CONFIGURATION = "weights by configuration"
 
@@ -146,7 +147,7 @@ OF_ARGUMENTS: Mapping[str, Callable[..., Inputs]] = {
     "positions": _placed,
     "mask of floats": _mask_of(torch.float64),
     "mask of bools": _mask_of(torch.bool),
-    "mask of four axes": _square,
+    FOUR_AXES: _square,
     "ignore_index": _ignoring,
     "num_items_in_batch": _counted,
     WHOLE_ENCODER: _all_of_encoder,

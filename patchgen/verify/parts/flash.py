@@ -19,9 +19,10 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 import patchgen.runtime.varlen
 from patchgen.verify.compare.tolerance import REORDERED
+from patchgen.verify.inputs.calls import FOUR_AXES
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Refusal, Route
 from patchgen.verify.parts.planting import around, defines
 from patchgen.verify.parts.scenario import Scenario
 
@@ -131,6 +132,9 @@ PART_CHECK = PartCheck(
     effect_scenario=PADDED,
     same_rng_order=False,
     works_with_hidden_states=False,
+    # Kernels that take the lengths of texts take no such mask; without padding there is nothing to
+    # take out of it.
+    refuses=(Refusal("takes a mask of (rows, tokens)", FOUR_AXES),),
     planted_errors=(
         _plant(
             "boundaries off by one",

@@ -67,6 +67,14 @@ class Hidden:
     when: Callable[[Scenario], bool] = lambda scenario: True
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A ValueError that the variant raises on purpose, where the parent computes."""
+
+    words: str  # of its message
+    way: str  # of calling the model: a key of `inputs.calls`
+
+
 def anywhere(facts: PairFacts) -> bool:
     """For `PlantedError.fits`: the error changes something in every model."""
     return True
@@ -136,6 +144,7 @@ class PartCheck:
     planted_errors: tuple[PlantedError, ...]
     effect_scenario: Scenario = Scenario(train=True)
     hides: tuple[Hidden, ...] = ()
+    refuses: tuple[Refusal, ...] = ()
     # Make the variant from the parent, which is on the CPU with the weights of `models.weights`, in
     # an empty folder, with the route's settings.  One part of a variant at most has its own.
     build: Build = reload

@@ -347,3 +347,12 @@ class TestRefused:
             variant(
                 batch().input_ids[:1], cu_seq_lens_q=torch.tensor([0, 4, 13], dtype=torch.int32)
             )
+
+
+def test_a_mask_that_is_not_of_tokens_is_refused_by_attention():
+    _, packed = pair("llama", head="LlamaModel")
+    words, arguments = given()
+    length = words.input_ids.shape[1]
+    square = torch.ones(len(words.input_ids), 1, length, length, dtype=torch.bool).tril()
+    with pytest.raises(ValueError, match="takes a mask of"):
+        packed(**arguments | {"attention_mask": square})

@@ -1,0 +1,40 @@
+"""What a part refuses on purpose is nothing to compare; any other ValueError is a failure."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import patchgen.runtime.varlen as varlen
+from patchgen.verify.case_runner import CaseRunner
+from patchgen.verify.cases.calls import CALLS
+from patchgen.verify.cases.case import compare_numbers
+from patchgen.verify.inputs.calls import FOUR_AXES
+from patchgen.verify.parts.planting import replaced
+from patchgen.verify.variants import find_variants
+from tests.toytree import REPOSITORY
+
+CASE = compare_numbers("LlamaModel", "float64", FOUR_AXES, CALLS[FOUR_AXES])
+
+
+@pytest.fixture(scope="module")
+def packed():
+    return CaseRunner(find_variants(REPOSITORY, ["llama_packed"])[0])
+
+
+def test_a_mask_that_text_lengths_cannot_say_is_refused_on_purpose(packed):
+    result = packed.run(CASE)
+    assert result.status == "NONE" and "takes a mask of (rows, tokens)" in result.note
+
+
+def test_another_error_in_the_same_place_fails(packed):
+    def broken(was):
+        def refuse(*args):
+            raise ValueError("rows is negative")
+
+        return refuse
+
+    padded = compare_numbers("LlamaModel", "float64", "right", CALLS["mask of floats"])
+    with replaced(varlen, "attend", broken):
+        result = packed.run(padded)
+    assert result.status == "FAIL" and "rows is negative" in result.note
