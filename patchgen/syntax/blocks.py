@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.syntax.scopes import Reference, bound_names, references
+from patchgen.syntax.bound import bound_by, bound_names
+from patchgen.syntax.exports import is_list_of_strings, read_exports
+from patchgen.syntax.scopes import Reference, references
 from patchgen.syntax.text import Source, parse
 
 _TYPE_CHECKING = re.compile(r"if\s+(?:\w+\.)?TYPE_CHECKING\s*:")
@@ -104,7 +106,10 @@ class ModuleIndex:
         """The last block that binds `name` otherwise than by importing it."""
         # At run time the last binding counts.
         for block in reversed(self.blocks):
-            if name in block.defines and not any(item.bound == name for item in block.imports):
+            if name not in block.defines:
+                continue
+            imported = {item.bound for item in block.imports}
+            if name not in imported:
                 return block
         return None
 
@@ -127,6 +132,11 @@ class ModuleIndex:
         return at_run_time or found
 
     @property
+    def imports(self) -> tuple[Import, ...]:
+        """What the module imports at its top level, guarded imports included, in order."""
+        return tuple(item for block in self.blocks for item in block.imports)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Every name that the module binds, in order of first binding."""
         return tuple(dict.fromkeys(name for block in self.blocks for name in block.defines))
@@ -139,14 +149,20 @@ class ModuleIndex:
     @property
     def exports(self) -> tuple[str, ...] | None:
         """The strings in `__all__` after the last statement about it; None without a statement."""
-        stated = tuple(block.text for block in self.blocks if block.is_of_exports)
-        return _read_exports(stated) if stated else None
+        stated = tuple(block.text for block in self._export_blocks)
+        return read_exports(stated) if stated else None
 
     @property
     def unread_exports(self) -> Block | None:
         """The first statement about `__all__` that is more than strings in a list."""
-        stated = (block for block in self.blocks if block.is_of_exports)
-        return next((block for block in stated if not _is_list_of_strings(block.text)), None)
+        for block in self._export_blocks:
+            if not is_list_of_strings(block.text):
+                return block
+        return None
+
+    @property
+    def _export_blocks(self) -> list[Block]:
+        return [block for block in self.blocks if block.is_of_exports]
 
 
 def index(source: Source) -> ModuleIndex:
@@ -174,11 +190,11 @@ def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
 
 def _has_lazy_annotations(tree: ast.Module) -> bool:
     """Whether the file has `from __future__ import annotations`."""
+    imported: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            if any(alias.name == "annotations" for alias in node.names):
-                return True
-    return False
+            imported.update(alias.name for alias in node.names)
+    return "annotations" in imported
 
 
 @functools.lru_cache(maxsize=4096)
@@ -200,21 +216,32 @@ def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
     while stack:
         node = stack.pop()
         match node:
-            case ast.Import():
+            case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
-                    bound = alias.asname or alias.name.partition(".")[0]
-                    yield Import(alias.name, 0, "", bound, alias.lineno, alias.col_offset)
-            case ast.ImportFrom():
-                for alias in node.names:
-                    bound = alias.asname or alias.name
-                    module, line, column = node.module or "", alias.lineno, alias.col_offset
-                    yield Import(module, node.level, alias.name, bound, line, column)
+                    yield _read_import(node, alias)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
                 pass
             case _:
-                # No expression holds an import.
+                # No expression holds an import, and expressions are most of the tree.
                 children = ast.iter_child_nodes(node)
-                stack += reversed([c for c in children if not isinstance(c, ast.expr)])
+                inner = [child for child in children if not isinstance(child, ast.expr)]
+                stack += reversed(inner)
+
+
+def _read_import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> Import:
+    """One part of an import statement: `x as y` in `from m import w, x as y`."""
+    from_module, level, name = alias.name, 0, ""
+    if isinstance(node, ast.ImportFrom):
+        # `from . import x` has no module.
+        from_module, level, name = node.module or "", node.level, alias.name
+    return Import(
+        module=from_module,
+        level=level,
+        name=name,
+        bound=bound_by(alias),
+        line=alias.lineno,
+        column=alias.col_offset,
+    )
 
 
 def _group_by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
@@ -251,6 +278,7 @@ def _make_block(
 
 
 def _find_kind(group: list[ast.stmt]) -> str:
+    # Statements on one line are imports only if all of them are: the line moves as a whole.
     if len(group) > 1:
         are_imports = all(isinstance(node, ast.Import | ast.ImportFrom) for node in group)
         return "import" if are_imports else "other"
@@ -271,54 +299,3 @@ def _find_kind(group: list[ast.stmt]) -> str:
             return "guard"
         case _:
             return "other"
-
-
-@functools.lru_cache(maxsize=256)
-def _read_exports(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The strings in `__all__` after statements about it have run one after the other.
-
-    `__all__ = ["a"]` sets them, `__all__.remove("a")` takes some away, all others add.
-    """
-    names: list[str] = []
-    for text in texts:
-        for node in ast.parse(text).body:
-            strings = _find_strings(node)
-            match node:
-                case ast.Assign() | ast.AnnAssign():
-                    names = strings
-                case ast.Expr(value=ast.Call(func=ast.Attribute(attr="remove"))):
-                    names = [name for name in names if name not in strings]
-                case _:
-                    names += strings
-    return tuple(names)
-
-
-def _find_strings(node: ast.AST) -> list[str]:
-    constants = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Constant)]
-    return [value for value in constants if isinstance(value, str)]
-
-
-def _is_list_of_strings(text: str) -> bool:
-    """Whether `text` sets or extends `__all__` by strings that are written out."""
-    return all(_says_strings(node) for node in ast.parse(text).body)
-
-
-def _says_strings(node: ast.stmt) -> bool:
-    match node:
-        case (
-            ast.Assign(value=value)
-            | ast.AugAssign(value=value)
-            | ast.AnnAssign(value=ast.expr() as value)
-        ):
-            given: list[ast.expr] = [value]
-        case ast.Expr(
-            value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__"), attr=name), args=args)
-        ):
-            given = args if name in ("append", "extend", "remove") else [node.value]
-        case _:
-            return False
-    kinds = ast.List | ast.Tuple | ast.Constant | ast.expr_context
-    for value in given:
-        if not all(isinstance(part, kinds) for part in ast.walk(value)):
-            return False
-    return True

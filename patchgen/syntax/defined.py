@@ -31,12 +31,16 @@ class DefinedName:
 def defined_name(lines: Sequence[str], node: Definition) -> DefinedName:
     """Where the name of `node` stands in `lines`, from which its positions count."""
     first = lines[node.lineno - 1]
+    # `ast` counts bytes, `tokenize` characters.
     column = len(first.encode()[: node.col_offset].decode())
-    ends = [line if line.endswith("\n") else f"{line}\n" for line in lines[node.lineno :]]
-    text = "".join([first[column:].rstrip("\n") + "\n", *ends])
+    # The tokenizer would see the indentation as a block of its own, and wants ended lines.
+    cut = [first[column:], *lines[node.lineno :]]
+    text = "".join(line if line.endswith("\n") else f"{line}\n" for line in cut)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.NAME and token.string not in _KEYWORDS:
-            shift = column if token.start[0] == 1 else 0
-            line = node.lineno + token.start[0] - 1
-            return DefinedName(line, token.start[1] + shift, token.end[1] + shift)
+        if token.type != tokenize.NAME or token.string in _KEYWORDS:
+            continue
+        # Only the first line was cut.
+        shift = column if token.start[0] == 1 else 0
+        line = node.lineno + token.start[0] - 1
+        return DefinedName(line, token.start[1] + shift, token.end[1] + shift)
     raise AssertionError("a definition without a name parsed")

@@ -6,7 +6,14 @@ import io
 import tokenize
 
 # Tokens that stand between statements, or in lines that say nothing to Python.
-_LAYOUT = {tokenize.INDENT, tokenize.DEDENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER}
+_LAYOUT = {
+    tokenize.COMMENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+    tokenize.INDENT,
+    tokenize.NL,
+}
 
 
 def code_lines(text: str) -> int:
@@ -18,21 +25,29 @@ def code_lines(text: str) -> int:
     lines: set[int] = set()
     statement: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in _LAYOUT or token.type == tokenize.COMMENT:
+        if token.type in _LAYOUT:
             continue
-        if token.type != tokenize.NEWLINE:
+        # NEWLINE ends a logical line, which may span several physical ones.
+        if token.type == tokenize.NEWLINE:
+            lines.update(_lines_of(statement))
+            statement = []
+        else:
             statement.append(token)
-            continue
-        if any(part.type != tokenize.STRING for part in statement):
-            for part in statement:
-                lines.update(range(part.start[0], part.end[0] + 1))
-        statement = []
     return len(lines)
+
+
+def _lines_of(statement: list[tokenize.TokenInfo]) -> set[int]:
+    """The lines of a statement; none for a docstring."""
+    if all(part.type == tokenize.STRING for part in statement):
+        return set()
+    found: set[int] = set()
+    for part in statement:
+        found.update(range(part.start[0], part.end[0] + 1))
+    return found
 
 
 def changed_lines(diff: str) -> tuple[int, int]:
     """The lines that a unified diff of one file adds and removes, blank ones not counted."""
     body = diff.split("\n")[2:]  # below the two names
-    added = sum(line.startswith("+") and line[1:].strip() != "" for line in body)
-    removed = sum(line.startswith("-") and line[1:].strip() != "" for line in body)
-    return added, removed
+    filled = [line[0] for line in body if line[1:].strip()]
+    return filled.count("+"), filled.count("-")

@@ -52,8 +52,11 @@ class Environment:
         """
         key = question, subject
         if key not in self._answers:
-            is_module = question == "module"
-            self._answers[key] = self._find(subject) if is_module else _answer(question, subject)
+            # Only this question depends on the roots; the others are about one path.
+            if question == "module":
+                self._answers[key] = self._find(subject)
+            else:
+                self._answers[key] = _answer(question, subject)
         return self._answers[key]
 
     def path(self, module: str) -> Path | None:
@@ -99,6 +102,7 @@ class Environment:
 
     def shown(self, path: Path) -> str:
         """`path` as messages print it: relative to the project or to its root, with `/`."""
+        # The project first: an environment may lie inside it, or the other way round.
         for root in (self.home, *self.roots):
             if path.is_relative_to(root):
                 return path.relative_to(root).as_posix()
@@ -123,14 +127,19 @@ class Environment:
         nearest = max(holders, key=lambda root: len(root.parts), default=package)
         # A package that begins above what is looked through cannot be found by its whole name.
         top = package if not holders or package in self.roots else nearest
-        parts = [part.replace(".", _DOT) for part in path.with_suffix("").relative_to(top).parts]
-        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        within = path.with_suffix("").relative_to(top)
+        parts = [part.replace(".", _DOT) for part in within.parts]
+        # `a/__init__.py` is the module `a`.
+        if parts[-1] == "__init__":
+            parts.pop()
+        return ".".join(parts)
 
     def beside(self, module: str) -> str | None:
         """The package of a top-level `module` for relative imports: its folder; None elsewhere."""
         path = self.path(module)
         if path is None or "." in module or path.parent not in self.roots:
             return None
+        # No package has a name for this folder, so its number among the roots stands for it.
         return f"{_DOT}{self.roots.index(path.parent)}"
 
     def holds(self, package: str) -> bool:
@@ -142,8 +151,9 @@ class Environment:
         return False
 
     def _find(self, module: str) -> str:
-        roots, parts = self._roots_of(module), module.split(".")
-        parts = [part.replace(_DOT, ".") for part in parts[int(is_beside(module)) :]]
+        roots = self._roots_of(module)
+        parts = [part.replace(_DOT, ".") for part in _split(module)]
+        # A name from outside must not lead out of the roots: `a./etc/passwd`.
         if not parts or not all(map(_is_name, parts)):
             return ""
         for root in roots:
@@ -158,34 +168,47 @@ class Environment:
         """The folders in which `module` can lie: one, where its name says which."""
         if not is_beside(module):
             return self.roots
-        return self.roots[int(module.partition(".")[0].removeprefix(_DOT)) :][:1]
+        number = int(module.partition(".")[0].removeprefix(_DOT))
+        # A slice, as the number may be of another environment with more roots.
+        return self.roots[number : number + 1]
 
     def _list_names(self, folders: Sequence[str]) -> list[str]:
         found: list[str] = []
         for folder in folders:
-            found += [name for name in self.look("names", folder).split("\n") if name]
+            names = self.look("names", folder)
+            # An empty folder answers with the empty text, which splits into one empty name.
+            if names:
+                found += names.split("\n")
         return found
 
     def _describe_nearest(self, module: str) -> str:
         """A hint for a misspelt module: the first part that does not exist, and its neighbours."""
-        known, rest = "", module.split(".")
         roots = self._roots_of(module)
-        rest = rest[int(is_beside(module)) :]
-        # Descend as far as folders exist; the next part is the misspelt one.
         folders = [str(root) for root in roots if self.look("folder", str(root))]
+        known: list[str] = []
+        missing, *rest = _split(module)
+        # Descend as far as folders exist; the next part is the misspelt one.
         while rest:
-            inner = [os.path.join(folder, rest[0]) for folder in folders]
-            deeper = [folder for folder in inner if self.look("folder", folder)]
-            if not deeper or len(rest) == 1:
+            deeper = self._enter(folders, missing)
+            if not deeper:
                 break
-            folders, known = deeper, f"{known}{rest.pop(0)}."
+            folders = deeper
+            known.append(missing)
+            missing, *rest = rest
         if not known and not is_beside(module):
+            # Not even the package is there: it is not installed, or lies elsewhere.
             searched = ", ".join(folders) or "no folder"
             unread = self._describe_unread()
             return f"searched in {searched}; install it or name its root{unread}"
-        near = did_you_mean(rest[0], self._list_names(folders))
-        place = known.rstrip(".") or f"the folder {roots[0].name}"
-        return f"{place} has no {rest[0]}{'; ' + near if near else ''}"
+        place = ".".join(known) or f"the folder {roots[0].name}"
+        near = did_you_mean(missing, self._list_names(folders))
+        says = f"{place} has no {missing}"
+        return f"{says}; {near}" if near else says
+
+    def _enter(self, folders: Sequence[str], name: str) -> list[str]:
+        """The folders called `name` in `folders`."""
+        inner = [os.path.join(folder, name) for folder in folders]
+        return [folder for folder in inner if self.look("folder", folder)]
 
     def _describe_unread(self) -> str:
         if not self.archives:
@@ -196,6 +219,12 @@ class Environment:
 def is_beside(module: str) -> bool:
     """Whether `module` has a name that `Environment.beside` makes, for relative imports."""
     return module.startswith(_DOT) and module.removeprefix(_DOT).partition(".")[0].isdecimal()
+
+
+def _split(module: str) -> list[str]:
+    """The parts of `module` below its root, which `Environment.beside` puts in front."""
+    parts = module.split(".")
+    return parts[1:] if is_beside(module) else parts
 
 
 def shown_module(module: str) -> str:
@@ -223,15 +252,16 @@ def _answer(question: str, subject: str) -> str:
 
 
 def _module_names(folder: str) -> set[str]:
+    found: set[str] = set()
     try:
         with os.scandir(folder) as entries:
-            found: set[str] = set()
             for entry in entries:
                 if entry.name.endswith(".py") or entry.is_dir():
                     found.add(entry.name.removesuffix(".py"))
-            return found
+    # No folder, or one that may not be read: there is nothing to suggest from it.
     except OSError:
         return set()
+    return found
 
 
 def make_environment(
@@ -263,6 +293,7 @@ def search_path() -> list[str]:
     own = str(Path(__file__).parents[2])
     started_in = {"", os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0] or "."))}
     entries = list(sys.path)
+    # With `-P`, Python has added nothing, and the first entry is somebody's choice.
     if entries and entries[0] in started_in and not sys.flags.safe_path:
         entries = entries[1:]
     return [*(entry for entry in entries if entry), own]

@@ -15,7 +15,8 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from patchgen.syntax.scopes import ComprehensionNode, FunctionNode
+from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_by, list_body
+from patchgen.syntax.trees import list_parameters
 
 TypeParameter = ast.AST  # ast.type_param, from Python 3.12 on
 
@@ -62,17 +63,17 @@ def occurrences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[Occur
 
 def _find_binding_scope(name: str, scope: Scope) -> Scope | None:
     """The scope that `name` in `scope` belongs to, by Python's rules."""
-    place: Scope | None = scope
     own = _around(scope, "type parameters")
-    # `nonlocal x` binds x in this scope, but means that of an outer one.
-    skips = name in scope.declared_nonlocal
+    place: Scope | None = scope
     while place is not None:
         # The names of a class are visible in its own body only.
-        is_visible = place is own or place.kind != "class"
-        if is_visible and name in place.declared_global:
-            return None
-        if is_visible and name in place.bound and not (skips and place is scope):
-            return place
+        if place is own or place.kind != "class":
+            if name in place.declared_global:
+                return None
+            # `nonlocal x` binds x in this scope, but means that of an outer one.
+            means_outer = place is scope and name in scope.declared_nonlocal
+            if name in place.bound and not means_outer:
+                return place
         place = place.outer
     return None
 
@@ -92,8 +93,7 @@ class _Walker:
         starred = [arg for arg in (arguments.vararg, arguments.kwarg) if arg]
         for arg in [*positional, *arguments.kwonlyargs, *starred]:
             self._bind(arg.arg, arg, scope)
-        body = function.body if isinstance(function.body, list) else [function.body]
-        self._visit_all(body, scope)
+        self._visit_all(list_body(function), scope)
 
     def _enter(self, outer: Scope | None, kind: str, label: int | None = None) -> Scope:
         return Scope(outer, kind, len(self.found) if label is None else label)
@@ -133,7 +133,7 @@ class _Walker:
                 self._comprehension(node, scope)
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
-                    self._bind(alias.asname or alias.name.partition(".")[0], alias, scope)
+                    self._bind(bound_by(alias), alias, scope)
             case ast.Global() | ast.Nonlocal():
                 self._declare(node, scope)
             case ast.ExceptHandler():
@@ -168,14 +168,8 @@ class _Walker:
         # The name is bound outside, the parameters inside.
         label = self._bind(node.name, node, scope)
         inner = self._type_parameters(node, scope)
-        every = [
-            *arguments.posonlyargs,
-            *arguments.args,
-            arguments.vararg,
-            *arguments.kwonlyargs,
-            arguments.kwarg,
-        ]
-        self._visit_all([arg.annotation for arg in every if arg], inner)
+        parameters = list_parameters(arguments)
+        self._visit_all([parameter.annotation for parameter in parameters], inner)
         self._visit_all([node.returns], inner)
         self.read_body(node, inner, label)
 

@@ -1,8 +1,11 @@
 """Find which names of a piece of code are global, and where each is read.
 
 In: `ast` statements as they stand at module level.  Out: a `Reference` for each read of a name that
-no enclosing function, class or comprehension binds, and the names that the statements themselves
-bind.  The rules are Python's; the standard library's `symtable` gives no positions.
+no enclosing function, class or comprehension binds.  The rules are Python's; the standard library's
+`symtable` gives no positions.
+
+    def f(x):
+        return x + SIZE.width       one reference: SIZE, with the attribute width, not eager
 """
 
 from __future__ import annotations
@@ -13,9 +16,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-ComprehensionNode = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+from patchgen.syntax.annotations import quoted_annotations
+from patchgen.syntax.bound import (
+    ComprehensionNode,
+    FunctionNode,
+    bound_names,
+    list_body,
+    local_names,
+    outer_expressions,
+    own_nodes,
+)
+from patchgen.syntax.trees import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,76 +48,10 @@ class Reference:
     ends: tuple[tuple[int, int], ...] = ()
     hidden: frozenset[str] = frozenset()
 
-
-def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The names that `nodes` bind in their own scope, in order, with repetitions.
-
-    Walks into compound statements and comprehensions' walrus targets, not into nested functions and
-    classes.
-    """
-    # Reversed, so that names come out in the order of the text.
-    stack: list[ast.AST] = list(nodes)[::-1]
-    while stack:
-        node = stack.pop()
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield node.name
-                stack.extend(_outer_expressions(node))
-                continue
-            case ast.Lambda():
-                stack.extend(_outer_expressions(node))
-                continue
-            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                yield from _walrus_targets(node)
-                continue
-            case ast.Name(ctx=ast.Store() | ast.Del()):
-                yield node.id
-            case ast.Import():
-                yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-            case ast.ImportFrom():
-                yield from (alias.asname or alias.name for alias in node.names)
-            case ast.ExceptHandler(name=str(name)):
-                yield name
-            case (
-                ast.MatchAs(name=str(name))
-                | ast.MatchStar(name=str(name))
-                | ast.MatchMapping(rest=str(name))
-            ):
-                yield name
-            case _:
-                pass
-        stack.extend(reversed(list(ast.iter_child_nodes(node))))
-
-
-def names_in(nodes: Sequence[ast.AST]) -> frozenset[str]:
-    """Every name that is read, bound, declared or taken as a parameter anywhere in `nodes`."""
-    found: set[str] = set()
-    for top in nodes:
-        inside = list(ast.walk(top))
-        for node in inside:
-            match node:
-                case ast.Name(id=name) | ast.arg(arg=name):
-                    found.add(name)
-                case ast.Global(names=names) | ast.Nonlocal(names=names):
-                    found.update(names)
-                case _:
-                    pass
-        # Imports, handlers and patterns bind names that are no `Name`.
-        binders = [n for n in inside if isinstance(n, ast.stmt | ast.excepthandler | ast.pattern)]
-        found.update(bound_names(binders))
-    return frozenset(found)
-
-
-def parameters(node: FunctionNode) -> tuple[str, ...]:
-    """The parameter names of a function, in the order of its signature."""
-    arguments = node.args
-    every = [*arguments.posonlyargs, *arguments.args]
-    if arguments.vararg:
-        every.append(arguments.vararg)
-    every += arguments.kwonlyargs
-    if arguments.kwarg:
-        every.append(arguments.kwarg)
-    return tuple(arg.arg for arg in every)
+    @property
+    def position(self) -> Position:
+        """Where the name stands: the position of the `ast.Name` that reads it."""
+        return (self.line, self.column)
 
 
 def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tuple[Reference, ...]:
@@ -120,56 +65,6 @@ def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tup
     return tuple(walker.found)
 
 
-def local_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> frozenset[str]:
-    """The names that are local to `function`: its parameters, and what its body binds.
-
-    Names that are declared `global` or `nonlocal` are not local.
-    """
-    body = function.body if isinstance(function.body, list) else [function.body]
-    names = {*parameters(function), *bound_names(body)}
-    return frozenset(names - _find_declared(body))
-
-
-def _find_declared(body: Iterable[ast.AST]) -> set[str]:
-    """The names that `global` and `nonlocal` statements declare."""
-    found: set[str] = set()
-    for node in own_nodes(body):
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            found.update(node.names)
-    return found
-
-
-def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes of `body` outside nested functions and classes."""
-    stack = list(body)
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, ScopeNode):
-            stack.extend(ast.iter_child_nodes(node))
-
-
-def _outer_expressions(node: ScopeNode) -> list[ast.expr]:
-    """The parts of a function or class statement that are evaluated where it stands.
-
-    Annotations are left out.
-    """
-    found: list[ast.expr] = []
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        found += node.decorator_list
-    if isinstance(node, ast.ClassDef):
-        found += [*node.bases, *(keyword.value for keyword in node.keywords)]
-    else:
-        found += [*node.args.defaults, *(default for default in node.args.kw_defaults if default)]
-    return found
-
-
-def _walrus_targets(node: ast.AST) -> Iterator[str]:
-    for child in ast.walk(node):
-        if isinstance(child, ast.NamedExpr) and isinstance(child.target, ast.Name):
-            yield child.target.id
-
-
 class _TypeParameters(set[str]):
     """The names of a scope of type parameters, which sees the names of the class around it."""
 
@@ -180,38 +75,39 @@ class _Walker:
     def __init__(self, lazy_annotations: bool) -> None:
         self.found: list[Reference] = []
         self._scopes: list[tuple[bool, set[str]]] = []
-        self._lazy = 0  # depth of function bodies
+        # How many function bodies and unevaluated annotations stand around the node.
+        self._lazy = 0
         self._quoted: tuple[int, int] | None = None
         self._lazy_annotations = lazy_annotations
 
     def visit(self, node: ast.AST) -> None:
         match node:
+            case ast.Name(ctx=ast.Load()):
+                self._read(node)
             case ast.Name():
-                if isinstance(node.ctx, ast.Load):
-                    self._read(node)
-                elif self._scopes and self._scopes[-1][0]:
-                    self._scopes[-1][1].add(node.id)
+                self._bind_in_class([node.id])
             case ast.Attribute():
-                self._attribute(node)
+                self._visit_attribute(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                self._function(node)
+                self._visit_function(node)
             case ast.ClassDef():
-                self._class(node)
+                self._visit_class(node)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self._comprehension(node)
+                self._visit_comprehension(node)
             case ast.AnnAssign():
-                self._annotated(node)
+                self._visit_annotated(node)
             case ast.Assign() | ast.AugAssign() | ast.NamedExpr():
-                self._assignment(node)
+                self._visit_assignment(node)
+            case ast.Import() | ast.ImportFrom():
+                self._bind_in_class(bound_names([node]))
             case _ if type(node).__name__ == "TypeAlias":  # ast.TypeAlias, from Python 3.12 on
-                self._type_alias(node)
-            case ast.Import() | ast.ImportFrom() if self._scopes and self._scopes[-1][0]:
-                self._scopes[-1][1].update(bound_names([node]))
+                self._visit_type_alias(node)
             case _:
                 for child in ast.iter_child_nodes(node):
                     self.visit(child)
 
-    def _attribute(self, node: ast.Attribute) -> None:
+    def _visit_attribute(self, node: ast.Attribute) -> None:
+        # `ast` nests a chain from its end: the name it begins with is the innermost node.
         chain: list[ast.Attribute] = []
         inner: ast.expr = node
         while isinstance(inner, ast.Attribute):
@@ -222,21 +118,23 @@ class _Walker:
         else:
             self.visit(inner)
 
-    def _assignment(self, node: ast.Assign | ast.AugAssign | ast.NamedExpr) -> None:
+    def _visit_assignment(self, node: ast.Assign | ast.AugAssign | ast.NamedExpr) -> None:
         # The value is read before the target is bound, which matters in a class body: `x = x`.
         self.visit(node.value)
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        # `x += 1` reads x too, although its context says only that it is stored.
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             self._read(node.target)
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        for target in targets:
             self.visit(target)
 
-    def _annotated(self, node: ast.AnnAssign) -> None:
+    def _visit_annotated(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
-        self._annotation(node.annotation)
+        self._visit_annotation(node.annotation)
         self.visit(node.target)
 
-    def _annotation(self, node: ast.expr | None) -> None:
+    def _visit_annotation(self, node: ast.expr | None) -> None:
         if node is None:
             return
         # With the future import, nothing evaluates an annotation at import.
@@ -244,66 +142,82 @@ class _Walker:
         # The names inside have no position of their own in the file.
         for quoted in quoted_annotations(node):
             self._quoted = (quoted.lineno, quoted.col_offset)
-            self._inside_quotes(quoted)
+            self._visit_quoted(quoted)
             self._quoted = None
         self.visit(node)
         self._lazy -= self._lazy_annotations
 
-    def _inside_quotes(self, quoted: ast.Constant) -> None:
-        said = ast.parse(str(quoted.value).strip(), mode="eval").body
-        self.visit(said)
-        for deeper in quoted_annotations(said):
-            self._inside_quotes(deeper)
+    def _visit_quoted(self, quoted: ast.Constant) -> None:
+        annotation = ast.parse(str(quoted.value).strip(), mode="eval").body
+        self.visit(annotation)
+        # A quoted annotation may hold another: `"list['Cache']"`.
+        for deeper in quoted_annotations(annotation):
+            self._visit_quoted(deeper)
 
-    def _function(self, node: FunctionNode) -> None:
-        for expression in _outer_expressions(node):
+    def _visit_function(self, node: FunctionNode) -> None:
+        for expression in outer_expressions(node):
             self.visit(expression)
         if isinstance(node, ast.Lambda):
-            self._enter(node, set(local_names(node)))
+            self._visit_body(node)
             return
-        with self._type_parameters(node):
-            arguments = node.args
-            every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-            every += [star for star in (arguments.vararg, arguments.kwarg) if star]
-            for arg in every:
-                self._annotation(arg.annotation)
-            self._annotation(node.returns)
-            self._enter(node, set(local_names(node)))
-        self._bind_in_class(node.name)
+        with self._enter_type_parameters(node):
+            self._visit_signature(node)
+            self._visit_body(node)
+        self._bind_in_class([node.name])
 
-    def _class(self, node: ast.ClassDef) -> None:
+    def _visit_signature(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """The annotations of the parameters and of the result."""
+        arguments = node.args
+        parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        parameters += [star for star in (arguments.vararg, arguments.kwarg) if star]
+        for parameter in parameters:
+            self._visit_annotation(parameter.annotation)
+        self._visit_annotation(node.returns)
+
+    def _visit_class(self, node: ast.ClassDef) -> None:
         for decorator in node.decorator_list:
             self.visit(decorator)
-        with self._type_parameters(node):
+        with self._enter_type_parameters(node):
             # Bases may name type parameters: `class A[T](Base[T])`.
-            for expression in [*node.bases, *(keyword.value for keyword in node.keywords)]:
-                self.visit(expression)
+            for base in node.bases:
+                self.visit(base)
+            for keyword in node.keywords:
+                self.visit(keyword.value)
+            # A class body binds its names one after the other, while it is walked.
             self._scopes.append((True, set()))
             for statement in node.body:
                 self.visit(statement)
             self._scopes.pop()
-        self._bind_in_class(node.name)
+        self._bind_in_class([node.name])
 
-    def _bind_in_class(self, name: str) -> None:
-        if self._scopes and self._scopes[-1][0]:
-            self._scopes[-1][1].add(name)
+    def _bind_in_class(self, names: Iterable[str]) -> None:
+        """Record what a statement binds, if it stands in a class body.
 
-    def _type_alias(self, node: Any) -> None:
+        The names of a function are known before its body is walked.
+        """
+        if not self._scopes:
+            return
+        is_class, bound = self._scopes[-1]
+        if is_class:
+            bound.update(names)
+
+    def _visit_type_alias(self, node: Any) -> None:
         """`type X[T] = list[T]`; the value is evaluated when somebody asks for it."""
         self.visit(node.name)
-        with self._type_parameters(node):
+        with self._enter_type_parameters(node):
             self._lazy += 1
             self.visit(node.value)
             self._lazy -= 1
 
     @contextmanager
-    def _type_parameters(self, node: ast.AST) -> Iterator[None]:
+    def _enter_type_parameters(self, node: ast.AST) -> Iterator[None]:
         """The scope of `[T: int]` behind a name, in which bases, annotations and the body stand."""
         parameters: Sequence[Any] = getattr(node, "type_params", [])
         if not parameters:
             yield
             return
         self._scopes.append((False, _TypeParameters(parameter.name for parameter in parameters)))
+        # Python evaluates a bound or a default when somebody asks the parameter for it.
         self._lazy += 1
         for parameter in parameters:
             for expression in ast.iter_child_nodes(parameter):  # a bound, a default
@@ -312,32 +226,35 @@ class _Walker:
         yield
         self._scopes.pop()
 
-    def _enter(self, node: FunctionNode, names: set[str]) -> None:
-        body: list[ast.AST] = list(node.body) if isinstance(node.body, list) else [node.body]
+    def _visit_body(self, node: FunctionNode) -> None:
+        body = list_body(node)
         # A `global x` inside makes reads of x global whatever encloses it.
-        outer = self._scopes
         declared: set[str] = set()
         for child in own_nodes(body):
             if isinstance(child, ast.Global):
                 declared.update(child.names)
+        outer = self._scopes
+        visible = outer
         if declared:
-            self._scopes = [(is_class, bound - declared) for is_class, bound in outer]
-        self._scopes = [*self._scopes, (False, names)]
+            visible = [(is_class, bound - declared) for is_class, bound in outer]
+        # A list of its own: the scopes around it must not see what is pushed inside.
+        self._scopes = [*visible, (False, set(local_names(node)))]
         self._lazy += 1
         for child in body:
             self.visit(child)
         self._lazy -= 1
         self._scopes = outer
 
-    def _comprehension(self, node: ComprehensionNode) -> None:
+    def _visit_comprehension(self, node: ComprehensionNode) -> None:
         first, *rest = node.generators
         self.visit(first.iter)  # evaluated in the enclosing scope
         # All targets are local, also in the parts that stand before them.
-        names = set(bound_names(generator.target for generator in node.generators))
-        self._scopes.append((False, names))
+        targets = [generator.target for generator in node.generators]
+        self._scopes.append((False, set(bound_names(targets))))
         for part in [first.target, *first.ifs, *rest]:
             self.visit(part)
-        for result in [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]:
+        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        for result in results:
             self.visit(result)
         self._scopes.pop()
 
@@ -352,6 +269,7 @@ class _Walker:
             if node.id in names:
                 return
             hidden |= names
+        # A name inside quotes has no place in the file but that of the string.
         is_quoted = self._quoted is not None
         line, column = self._quoted or (node.lineno, node.col_offset)
         reference = Reference(
@@ -372,28 +290,3 @@ class _Walker:
             if not isinstance(self._scopes[depth][1], _TypeParameters):
                 return depth
         return -1
-
-
-def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
-    """The string constants of an annotation that are forward references.
-
-    The values of a `Literal`, and what follows the type in an `Annotated`, are not.
-    """
-    stack: list[ast.AST] = [annotation]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Subscript):
-            owner = node.value
-            name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
-            if name == "Literal":
-                continue
-            if name == "Annotated" and isinstance(node.slice, ast.Tuple):
-                stack.append(node.slice.elts[0])
-                continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                ast.parse(node.value.strip(), mode="eval")
-            except SyntaxError:
-                continue
-            yield node
-        stack.extend(ast.iter_child_nodes(node))

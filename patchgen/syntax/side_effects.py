@@ -19,7 +19,13 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Position = tuple[int, int]  # line and byte column of a name, as `ast` counts them
+from patchgen.syntax.trees import (
+    Position,
+    list_defaults,
+    list_parameters,
+    names_within,
+    position_of,
+)
 
 # Builtins that read what they are given and change nothing.
 _READERS = frozenset(
@@ -109,11 +115,9 @@ class _Reader(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._visit_decorators(node.decorator_list)
-        arguments = node.args
-        self._visit_defaults(arguments)
-        parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        parameters += [star for star in (arguments.vararg, arguments.kwarg) if star]
-        self._visit_annotations([*(p.annotation for p in parameters), node.returns])
+        self._visit_used(list_defaults(node.args))
+        annotations = [parameter.annotation for parameter in list_parameters(node.args)]
+        self._visit_annotations([*annotations, node.returns])
         if self._inside:
             # The result of a call in a function body is not kept by the module.
             outer, self._has_use = self._has_use, False
@@ -123,7 +127,7 @@ class _Reader(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        self._visit_defaults(node.args)
+        self._visit_used(list_defaults(node.args))
         if self._inside or self._given:  # `list(map(lambda f: TABLE.update(f), ...))`
             self.visit(node.body)
 
@@ -134,13 +138,16 @@ class _Reader(ast.NodeVisitor):
         for keyword in node.keywords:
             if keyword.arg == "metaclass":
                 self.metaclasses |= _find_roots(keyword.value)
-        self._visit_used([*node.bases, *(keyword.value for keyword in node.keywords), *node.body])
+        # The class keeps what its head and its body evaluate.
+        keywords = [keyword.value for keyword in node.keywords]
+        self._visit_used([*node.bases, *keywords, *node.body])
 
     def visit_Call(self, node: ast.Call) -> None:
         self._call(node.func)
-        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        reads = isinstance(node.func, ast.Name) and node.func.id in _READERS
-        if not reads:
+        keywords = [keyword.value for keyword in node.keywords]
+        arguments = [*node.args, *keywords]
+        # `len(TABLE)` cannot change the table; any other function may.
+        if not (isinstance(node.func, ast.Name) and node.func.id in _READERS):
             target = self.retained if self._has_use else self.passed
             for argument in arguments:
                 target |= _find_names(argument)
@@ -152,9 +159,7 @@ class _Reader(ast.NodeVisitor):
     def visit_Expr(self, node: ast.Expr) -> None:
         # A statement that is only an expression has to have an effect.
         if not isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom | ast.Await):
-            for name in ast.walk(node.value):
-                if isinstance(name, ast.Name):
-                    self.discarded.add(_position(name))
+            self.discarded |= {position_of(name) for name in names_within(node.value)}
         self.visit(node.value)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -172,7 +177,7 @@ class _Reader(ast.NodeVisitor):
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         # `B += [2]` changes the list that B is, whatever else is it.
         if isinstance(node.target, ast.Name):
-            self.changed.add(_position(node.target))
+            self.changed.add(position_of(node.target))
         self.generic_visit(node)
 
     def visit_withitem(self, node: ast.withitem) -> None:
@@ -181,12 +186,13 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _visit_access(self, node: ast.Attribute | ast.Subscript) -> None:
-        # A store or a deletion.
-        if not isinstance(node.ctx, ast.Load):
-            self.changed |= _find_roots(node)
-            self.stored |= _find_roots(node)
+        roots = _find_roots(node)
+        if isinstance(node.ctx, ast.Load):
+            self.used |= roots
         else:
-            self.used |= _find_roots(node)
+            # A store or a deletion.
+            self.changed |= roots
+            self.stored |= roots
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
@@ -212,7 +218,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _add_operands(self, nodes: Sequence[ast.expr]) -> None:
-        self.used |= {_position(node) for node in nodes if isinstance(node, ast.Name)}
+        self.used |= {position_of(node) for node in nodes if isinstance(node, ast.Name)}
 
     def _visit_annotations(self, annotations: Sequence[ast.expr | None]) -> None:
         """`x: note("x")` calls `note`, unless annotations are kept as strings."""
@@ -222,10 +228,6 @@ class _Reader(ast.NodeVisitor):
             if any(isinstance(node, ast.Call) for node in ast.walk(annotation)):
                 self._visit_used([annotation])
 
-    def _visit_defaults(self, arguments: ast.arguments) -> None:
-        self._visit_used(arguments.defaults)
-        self._visit_used([default for default in arguments.kw_defaults if default])
-
     def _visit_decorators(self, decorators: list[ast.expr]) -> None:
         # Python calls a decorator, whether it is written as a call or not.
         for decorator in decorators:
@@ -233,8 +235,9 @@ class _Reader(ast.NodeVisitor):
         self._visit_used(decorators)
 
     def _call(self, callee: ast.expr) -> None:
+        # A method may change its object; a function by itself has none to change.
         if isinstance(callee, ast.Name):
-            self.called.add(_position(callee))
+            self.called.add(position_of(callee))
         elif isinstance(callee, ast.Attribute):
             self.changed |= _find_roots(callee)
 
@@ -248,16 +251,13 @@ class _Reader(ast.NodeVisitor):
             self.visit(node)
 
 
-def _position(node: ast.Name) -> Position:
-    return (node.lineno, node.col_offset)
-
-
 def _find_roots(node: ast.expr) -> set[Position]:
     """The name that a chain of attributes, subscripts and calls begins with."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     if isinstance(node, ast.Name):
-        return {_position(node)}
+        return {position_of(node)}
+    # A number or a string at the beginning is nobody else's.
     # `(A or B).append(1)` may change either of them.
     if isinstance(node, ast.IfExp | ast.BoolOp | ast.NamedExpr | ast.BinOp):
         return _find_names(node)
@@ -266,9 +266,12 @@ def _find_roots(node: ast.expr) -> set[Position]:
 
 def _find_names(node: ast.AST) -> set[Position]:
     """Every name read in `node`, without those that are only called."""
-    called = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
+    called: set[int] = set()
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call):
+            called.add(id(call.func))
     found: set[Position] = set()
-    for name in ast.walk(node):
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and id(name) not in called:
-            found.add(_position(name))
+    for name in names_within(node):
+        if isinstance(name.ctx, ast.Load) and id(name) not in called:
+            found.add(position_of(name))
     return found

@@ -21,7 +21,7 @@ from patchgen.compiler.classes.fragment import same_code
 from patchgen.compiler.classes.suite import suites
 from patchgen.compiler.merge.merge import merge_class
 from patchgen.errors import PatchgenError
-from patchgen.syntax.scopes import names_in
+from patchgen.syntax.bound import names_in
 from tests.corpus.corpus import RATCHET, find_package
 from tests.unit.compiler.plans import Golden, plan_of
 

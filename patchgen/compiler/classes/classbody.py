@@ -17,7 +17,7 @@ from patchgen.compiler.classes.suite import find_colon, indent_of, owns_lines, r
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import Location
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.scopes import bound_names
+from patchgen.syntax.bound import bound_names
 
 
 @dataclass(frozen=True, slots=True)

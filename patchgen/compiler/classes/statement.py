@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.classes.fragment import Fragment, parse_fragment
-from patchgen.syntax.scopes import bound_names
+from patchgen.syntax.bound import bound_names
 
 
 @dataclass(frozen=True, slots=True)

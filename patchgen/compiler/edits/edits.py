@@ -21,7 +21,7 @@ from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.declared import EditDeclaration, read_edit
 from patchgen.errors import PatchgenError, Problem, did_you_mean
-from patchgen.syntax.scopes import names_in
+from patchgen.syntax.bound import names_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from patchgen.compiler.emit.calls import find_misfits
 from patchgen.compiler.flat import LineOrigin
 from patchgen.errors import Location, Problem, did_you_mean
-from patchgen.syntax.scopes import bound_names, references
+from patchgen.syntax.bound import bound_names
+from patchgen.syntax.scopes import references
 
 _KNOWN = frozenset(dir(builtins)) | {
     "__name__",

@@ -20,7 +20,8 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.scopes import ScopeNode, own_nodes, references
+from patchgen.syntax.bound import ScopeNode, own_nodes
+from patchgen.syntax.scopes import references
 
 _NAMESPACE_FUNCTIONS = frozenset({"globals", "vars", "locals", "dir"})
 _MODULE_ATTRIBUTES = frozenset(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from patchgen.compiler.link.textchanges import TextChange, find_words
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import PatchgenError
-from patchgen.syntax.scopes import quoted_annotations
+from patchgen.syntax.annotations import quoted_annotations
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
 # How the decorators of documentation end: `auto_docstring`, `add_start_docstrings`.

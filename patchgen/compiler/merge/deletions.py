@@ -18,7 +18,7 @@ from patchgen.compiler.classes.assigned import find_assigned, registers_by_expre
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.supers.supercall import find_methods, first_parameter
 from patchgen.errors import PatchgenError, Problem, did_you_mean
-from patchgen.syntax.scopes import FunctionNode
+from patchgen.syntax.bound import FunctionNode
 
 # Bases outside the chain that set nothing in `__init__` but what follows, and private attributes.
 _MODEST_BASES = frozenset({"GradientCheckpointingLayer", "Module", "PreTrainedModel", "object"})

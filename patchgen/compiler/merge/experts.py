@@ -23,7 +23,7 @@ from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.merge.self_uses import calls_inherited
 from patchgen.compiler.supers.supercall import find_methods, first_parameter
-from patchgen.syntax.scopes import FunctionNode
+from patchgen.syntax.bound import FunctionNode
 
 SETS = frozenset(
     {

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.supers.supercall import Function
 from patchgen.errors import PatchgenError, Problem
-from patchgen.syntax.scopes import parameters
+from patchgen.syntax.bound import parameters
 
 
 def find_claimed_twice(body: ClassBody) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.syntax.scopes import FunctionNode
+from patchgen.syntax.bound import FunctionNode
 
 # As an argument, each of these does more than give a value: it binds a name, or it suspends.
 _EFFECTS_ON_NAMES = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)

@@ -21,7 +21,7 @@ from patchgen.compiler.classes.suite import find_colon, indent_of, owns_lines, r
 from patchgen.compiler.supers.inline_safety import Site
 from patchgen.compiler.supers.supercall import SuperUse
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.scopes import FunctionNode
+from patchgen.syntax.bound import FunctionNode
 
 
 @dataclass(frozen=True, slots=True)

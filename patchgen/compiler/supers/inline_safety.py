@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.supers.arguments import Binding, bind
 from patchgen.compiler.supers.supercall import SuperUse, first_parameter
-from patchgen.syntax.scopes import (
+from patchgen.syntax.bound import (
     FunctionNode,
     ScopeNode,
     bound_names,

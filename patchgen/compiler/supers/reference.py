@@ -20,7 +20,7 @@ from patchgen.compiler.plan.model import ClassPlan
 from patchgen.compiler.supers.hoist import IMPLICIT
 from patchgen.compiler.supers.supercall import Function, SuperUse, first_parameter
 from patchgen.errors import Location, PatchgenError
-from patchgen.syntax.scopes import FunctionNode, bound_names, local_names
+from patchgen.syntax.bound import FunctionNode, bound_names, local_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from patchgen.compiler.supers.supercall import (
     is_tried,
 )
 from patchgen.errors import PatchgenError, Problem, did_you_mean
-from patchgen.syntax.scopes import FunctionNode
+from patchgen.syntax.bound import FunctionNode
 
 # `@strict` gives these to the class below it.
 _ADDED_BY_STRICT = ("validate", "__post_init__")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.compiler.plan.model import ClassPlan
-from patchgen.syntax.scopes import ComprehensionNode, FunctionNode
+from patchgen.syntax.bound import ComprehensionNode, FunctionNode
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MARKER = re.compile(r"__parent_(\d+)__")

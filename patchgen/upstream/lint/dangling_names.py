@@ -13,7 +13,8 @@ import warnings
 from collections.abc import Iterator
 
 from patchgen.errors import Location, Problem
-from patchgen.syntax.scopes import bound_names, references
+from patchgen.syntax.bound import bound_names
+from patchgen.syntax.scopes import references
 from patchgen.upstream.lint.case import Case, Shipped
 from patchgen.upstream.lint.finding import finding
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from patchgen.syntax.scopes import bound_names
+from patchgen.syntax.bound import bound_names
 from patchgen.upstream.lint.normalize import dumped
 
 Path = tuple[str, ...]

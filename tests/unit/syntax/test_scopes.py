@@ -6,8 +6,9 @@ import ast
 
 import pytest
 
+from patchgen.syntax.bound import bound_names, local_names, names_in, parameters
 from patchgen.syntax.defined import defined_name
-from patchgen.syntax.scopes import bound_names, local_names, names_in, parameters, references
+from patchgen.syntax.scopes import references
 
 
 def function(text: str) -> ast.FunctionDef:

@@ -1,0 +1,55 @@
+"""Find the forward references in an annotation.
+
+    x: "list[Cache]"                one: list[Cache]
+    x: Literal["left", "right"]     none: these are values
+
+A string that is no expression is text for somebody else, and is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
+    """The string constants of an annotation that are forward references.
+
+    The values of a `Literal`, and what follows the type in an `Annotated`, are not.
+    """
+    stack: list[ast.AST] = [annotation]
+    while stack:
+        node = stack.pop()
+        match node:
+            case ast.Subscript(value=owner, slice=inner):
+                name = _last_name(owner)
+                if name == "Literal":
+                    continue
+                # Only the first argument is a type; the others may be any text.
+                if name == "Annotated" and isinstance(inner, ast.Tuple):
+                    stack.append(inner.elts[0])
+                    continue
+            case ast.Constant(value=str(text)):
+                if not _is_expression(text):
+                    continue
+                yield node
+            case _:
+                pass
+        stack.extend(ast.iter_child_nodes(node))
+
+
+def _last_name(node: ast.expr) -> str:
+    """`Literal` for both `Literal` and `typing.Literal`."""
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case _:
+            return ""
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except SyntaxError:
+        return False
+    return True
