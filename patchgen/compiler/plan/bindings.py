@@ -12,15 +12,15 @@ the name that the import statement gives it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.rebinding import is_read_between
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.side_effects import read_import_effects
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,12 @@ class Bindings:
     def _meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
         says = self._says(module, name)
         if isinstance(says, Import):
-            return self.canonical(
-                self.imported_symbol(module, says), module.source.at(says.line, says.column)
-            )
-        return Symbol(module.source.module, name) if isinstance(says, Block) else says
+            symbol = self.imported_symbol(module, says)
+            return self.canonical(symbol, module.source.at(says.line, says.column))
+        # A definition is its own end; what a star import brings has been followed already.
+        if isinstance(says, Block):
+            return Symbol(module.source.module, name)
+        return says
 
     def _says(self, module: ModuleIndex, name: str) -> Import | Block | Symbol | None:
         """What decides the meaning of `name` in `module`.
@@ -58,28 +60,40 @@ class Bindings:
         definition: all of them are carried as they stand.
         """
         binders = module.binders(name)
+        # A star import rebinds what stands above it.
         stars = self._find_stars(module)
-        later = [star for star in stars if not binders or star.line > binders[-1].last]
-        brought = self._from_stars(module, name, later)
+        if binders:
+            stars = [star for star in stars if star.line > binders[-1].last]
+        brought = self._from_stars(module, name, stars)
         if brought is not None or not binders:
             return brought
+        return self._choose_binder(module, name, binders)
+
+    def _choose_binder(
+        self, module: ModuleIndex, name: str, binders: tuple[Block, ...]
+    ) -> Import | Block:
+        """The import that decides what `name` means, or the last of `binders` as a definition."""
         last = binders[-1]
-        imports = [item for block in binders for item in block.imports if item.bound == name]
         own = [item for item in last.imports if item.bound == name]
         if not own:
             return last
+        imports = [item for block in binders for item in block.imports if item.bound == name]
         # `import a.b` and `import a.c` both bind `a`, the same package.
-        if all(item.binds_package for item in imports) and len(own) == len(imports):
+        are_packages = all(item.binds_package for item in imports)
+        if are_packages and len(own) == len(imports):
             return own[-1]
+        # `try: import x` and `except ImportError: x = None`: only running shows which one counts.
         if last.is_guarded:
             return own[-1] if self._is_one_import(module, binders, imports) else last
-        return last if is_read_between(module, binders, name) else own[-1]
+        if is_read_between(module, binders, name):
+            return last
+        return own[-1]
 
     def counts(self, module: ModuleIndex, item: Import) -> bool:
         """Whether no later statement of `module` rebinds the name that `item` imports."""
         says = self._says(module, item.bound)
         if not isinstance(says, Import):
-            return says is None or isinstance(says, Symbol)
+            return not isinstance(says, Block)
         if item.binds_package:
             return True
         symbol = self.imported_symbol(module, item)
@@ -101,11 +115,12 @@ class Bindings:
         symbol, *others = [self.imported_symbol(module, item) for item in items]
         if not all(symbol.is_same(other) for other in others):
             return False
+        # Under `except ImportError:` there may be an assignment instead.
         if not all(block.imports for block in binders):
             return False
         # A carried definition would need both statements in the flat file.
-        flattens = self.flatten_scope.flattens(symbol.module)
-        return not (flattens and self.env.path(symbol.module) is not None)
+        is_carried = self.flatten_scope.flattens(symbol.module) and self.env.path(symbol.module)
+        return not is_carried
 
     def imported_symbol(self, module: ModuleIndex, item: Import) -> Symbol:
         """The symbol that an import statement names, as an absolute module; nothing is followed.
@@ -129,16 +144,26 @@ class Bindings:
         if _is_kept(module, target, level):
             return "." * level + target
         parts = module.source.module.split(".")
-        drop = level - (module.source.path.endswith("__init__.py"))
-        # A modular file at the top of a folder imports its neighbours by `from .helpers import x`.
-        beside = self.env.beside(module.source.module) if drop == len(parts) else None
-        if beside is not None:
-            return ".".join([beside, target] if target else [beside])
+        # One dot means the package that holds the module; a package holds itself.
+        is_package = module.source.path.endswith("__init__.py")
+        drop = level - 1 if is_package else level
         if drop >= len(parts):
+            base = self._find_base_beside(module, drop, at)
+        else:
+            base = parts[: len(parts) - drop]
+        return ".".join([*base, target] if target else base)
+
+    def _find_base_beside(self, module: ModuleIndex, drop: int, at: Location) -> list[str]:
+        """The folder of a modular file that lies in no package, as the start of a module name.
+
+        Such a file imports its neighbours by `from .helpers import x`.
+        """
+        parts = module.source.module.split(".")
+        beside = self.env.beside(module.source.module) if drop == len(parts) else None
+        if beside is None:
             what = f"a relative import leaves the package {parts[0]}"
             raise PatchgenError("PG102", at, what, "name it absolutely")
-        base = parts[: len(parts) - drop] if drop else parts
-        return ".".join([*base, target] if target else base)
+        return [beside]
 
     def canonical(self, symbol: Symbol, at: Location) -> Symbol:
         """`symbol` with re-exports and sub-modules followed, as far as files can be found."""
@@ -158,6 +183,7 @@ class Bindings:
         return symbol
 
     def _follow(self, symbol: Symbol, at: Location) -> Symbol | None:
+        """What `symbol` stands for, one step further; None where it is a definition."""
         if not self.flatten_scope.looks_into(symbol.module):
             return None
         inside = f"{symbol.module}.{symbol.name}"
@@ -165,38 +191,46 @@ class Bindings:
             return Symbol(inside) if self.env.path(inside) else None
         index = self.env.index(symbol.module, at)
         says = self._says(index, symbol.name)
-        if isinstance(says, Import):
-            return self.imported_symbol(index, says)
-        # A sub-module is an attribute of its package, if nothing else has its name.
-        if says is None and self.env.path(inside) is not None:
-            return Symbol(inside)
-        return None if isinstance(says, Block) else says
+        match says:
+            case Import():
+                return self.imported_symbol(index, says)
+            case Block():
+                return None
+            case None if self.env.path(inside) is not None:
+                # A sub-module is an attribute of its package, if nothing else has its name.
+                return Symbol(inside)
+            case _:
+                return says
 
-    def _from_stars(self, module: ModuleIndex, name: str, stars: Iterable[Import]) -> Symbol | None:
+    def _from_stars(self, module: ModuleIndex, name: str, stars: Sequence[Import]) -> Symbol | None:
         """Where a `from x import *` brings `name` from: the last one that has it."""
         # A star import brings no dunder names, whatever `__all__` says.
         if name.startswith("__"):
             return None
-        for star in reversed(list(stars)):
-            at = module.source.at(star.line, star.column)
-            target = self.absolute(module, star.module, star.level, at)
-            path = self.env.path(target)
-            if path is None or not self.flatten_scope.looks_into(target):
-                continue
-            # Hundreds of files can stand behind a star: their text tells most of them apart from
-            # the one, without parsing.
-            if path.name != "__init__.py" and not self._may_export(target, name):
-                continue
-            index = self.env.index(target, at)
-            public = index.exports
-            if public is None:
-                public = tuple(bound for bound in index.names if bound[0] != "_")
-            if name in public:
-                return self.canonical(Symbol(target, name), at)
-            found = self._from_stars(index, name, self._find_stars(index))
+        for star in reversed(stars):
+            found = self._from_star(module, name, star)
             if found is not None:
                 return found
         return None
+
+    def _from_star(self, module: ModuleIndex, name: str, star: Import) -> Symbol | None:
+        at = module.source.at(star.line, star.column)
+        target = self.absolute(module, star.module, star.level, at)
+        path = self.env.path(target)
+        if path is None or not self.flatten_scope.looks_into(target):
+            return None
+        # Hundreds of files can stand behind a star: their text tells most of them apart from
+        # the one, without parsing.
+        if path.name != "__init__.py" and not self._may_export(target, name):
+            return None
+        index = self.env.index(target, at)
+        public = index.exports
+        if public is None:
+            public = tuple(bound for bound in index.names if not bound.startswith("_"))
+        if name in public:
+            return self.canonical(Symbol(target, name), at)
+        # The names that it has from a star of its own are not among those that it binds.
+        return self._from_stars(index, name, self._find_stars(index))
 
     def _may_export(self, module: str, name: str) -> bool:
         """Whether `from module import *` may bring `name`, as far as the unparsed text tells.
@@ -207,11 +241,12 @@ class Bindings:
             return False
         if not self.env.spells(module, "\n__all__"):
             return True
-        return self.env.spells(module, f'"{name}"') or self.env.spells(module, f"'{name}'")
+        quoted = (f'"{name}"', f"'{name}'")
+        return any(self.env.spells(module, spelled) for spelled in quoted)
 
-    def _find_stars(self, module: ModuleIndex) -> tuple[Import, ...]:
+    def _find_stars(self, module: ModuleIndex) -> list[Import]:
         """The star imports of `module`, in order."""
-        return tuple(item for block in module.blocks for item in block.imports if item.name == "*")
+        return [item for item in module.imports if item.name == "*"]
 
     def require(self, symbol: Symbol, at: Location) -> Block:
         """The block that defines `symbol`.
@@ -249,9 +284,11 @@ class Bindings:
         if any(item.bound == name for item in says.imports):
             hint = "import it without a condition: which one it is, is known at run time only"
             raise PatchgenError("PG111", at, f"{name} is imported under a condition", hint)
-        kind = {"class": "class", "def": "function"}.get(says.kind, "name")
+        kinds = {"class": "class", "def": "function"}
+        kind = kinds.get(says.kind, "name")
         what = f"{kind} {name}, on line {says.first}, is no module"
-        if any(item.bound == name for block in module.binders(name) for item in block.imports):
+        # Most likely the author meant the module, and did not see the later definition.
+        if any(item.bound == name for item in module.imports):
             what = f"{kind} {name}, on line {says.first}, hides import {name}"
         raise PatchgenError("PG109", at, what, "give one of them another name")
 
@@ -266,28 +303,9 @@ def is_kept(symbol: Symbol) -> bool:
 
 
 def _is_kept(module: ModuleIndex, target: str, level: int) -> bool:
+    # Nearly no file has the mark, and a search for it is cheap.
     if KEPT not in module.source.text:
         return False
     dots = re.escape("." * level + target)
     line = rf"^[ \t]*from[ \t]+{dots}[ \t]+import\b.*{KEPT}[ \t]*$"
     return re.search(line, module.source.text, re.MULTILINE) is not None
-
-
-def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) -> bool:
-    """Whether a value of `name` before its last one may be read while `module` is imported."""
-    first, last = binders[0], binders[-1]
-    if len(binders) == 1:
-        return False
-    between = []
-    for block in module.blocks:
-        if first.first <= block.first <= last.last and block.kind != "import":
-            between.append(block)
-    if any(block.is_guarded and name in block.defines for block in between[:-1]):
-        return True
-    for block in between:
-        if any(reference.name == name and reference.eager for reference in block.references):
-            return True
-    # A call in between may run a function above it, which reads the name.
-    if all(read_import_effects(block.text).is_pure for block in between):
-        return False
-    return any(name in block.uses for block in module.blocks if block.first < last.first)

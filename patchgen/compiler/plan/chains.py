@@ -81,20 +81,31 @@ def split(
             )
             return Split(chain, written, what)
     behind = mro[len(chain) :]
-    direct: set[Symbol] = set()
-    for member in chain:
-        direct |= {base.symbol for base in lineages.direct_bases(member, at) or ()}
-    rest = tuple(symbol for symbol in behind if symbol in direct)
-    # A base of another base is inherited through that one, and is not written.
-    lines = {base: lineages.mro(base, at) for base in rest}
-    rest = tuple(base for base in rest if not any(base in lines[other][1:] for other in rest))
-    if c3([*(lines[base] for base in rest), rest]) != behind:
+    rest = _find_written_bases(chain, behind, lineages, at)
+    # Python computes the MRO of the flat class from the bases that are written there.
+    orders = [lineages.mro(base, at) for base in rest]
+    if c3([*orders, rest]) != behind:
         what = (
             f"no order of the bases that stay gives {symbol.name} "
             "the method resolution order that it has in Python"
         )
         return Split(chain, written, what)
     return Split(chain, rest)
+
+
+def _find_written_bases(
+    chain: tuple[Symbol, ...], behind: tuple[Symbol, ...], lineages: Lineages, at: Location
+) -> tuple[Symbol, ...]:
+    """The classes of `behind` that the merged class has to name as its bases."""
+    direct: set[Symbol] = set()
+    for member in chain:
+        direct |= {base.symbol for base in lineages.direct_bases(member, at) or ()}
+    candidates = tuple(symbol for symbol in behind if symbol in direct)
+    # A base of another base is inherited through that one, and is not written.
+    inherited: set[Symbol] = set()
+    for base in candidates:
+        inherited.update(lineages.mro(base, at)[1:])
+    return tuple(base for base in candidates if base not in inherited)
 
 
 def _merged_length(

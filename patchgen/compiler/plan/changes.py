@@ -18,23 +18,17 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.carried import CarriedNames
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.plain_values import is_plain
-from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
-from patchgen.syntax.side_effects import (
-    Position,
-    SideEffects,
-    read_call_effects,
-    read_import_effects,
-)
+from patchgen.syntax.side_effects import SideEffects, read_call_effects, read_import_effects
+from patchgen.syntax.trees import Position
 
-_NOWHERE = Location("")
 # Calling what these packages define has no effect but its value.
 _PLAIN = frozenset(
     "abc collections contextlib contextvars copy dataclasses enum functools importlib inspect"
@@ -42,8 +36,11 @@ _PLAIN = frozenset(
     " types typing typing_extensions weakref".split()
 )
 _ACTING_BUILTINS = frozenset({"exec", "eval", "print", "open", "input", "globals"})
+# These can change names that no text spells, so nothing is known after them.
 _UNBOUNDED = frozenset({"exec", "globals"})
+# The exceptions to `_PLAIN`: they keep what they are given, in tables of torch.
 _REGISTERING = ("torch.library", "torch.fx", "torch.serialization", "torch.utils._pytree")
+# And calls of other packages that only read.
 _PLAIN_CALLS = ("os.getenv", "os.path", "os.environ.get", "sys.version_info")
 
 
@@ -89,12 +86,17 @@ class Changes:
         return not change.outside and change.symbols <= own_symbols(module, block)
 
     def _compute(self, module: ModuleIndex, block: Block) -> Change:
-        search = _Search(self.bindings, {layer.source.module: layer for layer in self.layers})
+        layers = {layer.source.module: layer for layer in self.layers}
+        search = _Search(CarriedNames(self.bindings, layers))
         search.changed |= own_symbols(module, block)
+        # Importing a module is the business of that module.
         if block.kind != "import":
             search.run(module, block)
         return Change(
-            frozenset(search.changed), frozenset(search.read), search.outside, search.anything
+            symbols=frozenset(search.changed),
+            reads=frozenset(search.read),
+            outside=search.outside,
+            anything=search.anything,
         )
 
 
@@ -106,8 +108,8 @@ def own_symbols(module: ModuleIndex, block: Block) -> frozenset[Symbol]:
 class _Search:
     """What is reached from one statement."""
 
-    def __init__(self, bindings: Bindings, layers: Mapping[str, ModuleIndex]) -> None:
-        self._bindings, self._layers = bindings, layers
+    def __init__(self, names: CarriedNames) -> None:
+        self._names = names
         self._followed: set[Symbol] = set()
         self._altered: set[Symbol] = set()
         self.changed: set[Symbol] = set()
@@ -119,78 +121,60 @@ class _Search:
         """The statement itself: what it reads at once, and what it does."""
         eager = [reference for reference in block.references if reference.eager]
         effects = read_import_effects(block.text)
-        for reference in eager:
-            symbol = self._meaning(module, reference)
-            if symbol is not None and self._is_carried(symbol):
-                self.read.add(symbol)
+        self.read.update(self._names.carried(module, eager))
         self._apply(module, block.references, effects)
         if block.kind in ("class", "def", "import") or effects.is_pure:
             return
         # What a loop binds stands for what the statement reads: `for t in (A, B): t["x"] = 1`.
         positions = effects.changed | effects.passed
-        touched = {r.name for r in block.references if (r.line, r.column) in positions}
+        touched = {
+            reference.name for reference in block.references if reference.position in positions
+        }
         if touched & set(block.defines):
-            self._change_all(module, eager)
+            for symbol in self._names.carried(module, eager):
+                self._change(symbol)
 
     def _apply(
         self, module: ModuleIndex, references: Iterable[Reference], effects: SideEffects
     ) -> None:
         """Follow the effects of a statement at each name that it reads."""
         for reference in references:
-            position = (reference.line, reference.column)
-            symbol = self._meaning(module, reference)
+            symbol = self._names.meaning(module, reference)
             if symbol is None:
-                if position in effects.called:
-                    self.outside |= reference.name in _ACTING_BUILTINS
-                    self.anything |= reference.name in _UNBOUNDED
-            elif self._is_carried(symbol):
-                self._apply_to(symbol, position, effects)
+                self._apply_to_builtin(reference, effects)
+            elif self._names.is_carried(symbol):
+                self._apply_to(symbol, reference.position, effects)
             else:
                 self.outside |= _acts_outside(symbol, reference, effects)
+
+    def _apply_to_builtin(self, reference: Reference, effects: SideEffects) -> None:
+        if reference.position in effects.called:
+            self.outside |= reference.name in _ACTING_BUILTINS
+            self.anything |= reference.name in _UNBOUNDED
 
     def _apply_to(self, symbol: Symbol, position: Position, effects: SideEffects) -> None:
         """Follow the effects at one name, which means `symbol`."""
         if position in effects.called:
             self._call(symbol)
-            if not self._is_state(symbol):
+            if not self._names.is_state(symbol):
                 return  # calling a function or class does not change it
-        if position in effects.called | effects.changed | effects.passed | effects.discarded:
+        if self._may_change_object(symbol, position, effects):
             self._change(symbol)
-        elif position in effects.retained and self._is_state(symbol):
-            self._change(symbol)
-        elif position in effects.used and self._is_of_own_class(symbol):
-            # A property or an operator of an own class may do anything.
-            self._change(symbol)
+        # A metaclass runs for each class; so does the hook of a base, where it has one.
         if position in effects.metaclasses:
             self._change(symbol)
-        elif position in effects.bases and self._runs_for_heirs(symbol):
+        elif position in effects.bases and self._names.runs_for_heirs(symbol):
             self._change(symbol)
 
-    def _meaning(self, module: ModuleIndex, reference: Reference) -> Symbol | None:
-        """What a reference means, with the attributes of flattened modules followed.
-
-        None for a builtin and for the unknown.
-        """
-        flatten_scope = self._bindings.flatten_scope
-        try:
-            symbol = self._bindings.meaning(module, reference.name)
-            for attribute in reference.attributes:
-                if symbol is None or symbol.name or not flatten_scope.flattens(symbol.module):
-                    break
-                symbol = self._bindings.canonical(Symbol(symbol.module, attribute), _NOWHERE)
-        except PatchgenError:
-            return None  # reported where the name is carried
-        return symbol
-
-    def _is_carried(self, symbol: Symbol) -> bool:
-        """Whether a flat file may carry the definition of `symbol`."""
-        if not symbol.name:
-            return False
-        if symbol.module in self._layers:
+    def _may_change_object(self, symbol: Symbol, position: Position, effects: SideEffects) -> bool:
+        touched = effects.called | effects.changed | effects.passed | effects.discarded
+        if position in touched:
             return True
-        if not self._bindings.flatten_scope.flattens(symbol.module):
-            return False
-        return self._bindings.env.path(symbol.module) is not None
+        # What a class body or a decorator keeps can be changed there later.
+        if position in effects.retained and self._names.is_state(symbol):
+            return True
+        # A property or an operator of an own class may do anything.
+        return position in effects.used and self._names.is_of_own_class(symbol)
 
     def _change(self, symbol: Symbol) -> None:
         if symbol not in self._altered:
@@ -200,12 +184,6 @@ class _Search:
             self._followed.discard(symbol)  # what it was made of changes with it
         self._call(symbol)
 
-    def _change_all(self, module: ModuleIndex, references: Iterable[Reference]) -> None:
-        for reference in references:
-            symbol = self._meaning(module, reference)
-            if symbol is not None and self._is_carried(symbol):
-                self._change(symbol)
-
     def _call(self, symbol: Symbol) -> None:
         """What `symbol` may do when it is called, or when a method of it is."""
         # Recursive functions are followed once.
@@ -213,7 +191,7 @@ class _Search:
         if symbol in self._followed:
             return
         self._followed.add(symbol)
-        for module, block in self._blocks(symbol):
+        for module, block in self._names.blocks(symbol):
             if block.kind in ("def", "class"):
                 self._run_body(module, block)
             elif block.kind != "import":
@@ -224,17 +202,19 @@ class _Search:
         effects = read_call_effects(block.text)
         self._apply(module, block.references, effects)
         # `global COUNT` in a function binds a name of its module.
-        rebound = _global_names(block.text)
+        rebound = _find_global_names(block.text)
         self.changed.update(Symbol(module.source.module, name) for name in rebound)
         for reference in block.references:
-            symbol = self._meaning(module, reference)
-            if symbol is None or not self._is_carried(symbol):
+            symbol = self._names.meaning(module, reference)
+            if symbol is None or not self._names.is_carried(symbol):
                 continue
             self.read.add(symbol)
             # A function may change every mutable object that it can name.
-            if self._is_state(symbol):
+            if self._names.is_state(symbol):
                 self._change(symbol)
-            elif (reference.line, reference.column) in effects.called or not reference.quoted:
+            # A function that is only named may be called by what it is given to; one that stands
+            # in a quoted annotation is not there at run time.
+            elif reference.position in effects.called or not reference.quoted:
                 self._call(symbol)
 
     def _alias(self, symbol: Symbol, module: ModuleIndex, block: Block) -> None:
@@ -242,82 +222,16 @@ class _Search:
 
         `B = A`: changing B changes A.  `OBJ = Registry()`: a method of OBJ is code of Registry.
         """
-        effects = read_import_effects(block.text)
+        called = read_import_effects(block.text).called
         for reference in block.references:
-            other = self._meaning(module, reference)
-            if other is None or not self._is_carried(other) or not reference.eager:
+            other = self._names.meaning(module, reference)
+            if other is None or not self._names.is_carried(other) or not reference.eager:
                 continue
             self.read.add(other)
-            if (reference.line, reference.column) in effects.called and not self._is_state(other):
+            if reference.position in called and not self._names.is_state(other):
                 self._call(other)
-            elif symbol in self._altered and not self._is_plain(other):
+            elif symbol in self._altered and not self._names.is_plain(other):
                 self._change(other)
-
-    def _blocks(self, symbol: Symbol) -> Iterator[tuple[ModuleIndex, Block]]:
-        """The blocks that bind `symbol`; none where its module cannot be read."""
-        module = self._layers.get(symbol.module)
-        if module is None:
-            try:
-                module = self._bindings.env.index(symbol.module, _NOWHERE)
-            except PatchgenError:
-                return
-        for block in module.blocks:
-            if symbol.name in block.defines:
-                yield module, block
-
-    def _is_state(self, symbol: Symbol) -> bool:
-        """Whether a name is no function, class or plain value, but an object that can change."""
-        blocks = [block for _, block in self._blocks(symbol)]
-        for block in blocks:
-            if block.kind not in ("def", "class") and not is_plain(block):
-                return True
-        return False
-
-    def _is_of_own_class(self, symbol: Symbol) -> bool:
-        """Whether a carried class or function made the value of a name.
-
-        Then its operators and properties are code of the parents.
-        """
-        for module, block in self._blocks(symbol):
-            if block.kind != "assign":
-                continue
-            called = read_import_effects(block.text).called
-            for reference in block.references:
-                if (reference.line, reference.column) not in called:
-                    continue
-                maker = self._meaning(module, reference)
-                if maker is not None and self._is_carried(maker):
-                    return True
-        return False
-
-    def _is_plain(self, symbol: Symbol) -> bool:
-        return all(is_plain(block) for _, block in self._blocks(symbol))
-
-    def _runs_for_heirs(self, symbol: Symbol) -> bool:
-        """Whether a class runs code for each subclass: `__init_subclass__`, or a metaclass."""
-        seen: set[Symbol] = set()
-        queue = [symbol]
-        while queue:
-            base = queue.pop()
-            if base in seen:
-                continue
-            seen.add(base)
-            for module, block in self._blocks(base):
-                if block.kind != "class":
-                    return not is_plain(block)  # what is no class statement may do anything
-                if "__init_subclass__" in block.text:
-                    return True
-                effects = read_import_effects(block.text)
-                for reference in block.references:
-                    position = (reference.line, reference.column)
-                    above = self._meaning(module, reference)
-                    if above is None or not self._is_carried(above):
-                        continue  # `metaclass=ABCMeta` changes nothing here
-                    if position in effects.metaclasses:
-                        return True
-                    if position in effects.bases:
-                        queue.append(above)
-        return False
 
 
 def _acts_outside(symbol: Symbol, reference: Reference, effects: SideEffects) -> bool:
@@ -325,20 +239,23 @@ def _acts_outside(symbol: Symbol, reference: Reference, effects: SideEffects) ->
 
     They notice `torch.manual_seed(3)`, but not `torch.zeros(3)`.
     """
-    position = (reference.line, reference.column)
+    position = reference.position
+    # `torch.backends.x = True`, and a statement that is only a call: why else would it be there?
     if position in effects.stored or position in effects.discarded:
         return True
     if position not in effects.changed and position not in effects.called:
         return False
     dotted = ".".join([str(symbol), *reference.attributes])
-    if symbol.module.partition(".")[0] in _PLAIN and not dotted.startswith(_REGISTERING):
+    package = symbol.module.partition(".")[0]
+    if package in _PLAIN and not dotted.startswith(_REGISTERING):
         return False
     return not dotted.startswith(_PLAIN_CALLS)
 
 
 @functools.lru_cache(maxsize=4096)
-def _global_names(text: str) -> frozenset[str]:
+def _find_global_names(text: str) -> frozenset[str]:
     """The names that functions in `text` bind at module level."""
+    # Parsing is what takes the time, and next to no function declares a global.
     if "global" not in text:
         return frozenset()
     found: set[str] = set()

@@ -10,6 +10,8 @@ parent or defines nothing has no output.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.flatten_scope import PARTS
 from patchgen.compiler.plan.kinds import MODELING, kind_of_module
@@ -28,57 +30,78 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     defines.
     """
     # What the file defines itself; its imports say who the parents can be.
-    own = {name: block for block in modular.blocks for name in _own_names(block)}
+    own: dict[str, Block] = {}
+    for block in modular.blocks:
+        own.update(dict.fromkeys(_own_names(block), block))
     parents = _parents(modular, bindings)
     if not own or not parents:
         return {}
-    redefined = {
-        module: [n for n in own if index.definition(n)] for module, index in parents.items()
-    }
-    meant = [module for module, names in redefined.items() if names]
+    redefined: dict[str, list[str]] = {}
+    for module, index in parents.items():
+        names = [name for name in own if index.definition(name)]
+        if names:
+            redefined[module] = names
     # One parent defines what the file defines: the output follows it.
-    if len(meant) == 1:
-        return {kind_of_module(meant[0]) or MODELING: meant[0]}
-    if meant:
-        name = redefined[meant[0]][0]
-        both = [f"{redefined[module][0]} of {module}" for module in meant]
+    if len(redefined) == 1:
+        module = next(iter(redefined))
+        return {kind_of_module(module) or MODELING: module}
+    if redefined:
         what = (
             "no class is declared that says whose variant this is: "
-            f"the file defines {' and '.join(both)} anew"
+            f"the file defines {_list_redefined(redefined)} anew"
         )
-        raise PatchgenError("PG125", modular.source.at(own[name].first), what, _HINT)
+        first = next(iter(redefined.values()))[0]
+        raise PatchgenError("PG125", modular.source.at(own[first].first), what, _HINT)
+    raise _refuse_unrelated(modular, own, parents)
+
+
+def _list_redefined(redefined: Mapping[str, list[str]]) -> str:
+    """`rotate_half of MODULE and rms_norm of MODULE`: one name of each module is enough."""
+    return " and ".join(f"{names[0]} of {module}" for module, names in redefined.items())
+
+
+def _refuse_unrelated(
+    modular: ModuleIndex, own: Mapping[str, Block], parents: Mapping[str, ModuleIndex]
+) -> PatchgenError:
     name = next(iter(own))
     modules = ", ".join(parents)
     what = f"{name} takes the place of nothing in {modules}, and the file declares no class"
     # The name may be a misspelt one of a parent.
-    near = did_you_mean(name, [known for index in parents.values() for known in index.names])
-    raise PatchgenError("PG125", modular.source.at(own[name].first), what, near or _HINT)
+    known: list[str] = []
+    for index in parents.values():
+        known += index.names
+    hint = did_you_mean(name, known) or _HINT
+    return PatchgenError("PG125", modular.source.at(own[name].first), what, hint)
 
 
-def _own_names(block: Block) -> tuple[str, ...]:
+def _own_names(block: Block) -> list[str]:
     """The functions and constants that a block defines."""
     imported = {item.bound for item in block.imports}
-    return tuple(
-        name for name in block.defines if name not in imported and not name.startswith("__")
-    )
+    # `__all__` and `__version__` are every module's own.
+    defined = [name for name in block.defines if not name.startswith("__")]
+    return [name for name in defined if name not in imported]
 
 
 def _parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]:
     """The modules of models that the file imports, or imports names from, in order."""
     found: dict[str, ModuleIndex] = {}
-    for item in (item for block in modular.blocks for item in block.imports):
+    for item in modular.imports:
         at = modular.source.at(item.line, item.column)
         symbol = bindings.canonical(bindings.imported_symbol(modular, item), at)
-        if _may_be_followed(symbol.module, bindings):
-            # A misspelt import is an error of its own.
-            if symbol.name and symbol.name != "*":
-                bindings.require(symbol, at)
-            found[symbol.module] = bindings.env.index(symbol.module, at)
+        if not _may_be_followed(symbol.module, bindings):
+            continue
+        # A misspelt import is an error of its own.
+        if symbol.name and symbol.name != "*":
+            bindings.require(symbol, at)
+        found[symbol.module] = bindings.env.index(symbol.module, at)
     return found
 
 
 def _may_be_followed(module: str, bindings: Bindings) -> bool:
-    is_modular = module.rpartition(".")[2].startswith("modular_")
+    # A modular file is a declaration, and its output the variant of a third file.
+    if module.rpartition(".")[2].startswith("modular_"):
+        return False
     # A part adds to a model, and is no model to follow.
-    is_part = module == PARTS or module.startswith(f"{PARTS}.")
-    return bindings.flatten_scope.flattens(module) and not is_modular and not is_part
+    if module == PARTS or module.startswith(f"{PARTS}."):
+        return False
+    return bindings.flatten_scope.flattens(module)

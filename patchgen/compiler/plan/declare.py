@@ -11,7 +11,7 @@ classes use is copied from it under one new prefix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -74,15 +74,21 @@ class ModulePlan:
     @property
     def parents(self) -> tuple[str, ...]:
         """The modules that flat classes derive from, in order of first mention."""
-        return (*self.bases.values(), *(m for m in self.prefixes if m not in self.bases.values()))
+        return tuple(dict.fromkeys([*self.bases.values(), *self.prefixes]))
 
     def declaration(self, symbol: Symbol) -> Declaration | None:
         """The declaration of the class `symbol`, if a layer declares it."""
-        return next((d for d in self.declarations if d.symbol == symbol), None)
+        for declaration in self.declarations:
+            if declaration.symbol == symbol:
+                return declaration
+        return None
 
     def subclass_of(self, symbol: Symbol) -> Declaration | None:
         """The nearest declaration that stays a subclass of the class `symbol`."""
-        return next((d for d in self.declarations if d.why and symbol in d.rest), None)
+        for declaration in self.declarations:
+            if declaration.why and symbol in declaration.rest:
+                return declaration
+        return None
 
     def layer(self, module: str) -> int:
         """How far `module` is from the modular file: 0 for itself.
@@ -105,27 +111,17 @@ def make_plan(
     """
     # A modular file can extend the variant of another one.
     layers = _find_layers(modular, bindings)
-    known = _Known(bindings, Lineages(bindings), layers, kept)
-    declared: list[Declaration] = []
-    problems: list[Problem] = []
-    for layer in layers:
-        problems += find_unsound(layer, bindings)
-        for name in layer.classes:
-            try:
-                declared.append(_declare(layer, name, known))
-            # Go on, so that one run reports every class that fails.
-            except PatchgenError as error:
-                problems += problems_of(error)
-    if problems:
-        raise Refusals(problems)
+    declared = _declare_all(_Known(bindings, Lineages(bindings), layers, kept))
     # Only now are the parents of all classes known.
-    mentioned = find_mentions(layers, {d.symbol: d.parents for d in declared}, bindings)
+    parents = {declaration.symbol: declaration.parents for declaration in declared}
+    mentioned = find_mentions(layers, parents, bindings)
     for place, declaration in enumerate(declared):
         if declaration.symbol in mentioned:
             declared[place] = _keep_subclass(declaration, mentioned[declaration.symbol])
-    bases = (
-        _find_bases(declared, bindings, layers) if declared else find_followed(modular, bindings)
-    )
+    if declared:
+        bases = _find_bases(declared, layers)
+    else:
+        bases = find_followed(modular, bindings)
     prefixes = _find_prefixes(declared, bases, bindings, layers)
     return ModulePlan(modular, layers, tuple(declared), bases, prefixes)
 
@@ -137,13 +133,18 @@ def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex,
     # Breadth first: the nearest layers come first.
     while queue:
         layer = queue.pop(0)
-        for name in layer.classes:
-            for base in bases_of(bindings, layer, name):
-                module = base.symbol.module
-                if module.rpartition(".")[2].startswith("modular_") and module not in found:
-                    found[module] = bindings.env.index(module, base.at)
-                    queue.append(found[module])
+        for base in _list_bases(layer, bindings):
+            module = base.symbol.module
+            is_modular = module.rpartition(".")[2].startswith("modular_")
+            if is_modular and module not in found:
+                found[module] = bindings.env.index(module, base.at)
+                queue.append(found[module])
     return tuple(found.values())
+
+
+def _list_bases(layer: ModuleIndex, bindings: Bindings) -> Iterator[Base]:
+    for name in layer.classes:
+        yield from bases_of(bindings, layer, name)
 
 
 @dataclass(frozen=True)
@@ -161,8 +162,28 @@ class _Known:
 
     def index(self, module: str) -> ModuleIndex:
         """The blocks of `module`, a modular file or a module below the roots."""
-        layer = next((layer for layer in self.layers if layer.source.module == module), None)
-        return layer or self.bindings.env.index(module, Location(module))
+        # The environment would read the file again, under the name that imports give it.
+        for layer in self.layers:
+            if layer.source.module == module:
+                return layer
+        return self.bindings.env.index(module, Location(module))
+
+
+def _declare_all(known: _Known) -> list[Declaration]:
+    """The classes of all layers, nearest layer first."""
+    declared: list[Declaration] = []
+    problems: list[Problem] = []
+    for layer in known.layers:
+        problems += find_unsound(layer, known.bindings)
+        for name in layer.classes:
+            try:
+                declared.append(_declare(layer, name, known))
+            # Go on, so that one run reports every class that fails.
+            except PatchgenError as error:
+                problems += problems_of(error)
+    if problems:
+        raise Refusals(problems)
+    return declared
 
 
 def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
@@ -172,16 +193,10 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     assert block is not None
     at = layer.source.at(block.first)
     bases = bases_of(bindings, layer, name)
-    flattened = [base for base in bases if bindings.flatten_scope.flattens(base.symbol.module)]
-    unknown: list[tuple[Base, Problem]] = []
-    for base in flattened:
-        problem = check_class_statement(bindings, base)
-        if problem:
-            unknown.append((base, problem))
+    unknown = _find_unknown_bases(bases, bindings)
     found = split(symbol, bases, lineages, bindings, known.modules, at)
-    classes = tuple(
-        (known.index(s.module), s) for s in found.chain if bindings.flatten_scope.flattens(s.module)
-    )
+    flattened = [s for s in found.chain if bindings.flatten_scope.flattens(s.module)]
+    classes = tuple((known.index(ancestor.module), ancestor) for ancestor in flattened)
     merged = Declaration(
         symbol=symbol,
         at=at,
@@ -194,13 +209,26 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     )
     if not merged.is_merged:
         return merged
-    # A class that only a merged class can replace has no way out.
-    if any(merged.rewrites or base.symbol.name == name for base, _ in unknown):
-        raise Refusals(problem for _, problem in unknown)
     if unknown:
+        # A class that only a merged class can replace has no way out.
+        replaces_base = any(base.symbol.name == name for base, _ in unknown)
+        if merged.rewrites or replaces_base:
+            raise Refusals(problem for _, problem in unknown)
         return _keep_subclass(merged, unknown[0][1].what)
     why = known.kept.get(symbol) or found.obstacle or find_reason(classes, lineages, at)
     return _keep_subclass(merged, why) if why else merged
+
+
+def _find_unknown_bases(bases: tuple[Base, ...], bindings: Bindings) -> list[tuple[Base, Problem]]:
+    """The bases that would be merged, but are no class statements."""
+    found: list[tuple[Base, Problem]] = []
+    for base in bases:
+        if not bindings.flatten_scope.flattens(base.symbol.module):
+            continue
+        problem = check_class_statement(bindings, base)
+        if problem:
+            found.append((base, problem))
+    return found
 
 
 def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
@@ -221,6 +249,7 @@ def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
 
 
 def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
+    # A class belongs into the file that its parents are in: `LlamaConfig` into a configuration.
     for ancestor in chain[1:]:
         kind = kind_of_module(ancestor.module)
         if kind is not None:
@@ -228,27 +257,31 @@ def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
     return MODELING if len(chain) > 1 else kind_of_class(symbol.name)
 
 
-def _find_bases(
-    declared: list[Declaration], bindings: Bindings, layers: tuple[ModuleIndex, ...]
-) -> dict[str, str]:
+def _find_bases(declared: list[Declaration], layers: tuple[ModuleIndex, ...]) -> dict[str, str]:
     """The module that each kind's output follows: that of parents whose names classes keep."""
     own = {layer.source.module for layer in layers}
     bases: dict[str, tuple[str, Declaration]] = {}
     for declaration in declared:
-        for ancestor in declaration.parents:
-            if ancestor.name != declaration.symbol.name or ancestor.module in own:
-                continue
-            # Two models in one file would need two outputs of one kind.
-            module, first = bases.setdefault(declaration.kind, (ancestor.module, declaration))
-            if module != ancestor.module:
-                what = (
-                    f"class {declaration.symbol.name} makes a variant of {ancestor.module}, "
-                    f"class {first.symbol.name} (line {first.at.line}) one of {module}"
-                )
-                raise PatchgenError("PG112", declaration.at, what, "write a modular file for each")
-            # The nearest parent of the same name decides.
-            break
+        followed = _find_namesake(declaration, own)
+        if followed is None:
+            continue
+        # Two models in one file would need two outputs of one kind.
+        module, first = bases.setdefault(declaration.kind, (followed, declaration))
+        if module != followed:
+            what = (
+                f"class {declaration.symbol.name} makes a variant of {followed}, "
+                f"class {first.symbol.name} (line {first.at.line}) one of {module}"
+            )
+            raise PatchgenError("PG112", declaration.at, what, "write a modular file for each")
     return {kind: module for kind, (module, _) in bases.items()}
+
+
+def _find_namesake(declaration: Declaration, own: set[str]) -> str | None:
+    """The module of the nearest parent that has the name of the class."""
+    for ancestor in declaration.parents:
+        if ancestor.name == declaration.symbol.name and ancestor.module not in own:
+            return ancestor.module
+    return None
 
 
 def _find_prefixes(
@@ -260,18 +293,21 @@ def _find_prefixes(
     """The rename of each parent module that no output follows."""
     pairs: dict[str, list[tuple[Prefix, Location]]] = {}
     own = {layer.source.module for layer in layers}
+    settled = own | set(bases.values())
     for declaration in declared:
-        if any(ancestor.name == declaration.symbol.name for ancestor in declaration.parents):
+        name = declaration.symbol.name
+        if any(ancestor.name == name for ancestor in declaration.parents):
             continue  # its other bases are mixins, not models to be renamed
         for base in declaration.bases:
             module = base.symbol.module
-            if module in bases.values() or module in own or not _is_model_file(module, bindings):
+            if module in settled or not _is_model_file(module, bindings):
                 continue
+            # Also without a pair: the classes of this module keep their names then.
             found = pairs.setdefault(module, [])
             folder = module.rpartition(".")[0].rpartition(".")[2]
             model = model_prefix(folder, bindings.env.index(module, base.at).classes)
             # Classes without a common ending say nothing about the prefix.
-            prefix = derive(declaration.symbol.name, base.symbol.name, model)
+            prefix = derive(name, base.symbol.name, model)
             if prefix is not None:
                 found.append((prefix, declaration.at))
     return {module: agree(found, module) for module, found in pairs.items()}

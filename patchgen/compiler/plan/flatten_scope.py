@@ -27,10 +27,13 @@ class FlattenScope:
 
     def flattens(self, module: str) -> bool:
         """Whether classes and functions of `module` are carried into the flat file."""
+        if is_beside(module):
+            return True
+        packages = [MODELS, PARTS, *self.extra]
         # A file inside transformers does not make all of transformers its own.
-        own = () if self.own == "transformers" else (self.own,)
-        packages = (MODELS, PARTS, *own, *self.extra)
-        return is_beside(module) or any(_is_inside(module, package) for package in packages)
+        if self.own != "transformers":
+            packages.append(self.own)
+        return any(_is_inside(module, package) for package in packages)
 
     def is_own(self, module: str) -> bool:
         """Whether `module` is flattened and belongs neither to transformers nor to patchgen.

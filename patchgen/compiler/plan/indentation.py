@@ -40,41 +40,68 @@ def normalize_indentation(block: RewrittenBlock) -> RewrittenBlock:
         return block
     lines = block.text.split("\n")
     tokens = tuple(tokenize.generate_tokens(io.StringIO(block.text).readline))
-    beginnings = tuple(_beginnings(tokens))
-    if all(b.first == b.row and set(_white_space(lines[b.row - 1])) <= {" "} for b in beginnings):
+    beginnings = tuple(_find_beginnings(tokens))
+    if all(_is_regular(beginning, lines) for beginning in beginnings):
         return block
-    # A comment is indented as the statements that begin with the same characters.
-    depths = {b.row: b.depth for b in beginnings}
-    levels = {_white_space(lines[b.first - 1]): b.depth for b in beginnings}
-    comments = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
-    # Lines of backslashes alone.
-    behind = {row for b in beginnings for row in range(b.first, b.row)}
+    depths = _find_depths(tokens, beginnings, lines)
+    # Lines of backslashes alone: with their indentation gone, nothing is left on them.
+    emptied: set[int] = set()
+    for beginning in beginnings:
+        emptied.update(range(beginning.first, beginning.row))
     done: list[str] = []
     edits = list(block.edits)
     for row, line in enumerate(lines, start=1):
         old = _white_space(line)
-        depth = depths.get(row, levels.get(old) if row in comments else None)
-        new = old if depth is None else INDENT * depth
+        new = INDENT * depths[row] if row in depths else old
         # Recorded, so that positions can be translated back to the file.
         if new != old:
             edits.append(Edit(row, 0, old, new))
-        done.append("" if row in behind else new + line[len(old) :])
+        done.append("" if row in emptied else new + line[len(old) :])
     edits.sort(key=lambda edit: (edit.line, edit.column))
     return replace(block, text="\n".join(done), edits=tuple(edits))
 
 
-def _beginnings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[_Beginning]:
-    depth, first, begun = 0, 1, False
+def _is_regular(beginning: _Beginning, lines: Sequence[str]) -> bool:
+    """Whether a statement has only spaces before it, on its own line."""
+    if beginning.first != beginning.row:
+        return False
+    return set(_white_space(lines[beginning.row - 1])) <= {" "}
+
+
+def _find_depths(
+    tokens: Sequence[tokenize.TokenInfo], beginnings: Sequence[_Beginning], lines: Sequence[str]
+) -> dict[int, int]:
+    """How deep each line is that begins a statement or is a comment; other lines stay."""
+    found: dict[int, int] = {}
+    # A comment is indented as the statements that begin with the same characters.
+    levels = {_white_space(lines[begun.first - 1]): begun.depth for begun in beginnings}
+    for token in tokens:
+        row = token.start[0]
+        old = _white_space(lines[row - 1]) if token.type == tokenize.COMMENT else None
+        if old is not None and old in levels:
+            found[row] = levels[old]
+    # Last, as a comment behind a statement does not decide about its line.
+    for begun in beginnings:
+        found[begun.row] = begun.depth
+    return found
+
+
+def _find_beginnings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[_Beginning]:
+    depth, first, has_begun = 0, 1, False
     for token in tokens:
         # The tokenizer has resolved tabs and form feeds to levels.
-        depth += (token.type == tokenize.INDENT) - (token.type == tokenize.DEDENT)
-        if token.type == tokenize.NEWLINE or (token.type == tokenize.NL and not begun):
-            first, begun = token.start[0] + 1, False
+        if token.type == tokenize.INDENT:
+            depth += 1
+        elif token.type == tokenize.DEDENT:
+            depth -= 1
         elif token.type == tokenize.ENDMARKER:
             return
-        elif not begun and token.type not in _BESIDE_CODE:
+        elif token.type == tokenize.NEWLINE or (token.type == tokenize.NL and not has_begun):
+            # An NL inside a statement, as in brackets, does not end it.
+            first, has_begun = token.start[0] + 1, False
+        elif not has_begun and token.type not in _BESIDE_CODE:
             yield _Beginning(first, token.start[0], depth)
-            begun = True
+            has_begun = True
 
 
 def _white_space(line: str) -> str:

@@ -32,11 +32,15 @@ _ENDINGS = {
 def kind_of_module(module: str) -> str | None:
     """The kind of the file `module`, or None when its name does not say."""
     name = module.rpartition(".")[2]
-    return next((kind for kind in KINDS if name.startswith(f"{kind}_")), None)
+    for kind in KINDS:
+        if name.startswith(f"{kind}_"):
+            return kind
+    return None
 
 
 def kind_of_class(name: str) -> str:
     """The kind of a class without a parent, by the end of its name."""
+    # `ImageProcessor` ends with `Processor` too.
     found = [ending for ending in _ENDINGS if name.endswith(ending)]
     return _ENDINGS[max(found, key=len)] if found else MODELING
 

@@ -3,6 +3,8 @@
 In: the symbol of a class.  Out: its C3 linearisation as symbols.  A class whose file is not read
 (torch, the standard library) has no known ancestors but itself.  That is enough: it is never
 merged.
+
+    class Child(Left, Right): ...       both derive from Top: Child, Left, Right, Top
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
     """
     block = module.definition(name)
     assert block is not None
-    written = _written_bases(block.text, name)
+    written = _read_written_bases(block.text, name)
     if written is None:
         what = f"{name} is bound here again, after the class of that name"
         raise PatchgenError(
@@ -49,6 +51,7 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
         # `Generic[T]` has the bases of Generic.
         plain = base.value if isinstance(base, ast.Subscript) else base
         dotted = ast.unparse(plain)
+        # A call or a condition would have to run.
         if not all(part.isidentifier() for part in dotted.split(".")):
             hint = "name the class, or assign it to a name at module level in its own file"
             raise PatchgenError("PG105", at, f"the base {ast.unparse(base)} is not a name", hint)
@@ -59,7 +62,7 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
 
 # An MRO asks for the same parents again, and so does the next modular file.
 @functools.lru_cache(maxsize=4096)
-def _written_bases(text: str, name: str) -> tuple[ast.expr, ...] | None:
+def _read_written_bases(text: str, name: str) -> tuple[ast.expr, ...] | None:
     """The bases of class `name` as they stand in `text`; None where there is no such class."""
     # A line of statements joined by `;` holds more than the class.
     for node in ast.walk(ast.parse(text)):
@@ -125,6 +128,7 @@ class Lineages:
             return None
         index = env.index(symbol.module, at)
         block = index.definition(symbol.name)
+        # The MRO of a class from outside is asked for too, as far as its files can be read.
         # An alias or a factory: `check_class_statement` reports it where it matters.
         if block is None or block.kind != "class":
             return None
@@ -134,16 +138,19 @@ class Lineages:
 
 def c3(sequences: Sequence[Sequence[Symbol]]) -> tuple[Symbol, ...] | None:
     """Python's merge of linearisations, or None when there is none."""
-    rows = [list(row) for row in sequences if row]
     merged: list[Symbol] = []
+    rows = _drop_empty(sequences)
     while rows:
         head = _find_head(rows)
         if head is None:
             return None
         merged.append(head)
-        shorter = [[symbol for symbol in row if symbol != head] for row in rows]
-        rows = [row for row in shorter if row]
+        rows = _drop_empty([[symbol for symbol in row if symbol != head] for row in rows])
     return tuple(merged)
+
+
+def _drop_empty(rows: Sequence[Sequence[Symbol]]) -> list[Sequence[Symbol]]:
+    return [row for row in rows if row]
 
 
 def _find_head(rows: Sequence[Sequence[Symbol]]) -> Symbol | None:

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.errors import PatchgenError
-from patchgen.syntax.scopes import ScopeNode
+from patchgen.syntax.bound import ScopeNode
 from patchgen.syntax.text import Source, parse
+from patchgen.syntax.trees import position_of
 
 _WORDS = "patchgen.edits"
 _LOOP = ast.For | ast.AsyncFor | ast.While
@@ -25,6 +26,11 @@ _INCLUDE = (
     "or write both of them under `while ...:`, which stands for any loop around them"
 )
 _WAIT = "write the edit as `async def`"
+_ASYNC_WORDS = {
+    ast.Await: "`await`",
+    ast.AsyncFor: "`async for`",
+    ast.AsyncWith: "`async with`",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +47,13 @@ def find_loose_statement(source: Source) -> PatchgenError | None:
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if not words & {_called_name(decorator) for decorator in node.decorator_list}:
+        if words.isdisjoint(map(_called_name, node.decorator_list)):
             continue
-        loose = sorted(_find_loose(node), key=lambda one: (one.node.lineno, one.node.col_offset))
+        loose = list(_find_loose(node))
         if loose:
-            first = loose[0]
-            at = source.at(first.node.lineno, first.node.col_offset)
-            return PatchgenError("PG302", at, first.what, first.hint)
+            # The nodes come in no order, and one message is enough.
+            first = min(loose, key=lambda one: position_of(one.node))
+            return PatchgenError("PG302", source.at_node(first.node), first.what, first.hint)
     return None
 
 
@@ -56,9 +62,7 @@ def _names_of_edit(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Import | ast.ImportFrom):
             continue
-        package = ""
-        if isinstance(node, ast.ImportFrom):
-            package = f"{node.module}."
+        package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
         for alias in node.names:
             name = package + alias.name
             bound = alias.asname or alias.name
@@ -83,8 +87,8 @@ def _find_loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose
                 word = type(node).__name__.lower()
                 yield _Loose(node, f"`{word}` stands in an edit without its loop", _INCLUDE)
             case ast.Await() | ast.AsyncFor() | ast.AsyncWith() if not waits:
-                what = f"{_async_word(node)} stands in an edit that is no coroutine"
-                yield _Loose(node, what, _WAIT)
+                word = _ASYNC_WORDS[type(node)]
+                yield _Loose(node, f"{word} stands in an edit that is no coroutine", _WAIT)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() if not waits:
                 if any(generator.is_async for generator in node.generators):
                     yield _Loose(node, "`async for` stands in an edit that is no coroutine", _WAIT)
@@ -96,11 +100,7 @@ def _find_loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose
 def _inside(node: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
     if isinstance(node, ScopeNode):
         return  # a loop or coroutine of its own
-    repeated = set(map(id, node.body)) if isinstance(node, _LOOP) else set()
+    # Its `else` and its condition are no part of the loop: `break` there means one around it.
+    repeated = {id(statement) for statement in node.body} if isinstance(node, _LOOP) else set()
     for child in ast.iter_child_nodes(node):
         yield child, in_loop or id(child) in repeated
-
-
-def _async_word(node: ast.Await | ast.AsyncFor | ast.AsyncWith) -> str:
-    words = {ast.Await: "`await`", ast.AsyncFor: "`async for`", ast.AsyncWith: "`async with`"}
-    return words[type(node)]

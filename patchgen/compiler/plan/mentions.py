@@ -16,10 +16,11 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.identity import first_name, meaning
+from patchgen.compiler.plan.class_body import find_meaning, first_name
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
+from patchgen.syntax.trees import Position, names_within, position_of
 
 
 def find_mentions(
@@ -37,22 +38,32 @@ def find_mentions(
         for parent in ancestors:
             heirs.setdefault(parent, []).append(heir)
     found: dict[Symbol, str] = {}
+    # Without parents there is nothing to look for, and every block would be parsed.
     if not heirs:
         return found
     for layer in layers:
         for block in layer.blocks:
-            for reference in _find_uses(layer, block):
-                symbol, used = meaning(layer, reference, bindings)
-                # In its own module, the name means the class of the modular file.
-                if symbol not in heirs or symbol.module == layer.source.module:
-                    continue
-                if _may_mean_heir(layer, block, reference, heirs[symbol], used):
-                    continue
-                line = layer.source.at(block.first + reference.line - 1).line
+            for symbol, line in _find_parents_used(layer, block, heirs, bindings):
                 why = f"{symbol} itself is used on line {line} of {layer.source.path}"
                 for heir in heirs[symbol]:
                     found.setdefault(heir, why)
     return found
+
+
+def _find_parents_used(
+    layer: ModuleIndex,
+    block: Block,
+    heirs: Mapping[Symbol, Sequence[Symbol]],
+    bindings: Bindings,
+) -> Iterator[tuple[Symbol, int]]:
+    """The parents that `block` uses themselves, each with the line of the file."""
+    for reference in _find_uses(block):
+        symbol, used = find_meaning(layer, reference, bindings)
+        # In its own module, the name means the class of the modular file.
+        if symbol is None or symbol not in heirs or symbol.module == layer.source.module:
+            continue
+        if not _may_mean_heir(layer, block, reference, heirs[symbol], used):
+            yield symbol, block.first + reference.line - 1
 
 
 def _may_mean_heir(
@@ -69,50 +80,51 @@ def _may_mean_heir(
     return len(heirs) == 1 and _is_asked(block, reference, _find_classes)
 
 
-def _find_uses(layer: ModuleIndex, block: Block) -> Iterator[Reference]:
+def _find_uses(block: Block) -> Iterator[Reference]:
     """Reads of names that are no base of a class, no annotation and no code to be replaced.
 
     `with old: self.model = toy.Base()` describes a statement of the parent, and makes no object.
     """
-    tree = ast.parse(block.text)
-    left_out: list[ast.AST] = []
+    if block.kind == "import":
+        return
+    left_out: set[Position] = set()
+    for node in _find_left_out(ast.parse(block.text)):
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.expr):
+                left_out.add(position_of(inner))
+    for reference in block.references:
+        if not reference.quoted and reference.position not in left_out:
+            yield reference
+
+
+def _find_left_out(tree: ast.Module) -> Iterator[ast.AST]:
     for statement in tree.body:
         if isinstance(statement, ast.ClassDef):
-            left_out += statement.bases
+            yield from statement.bases
     for node in ast.walk(tree):
         match node:
             case (
                 ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
             ):
-                left_out.append(annotation)
+                yield annotation
             case (
                 ast.FunctionDef(returns=ast.expr() as returns)
                 | ast.AsyncFunctionDef(returns=ast.expr() as returns)
             ):
-                left_out.append(returns)
+                yield returns
             case ast.With(items=[ast.withitem(context_expr=ast.Name(id="old"))], body=body):
-                left_out += body
+                yield from body
             case _:
                 pass
-    places = {
-        (n.lineno, n.col_offset)
-        for each in left_out
-        for n in ast.walk(each)
-        if isinstance(n, ast.expr)
-    }
-    if block.kind == "import":
-        return
-    for reference in block.references:
-        if not reference.quoted and (reference.line, reference.column) not in places:
-            yield reference
 
 
 def _is_stored(block: Block, reference: Reference) -> bool:
     """Whether an attribute behind the name is assigned or deleted."""
     for node in ast.walk(ast.parse(block.text)):
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            if _starts_at(node, reference):
-                return True
+        if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+            continue
+        if _starts_at(node, reference):
+            return True
     return False
 
 
@@ -122,9 +134,8 @@ def _is_asked(
     """Whether the name stands in one of the expressions that `places` gives for a node."""
     for node in ast.walk(ast.parse(block.text)):
         for place in places(node):
-            for name in ast.walk(place):
-                if isinstance(name, ast.Name) and _starts_at(name, reference):
-                    return True
+            if any(_starts_at(name, reference) for name in names_within(place)):
+                return True
     return False
 
 
@@ -148,5 +159,4 @@ def _find_classes(node: ast.AST) -> Sequence[ast.expr]:
 
 
 def _starts_at(node: ast.expr, reference: Reference) -> bool:
-    first = first_name(node)
-    return (first.lineno, first.col_offset) == (reference.line, reference.column)
+    return position_of(first_name(node)) == reference.position

@@ -78,20 +78,27 @@ class Naming:
     def _private(self, symbol: Symbol, name: str) -> str:
         """`_LlamaMLPParent`, with a number where that means something else."""
         # The name must be free in every text that the flat file can carry.
-        modules = (*self._layer_modules, *self.plan.parents, symbol.module)
-        text = "".join(self._index(module).source.text for module in sorted(set(modules)))
+        modules = {*self._layer_modules, *self.plan.parents, symbol.module}
+        text = "".join(self._index(module).source.text for module in sorted(modules))
         wanted = f"_{name.lstrip('_')}Parent"
         # Each layer can have a parent of this name: the number tells them apart.
-        number = len(self.plan.layers) - self.plan.layer(symbol.module) + 1
-        while (found := wanted if number == 1 else f"{wanted}{number}") in text:
-            number += len(self.plan.layers)
+        layers = len(self.plan.layers)
+        number = layers - self.plan.layer(symbol.module) + 1
+        found = wanted if number == 1 else f"{wanted}{number}"
+        # Steps of as many as there are layers never meet the number of another layer.
+        while found in text:
+            number += layers
+            found = f"{wanted}{number}"
         return found
 
     def _index(self, module: str) -> ModuleIndex:
-        layer = next((layer for layer in self.plan.layers if layer.source.module == module), None)
-        return layer or self.bindings.env.index(module, _NOWHERE)
+        for layer in self.plan.layers:
+            if layer.source.module == module:
+                return layer
+        return self.bindings.env.index(module, _NOWHERE)
 
     def _kind_aside(self, symbol: Symbol) -> str | None:
+        # It stands where its subclass needs it.
         heir = self.plan.subclass_of(symbol)
         return heir.kind if heir else None
 
@@ -99,25 +106,30 @@ class Naming:
         """The class names that code of `module` may mention in strings, with what they become."""
         home = module.source.module
         if home not in self._renames:
-            # A configuration's docstring shows the model that it configures.
-            package = home.rpartition(".")[0]
-            symbols: list[Symbol] = []
-            for parent in self.plan.prefixes:
-                if parent.rpartition(".")[0] == package:
-                    classes = self.bindings.env.index(parent, _NOWHERE).classes
-                    symbols += [Symbol(parent, name) for name in classes]
-            for block in module.blocks:
-                for item in block.imports:
-                    if item.name:
-                        symbols.append(self.bindings.imported_symbol(module, item))
-            renames: dict[str, str] = {}
-            for symbol in symbols:
-                if symbol.module in self.plan.prefixes:
-                    new = self.resolve(symbol, home).name
-                    if new != symbol.name:
-                        renames[symbol.name] = new
-            self._renames[home] = renames
+            self._renames[home] = self._find_renamed_classes(module)
         return self._renames[home]
+
+    def _find_renamed_classes(self, module: ModuleIndex) -> dict[str, str]:
+        home = module.source.module
+        package = home.rpartition(".")[0]
+        symbols: list[Symbol] = []
+        for parent in self.plan.prefixes:
+            # A configuration's docstring shows the model that it configures.
+            if parent.rpartition(".")[0] == package:
+                classes = self.bindings.env.index(parent, _NOWHERE).classes
+                symbols += [Symbol(parent, name) for name in classes]
+        for item in module.imports:
+            if item.name:
+                symbols.append(self.bindings.imported_symbol(module, item))
+        renames: dict[str, str] = {}
+        for symbol in symbols:
+            # Only classes of a source get other names.
+            if symbol.module not in self.plan.prefixes:
+                continue
+            new = self.resolve(symbol, home).name
+            if new != symbol.name:
+                renames[symbol.name] = new
+        return renames
 
     @functools.cached_property
     def _layer_modules(self) -> frozenset[str]:
@@ -142,11 +154,11 @@ class Naming:
             return self._renamed(symbol)
         if not self.bindings.flatten_scope.flattens(module):
             return imported
-        # A class of another model stays where it is if it is only used, and so does what parents
-        # import; a function that is carried brings what it uses of its own module.
-        stays = not from_layer or self._is_class(symbol)
-        if module.startswith(f"{MODELS}.") and stays and not from_its_own:
-            return imported
+        if module.startswith(f"{MODELS}.") and not from_its_own:
+            # A class of another model stays where it is if it is only used, and so does what
+            # parents import; a function that is carried brings what it uses of its own module.
+            if not from_layer or self._is_class(symbol):
+                return imported
         return Resolution(symbol, name)
 
     def _declared(self, name: str) -> Resolution | None:
@@ -167,10 +179,14 @@ class Naming:
         if not self._is_class(symbol):
             return self._declared(symbol.name) or Resolution(symbol, symbol.name)
         name = prefix.apply(symbol.name) if prefix else symbol.name
+        carried = Resolution(symbol, name, kind_of_module(symbol.module))
         declared = self._declared(name)
-        if declared is not None and name == symbol.name and not self._derives(declared, symbol):
-            declared = None  # equal by chance, which the linker refuses
-        return declared or Resolution(symbol, name, kind_of_module(symbol.module))
+        if declared is None:
+            return carried
+        # Equal by chance, which the linker refuses.
+        if name == symbol.name and not self._derives(declared, symbol):
+            return carried
+        return declared
 
     def _derives(self, place: Resolution, symbol: Symbol) -> bool:
         declaration = self.plan.declaration(place.key) if place.key else None

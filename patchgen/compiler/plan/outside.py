@@ -20,8 +20,9 @@ from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.scopes import bound_names
+from patchgen.syntax.trees import called_function
 
 # What every class and every `super()` has.
 ALWAYS = frozenset(dir(type("", (), {}))) | frozenset(dir(super))
@@ -84,10 +85,11 @@ class Outside:
         for module in (*(layer.source.module for layer in plan.layers), *plan.parents):
             for heir in self._env.index(module, _NOWHERE).classes:
                 mro = self.lineages.mro(Symbol(module, heir), _NOWHERE)
-                places = [mro.index(symbol) for symbol in declaration.chain if symbol in mro]
+                places = [place for place, symbol in enumerate(mro) if symbol in declaration.chain]
                 # A class that derives from none of the chain has nothing to add.
-                first = min(places, default=len(mro))
-                for symbol in mro[first + 1 :]:
+                if not places:
+                    continue
+                for symbol in mro[places[0] + 1 :]:
                     if symbol not in declaration.chain:
                         yield symbol
 
@@ -143,21 +145,25 @@ def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
             return None  # `**keywords` may hold a metaclass
         if keyword.arg == "metaclass" and ast.unparse(keyword.value) not in _HARMLESS_METACLASSES:
             return None
-    return binders[0] if set(_read_decorators(node)) <= set(_ADDED) else None
+    # A decorator may return another class altogether.
+    if any(decorator not in _ADDED for decorator in _read_decorators(node)):
+        return None
+    return binders[0]
 
 
 def _read_decorators(node: ast.ClassDef) -> list[str]:
     """The names of the class decorators, whatever module they are reached by."""
-    called = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
-    return [ast.unparse(expression).rpartition(".")[2] for expression in called]
+    written = [ast.unparse(called_function(decorator)) for decorator in node.decorator_list]
+    return [name.rpartition(".")[2] for name in written]
 
 
 def _own_names(block: Block) -> frozenset[str]:
     """What a class body binds and its methods set: `__init_subclass__` may set it on a class."""
     node = _find_statement(block)
-    added = [name for decorator in _read_decorators(node) for name in _ADDED[decorator]]
-    attributes = _find_attributes_set(ast.walk(node))
-    return frozenset([*bound_names(node.body), *attributes, *added]) | ALWAYS
+    found = {*bound_names(node.body), *_find_attributes_set(ast.walk(node))}
+    for decorator in _read_decorators(node):
+        found.update(_ADDED[decorator])
+    return ALWAYS | found
 
 
 def _find_attributes_set(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -173,4 +179,5 @@ def _find_attributes_set(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _find_statement(block: Block) -> ast.ClassDef:
-    return next(node for node in ast.parse(block.text).body if isinstance(node, ast.ClassDef))
+    statements = ast.parse(block.text).body
+    return next(node for node in statements if isinstance(node, ast.ClassDef))

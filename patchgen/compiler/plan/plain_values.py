@@ -12,6 +12,7 @@ import functools
 
 from patchgen.syntax.blocks import Block
 
+# By their last name: `re.compile`, `logging.getLogger` and their kind under any import.
 _MAKES_PLAIN_VALUES = frozenset(
     {
         "getLogger",
@@ -52,6 +53,7 @@ def is_plain_value(value: ast.expr) -> bool:
             return True
         case ast.Tuple(elts=parts):
             return all(map(is_plain_value, parts))
+        # `-1` and `not True` are operations to Python, and constants to people.
         case ast.UnaryOp(operand=operand):
             return is_plain_value(operand)
         case ast.BinOp(left=left, right=right):

@@ -79,7 +79,9 @@ def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | Non
     if not found:
         return None
     first = found[0][0]
-    for prefix, at in found[1:]:
+    olds: set[str] = set()
+    for prefix, at in found:
+        # Classes that are carried with them could have either name.
         if prefix.new != first.new:
             what = f"two prefixes for the classes of {module}: {_pair(first)}, {_pair(prefix)}"
             hint = (
@@ -87,9 +89,10 @@ def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | Non
                 f"{prefix.new} in a modular file of their own"
             )
             raise PatchgenError("PG110", at, what, hint)
+        olds.update(prefix.olds)
     # The longest first: `Mamba2` before `Mamba`.
-    olds = {old for prefix, _ in found for old in prefix.olds}
-    return Prefix(tuple(sorted(olds, key=lambda old: (-len(old), old))), first.new, first.why)
+    longest_first = sorted(olds, key=lambda old: (-len(old), old))
+    return Prefix(tuple(longest_first), first.new, first.why)
 
 
 def _pair(prefix: Prefix) -> str:
@@ -98,6 +101,7 @@ def _pair(prefix: Prefix) -> str:
 
 def _find_common_suffix(a: str, b: str) -> str:
     """The longest common ending that begins with a capital letter."""
+    # A common ending is a common beginning of the reversed names.
     common = os.path.commonprefix([a[::-1], b[::-1]])[::-1]
     capital = re.search("[A-Z]", common)
     return common[capital.start() :] if capital else ""

@@ -28,6 +28,7 @@ def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Pro
     for block in layer.blocks:
         if block.kind != "guard":
             continue
+        # A class that derives from nothing that is merged may stand anywhere.
         for node in ast.walk(ast.parse(block.text)):
             if not isinstance(node, ast.ClassDef):
                 continue
