@@ -38,6 +38,15 @@ TRAINING_CALLS: Mapping[str, Scenario] = {
     "with a hook at its head, ignoring a label": Scenario(
         train=True, ways=("a head with a hook", "ignore_index")
     ),
+    **{
+        f"with {way}": Scenario(rows="right", train=True, ways=(way,))
+        for way in (
+            "a head with a hook before it",
+            "a head with a hook at its gradient",
+            "a head with a hook before its gradient",
+            "a wrapped head",
+        )
+    },
     "with a bias at its head": Scenario(rows="right", train=True, ways=("a head with a bias",)),
     "as a tuple": Scenario(rows="right", train=True, ways=("a tuple",)),
     "long": Scenario(train=True, length=LONG),

@@ -172,7 +172,9 @@ def require_scenario(pair: Pair, scenario: Scenario) -> None:
     ):
         raise NothingToCompare("random numbers are drawn in another order")
     if AS_TUPLE in scenario.ways and any(
-        hidden.when(scenario) for part_check in pair.part_checks for hidden in part_check.hides
+        hidden.when(scenario, pair.changes)
+        for part_check in pair.part_checks
+        for hidden in part_check.hides
     ):
         raise NothingToCompare("what it hides moves the others in a tuple")
     if scenario.accumulate > 1 and (

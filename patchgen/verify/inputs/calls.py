@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.verify.configs.sizes import SIZES
@@ -168,14 +169,57 @@ def apply_model_styles(model: PreTrainedModel, ways: tuple[str, ...]) -> Iterato
         yield
 
 
+# Hooks that change what they are given: a head that is not called, or whose hook is left out, shows.
+
+
 @contextmanager
 def _hooked(model: PreTrainedModel) -> Iterator[None]:
-    """Somebody listens to the head: it has to be called."""
-    hook = _head(model).register_forward_hook(lambda *given: None)
+    with _removing(_head(model).register_forward_hook(lambda head, given, logits: logits / 2)):
+        yield
+
+
+@contextmanager
+def _hooked_before(model: PreTrainedModel) -> Iterator[None]:
+    with _removing(_head(model).register_forward_pre_hook(lambda head, given: given[0] / 2)):
+        yield
+
+
+@contextmanager
+def _hooked_at_gradient(model: PreTrainedModel) -> Iterator[None]:
+    def halve(head: nn.Module, of_states: tuple[Tensor, ...], of_logits: Any) -> tuple[Tensor, ...]:
+        return tuple(gradient / 2 for gradient in of_states)
+
+    with _removing(_head(model).register_full_backward_hook(halve)):
+        yield
+
+
+@contextmanager
+def _hooked_before_gradient(model: PreTrainedModel) -> Iterator[None]:
+    def halve(head: nn.Module, of_logits: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(gradient / 2 for gradient in of_logits)
+
+    with _removing(_head(model).register_full_backward_pre_hook(halve)):
+        yield
+
+
+@contextmanager
+def _removing(hook: RemovableHandle) -> Iterator[None]:
     try:
         yield
     finally:
         hook.remove()
+
+
+@contextmanager
+def _wrapped(model: PreTrainedModel) -> Iterator[None]:
+    """As accelerate wraps a module: `forward` stands in the instance."""
+    head = _head(model)
+    forward = head.forward
+    head.forward = lambda *args, **kwargs: forward(*args, **kwargs) / 2
+    try:
+        yield
+    finally:
+        del head.forward
 
 
 @contextmanager
@@ -213,6 +257,10 @@ def _head(model: PreTrainedModel) -> nn.Linear:
 
 OF_MODELS: Mapping[str, Callable[[PreTrainedModel], Any]] = {
     "a head with a hook": _hooked,
+    "a head with a hook before it": _hooked_before,
+    "a head with a hook at its gradient": _hooked_at_gradient,
+    "a head with a hook before its gradient": _hooked_before_gradient,
+    "a wrapped head": _wrapped,
     "a head with a bias": _biased,
     BY_CONFIGURATION: _showing,
 }

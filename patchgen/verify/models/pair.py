@@ -188,7 +188,7 @@ class Pair:
             hidden
             for part_check in self.part_checks
             for hidden in part_check.hides
-            if hidden.when(scenario)
+            if hidden.when(scenario, self.changes)
         )
         return tuple(hidden.why for hidden in hides if fnmatch(name, hidden.pattern))
 

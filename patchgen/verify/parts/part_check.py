@@ -64,7 +64,8 @@ class Hidden:
 
     pattern: str  # for `fnmatch`: "logits", "attentions.*"
     why: str
-    when: Callable[[Scenario], bool] = lambda scenario: True
+    # Given the scenario, and what the case changes in the configuration.
+    when: Callable[[Scenario, Mapping[str, Any]], bool] = lambda scenario, changes: True
 
 
 @dataclass(frozen=True, slots=True)
