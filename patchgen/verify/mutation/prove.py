@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
+import torch
+
 from patchgen.verify.cases.case import Case
 from patchgen.verify.cases.select import select_cases
-from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.changed_lines import FlatText, read_flat_text
 from patchgen.verify.mutation.lines_run import (
@@ -160,11 +162,10 @@ class MutationTest:
         return {key: self._built_by(pair) for key, pair in pairs.items()}
 
     def _built_by(self, pair: Pair) -> frozenset[int]:
+        # As the cases build it: a mixture's configuration has settings that the parent's lacks.
+        parent = pair.master(torch.float32)
         with watched(self._path) as lines:
-            try:
-                pair.variant_class(pair.config())
-            except (CannotBuild, TypeError, ValueError):
-                pass
+            build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
         return frozenset(lines)
 
     @property
