@@ -236,18 +236,18 @@ class MutationTest:
                     trials = _Trials(pairs)
                     if trials.judge(telling[:FEW]):
                         return trials.outcome(fate, len(telling) + len(rest))
-                same, crash = self._computes_the_same(mutant, telling)
                 every = len(telling) + len(rest)
-                note = f"the same operations in {same} of the {every} cases that run it"
-                if crash:
-                    return replace(
-                        fate, outcome="failed", note=f"crashes in {crash}; {note}", cases=same
-                    )
-                if same:
-                    return replace(fate, outcome="equivalent", note=note, cases=same)
+                if not trials.crashes:
+                    same = self._computes_the_same(mutant, telling)
+                    if same:
+                        note = f"the same operations in {same} of the {every} cases that run it"
+                        return replace(fate, outcome="equivalent", note=note, cases=same)
+                more = [*telling[FEW:], *rest[:MORE]]
+                if trials.crashes:  # it is no silent error; but a comparison may see it elsewhere
+                    more = more[:FEW]
                 with self._planted(mutant) as pairs:
                     trials.pairs = pairs
-                    trials.judge([*telling[FEW:], *rest[:MORE]])
+                    trials.judge(more)
                     return trials.outcome(fate, len(telling) + len(rest))
             except Exception as error:  # the text with the error is no module
                 told = f"{type(error).__name__}: {error}"
@@ -275,21 +275,15 @@ class MutationTest:
     def _runs_at_build(self, mutant: Mutant) -> bool:
         return _touches(mutant, self.built_lines)
 
-    def _computes_the_same(self, mutant: Mutant, runs: Sequence[Watched]) -> tuple[int, str]:
-        """In how many of `runs` the same operations run with the error, and the first in which it crashes.
-
-        0 where others run in one of them.
-        """
-        same, crash = 0, ""
+    def _computes_the_same(self, mutant: Mutant, runs: Sequence[Watched]) -> int:
+        """In how many of `runs` the same operations run with the error; 0 if not in all of them."""
         recorded = [run for run in runs if run.digest]  # without the error
         with self._planted(mutant) as pairs:
             for run in recorded:
                 digest = record_operations(run.case, pairs.of(run.pair), run.limit)
-                if digest and digest != run.digest:
-                    return 0, ""
-                same += bool(digest)
-                crash = crash or ("" if digest else run.case.name)
-        return same, crash
+                if digest != run.digest:
+                    return 0
+        return len(recorded)
 
 
 def _touches(mutant: Mutant, lines: Collection[int]) -> bool:
