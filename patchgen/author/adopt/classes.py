@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.author.adopt.edits import spoken
@@ -65,7 +65,10 @@ def _over_parent(new: Definition, old: Definition, words: Words, doubts: Doubts)
     bases = _bases(new, old, words)
     if bases is None or not _same_around(new, old):
         return None
-    lines = [f"class {new.name}({', '.join([words.names.of_parents_own(old.name), *bases])}):"]
+    mixins = words.names.mixins.get(new.name, ())
+    words.read |= set(mixins)
+    above = ", ".join([*mixins, words.names.of_parents_own(old.name), *bases])
+    lines = [f"class {new.name}({above}):"]
     places: list[tuple[int, str]] = []
     taken = set(new.members) | set(old.members)
     for name, member in new.members.items():
@@ -80,7 +83,8 @@ def _over_parent(new: Definition, old: Definition, words: Words, doubts: Doubts)
             lines += [*_removal(old.members[name]), ""]
     if len(lines) == 1:
         lines.append("    pass")
-    return Said(new.name, "edited" if len(lines) > 2 else "named", tuple(lines), tuple(places))
+    state = "edited" if len(lines) > 2 or mixins else "named"
+    return Said(new.name, state, tuple(lines), tuple(places))
 
 
 def _removal(member: Member) -> list[str]:
@@ -98,9 +102,20 @@ def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
         [plain_text(k) for k in new.node.keywords],
         [plain_text(k) for k in old.node.keywords],
     )
-    if mine[: len(theirs)] != theirs or keywords[0] != keywords[1]:
+    if keywords[0] != keywords[1]:
         return None
-    return [words.fork_code(base) for base in new.node.bases[len(theirs) :]]
+    if mine[: len(theirs)] == theirs:
+        more = new.node.bases[len(theirs) :]
+    elif _is_plain_module(old.node.bases):
+        # What derives from `nn.Module` takes its place; the converter says whether it does.
+        more = new.node.bases
+    else:
+        return None
+    return [words.fork_code(base) for base in more]
+
+
+def _is_plain_module(bases: Sequence[ast.expr]) -> bool:
+    return [ast.unparse(base) for base in bases] in (["nn.Module"], ["torch.nn.Module"])
 
 
 def _same_around(new: Definition, old: Definition) -> bool:

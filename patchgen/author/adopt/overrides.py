@@ -15,6 +15,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from patchgen.author.adopt.inits import find_changes
 from patchgen.author.align.file import Definition, File, Member
 from patchgen.author.align.same import Function, is_documenting, plain_text, without_docstring
 from patchgen.syntax.blocks import first_line
@@ -59,11 +60,12 @@ def derive(
     body: list[str] = []
     for name, member in new.members.items():
         inherited = old.members.get(name)
-        if inherited is not None and _plain(member) == _plain(inherited):
+        brief = (new.name, name) not in spelled
+        if inherited is not None and brief and _plain(member) == _plain(inherited):
             continue
         if all(isinstance(n, ast.AnnAssign) and n.value is None for n in member.nodes):
             continue
-        lines = _override(member, inherited, new, text, (new.name, name) not in spelled)
+        lines = _override(member, inherited, new, text, brief)
         body += lines if isinstance(member.nodes[0], ast.Assign | ast.AnnAssign) else ["", *lines]
     for name, member in old.members.items():
         if name in new.members or all(_only_declares(node) for node in member.nodes):
@@ -107,12 +109,17 @@ def _override(
     member: Member, old: Member | None, owner: Definition, text: Text, brief: bool
 ) -> list[str]:
     method, theirs = member.method, old.method if old is not None else None
+    whole = Text(text.file)
+    lines = [line for node in member.nodes for line in whole.of(node)]
+    lines = _name_base(lines, member.name, owner, whole)
     if brief and method is not None and theirs is not None:
-        lines = _after_super(method, theirs, text)
-        if lines is not None:
-            return lines
-    lines = [line for node in member.nodes for line in text.of(node)]
-    return _name_base(lines, member.name, owner, text)
+        short = Text(text.file)
+        after = _after_super(method, theirs, short)
+        if after is not None and len(after) < len(lines):
+            text.read |= short.read
+            return after
+    text.read |= whole.read
+    return lines
 
 
 def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> list[str]:
@@ -133,7 +140,7 @@ def _after_super(new: Function, old: Function, text: Text) -> list[str] | None:
     if old.name != "__init__":
         return None
     mine, theirs = _without_post_init(new.body), _without_post_init(old.body)
-    changes = _changes(mine, theirs)
+    changes = find_changes(mine, theirs)
     passed = _passed(new)
     if changes is None or passed is None:
         return None
@@ -153,40 +160,6 @@ def _after_super(new: Function, old: Function, text: Text) -> list[str] | None:
 
 def _without_post_init(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     return [node for node in without_docstring(body) if ast.unparse(node) != "self.post_init()"]
-
-
-def _changes(
-    mine: Sequence[ast.stmt], theirs: Sequence[ast.stmt]
-) -> tuple[list[str], list[ast.stmt]] | None:
-    """The targets that go, and the statements that replace others or follow; None for another order."""
-    places = {_target(node): number for number, node in enumerate(mine) if _target(node)}
-    known = {plain_text(node) for node in theirs}
-    ours = {plain_text(node) for node in mine}
-    removed, replaced = [], set()
-    for node in theirs:
-        if plain_text(node) in ours:
-            continue
-        target = _target(node)
-        if not target:
-            return None
-        if target in places:
-            replaced.add(places[target])
-        else:
-            removed.append(target)
-    kept = [
-        node
-        for number, node in enumerate(mine)
-        if number in replaced or plain_text(node) not in known
-    ]
-    return removed, kept
-
-
-def _target(node: ast.stmt) -> str:
-    match node:
-        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
-            return ast.unparse(target)
-        case _:
-            return ""
 
 
 def _passed(function: Function) -> list[str] | None:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from patchgen.author.adopt.classes import Doubts
@@ -102,13 +103,18 @@ def lines_of(text: str) -> frozenset[str]:
     )
 
 
+@lru_cache(maxsize=1024)
+def _lines_of_file(path: Path) -> frozenset[str]:
+    return lines_of(path.read_text(encoding="utf-8", errors="replace"))
+
+
 def alike(fork: File, release: Release) -> list[Likeness]:
     """The models of a release by how much of the fork they have, the most first."""
     own = lines_of(fork.source.text)
     common: dict[str, tuple[Path, frozenset[str]]] = {}
     seen: Counter[str] = Counter()
     for module, path in modeling_files(release):
-        shared = own & lines_of(path.read_text(encoding="utf-8", errors="replace"))
+        shared = own & _lines_of_file(path)
         common[module] = path, shared
         seen.update(shared)
     found = [

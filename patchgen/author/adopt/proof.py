@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,17 +41,23 @@ class Proof:
 
 def prove(text: str, subject: Subject, name: str, root: Path | None, settings: Settings) -> Proof:
     """Flatten the declaration `text` of `subject` as the file `name`."""
+    output, problems = flatten_text(text, name, root, settings)
+    return Proof("", problems) if problems else compare(output, subject.fork)
+
+
+def flatten_text(
+    text: str, name: str, root: Path | None, settings: Settings
+) -> tuple[str, tuple[Problem, ...]]:
+    """The modeling file that the modular file `name` with this text gives, or why it gives none."""
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         home = Path(folder).resolve()
         path = home / "modular" / name
         path.parent.mkdir()
         path.write_text(text, encoding="utf-8")
         result = flatten(path, make_environment(home, root), settings)
-    if result.problems:
-        return Proof("", result.problems)
     wanted = name.replace("modular_", "modeling_", 1)
     output = next((file.text for file in result.files if file.name == wanted), "")
-    return compare(output, subject.fork)
+    return output, result.problems
 
 
 def compare(output: str, fork: File) -> Proof:
@@ -67,7 +72,7 @@ def compare(output: str, fork: File) -> Proof:
     same = {
         name
         for name, d in there.items()
-        if name in made and said(_without_init(made, name, heads)) == said(d)
+        if name in made and said(unplaced(made[name]) if name in heads else made[name]) == said(d)
     }
     missing = tuple(name for name in there if name not in made)
     differ = tuple(name for name in there if name in made and name not in same)
@@ -96,13 +101,13 @@ def _has_init(definition: Definition) -> bool:
     return definition.kind == "class" and "__init__" in definition.members
 
 
-def _without_init(made: Mapping[str, Definition], name: str, heads: set[str]) -> Definition:
-    definition = made[name]
+def unplaced(definition: Definition) -> Definition:
+    """A head as transformers has it, for one that the converter put on the file's own model."""
     node = definition.node
-    if name not in heads or not isinstance(node, ast.ClassDef):
+    if not is_placed(definition) or not isinstance(node, ast.ClassDef):
         return definition
     body = [one for one in node.body if getattr(one, "name", "") != "__init__"]
     bare = ast.ClassDef(
         node.name, node.bases, node.keywords, body or [ast.Pass()], node.decorator_list
     )
-    return Definition(name, "class", (bare,))
+    return Definition(definition.name, "class", (bare,))

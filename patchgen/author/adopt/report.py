@@ -13,7 +13,7 @@ from patchgen.author.align.file import File, read_file
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.text import make_source
 
-THIN, THICK = 0.35, 0.60
+THIN, THICK = 0.35, 0.50
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Report:
             for name, d in fork.definitions.items()
             if d.kind in ("class", "def")
         }
-        return found | dict.fromkeys(self.adopted.proof.more, "gone")
+        borrowed = {name: "of a part" for name in self.adopted.subject.borrowed if name in found}
+        return found | borrowed | dict.fromkeys(self.adopted.proof.more, "gone")
 
     def data(self) -> dict[str, Any]:
         """All of it for programs."""

@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -38,7 +38,9 @@ class Subject:
     """A fork and the parent that it was made from, `parent` with the fork's names for what is in `pairs`.
 
     `module` is the parent's dotted name; `pairs` are names of the fork with those of the parent.
-    `root` is the folder of the release.
+    `root` is the folder of the release.  `mixins` are classes of the fork with those of patchgen's
+    parts that they have, and which `parent` has too; `borrowed` are names that a part defines, with
+    its module.
     """
 
     parent: File
@@ -47,6 +49,8 @@ class Subject:
     pairs: Mapping[str, str]
     title: str = ""
     root: Path | None = None
+    mixins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    borrowed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def renames(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,21 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.text import make_source, read_source
 from patchgen.upstream.convert import convert
 
-_MOST_TURNS = 10
+_MOST_TURNS = 14
+_MOST_AVOIDED = 3
 
 
 @dataclass(frozen=True)
 class Doubts:
-    """What has to be said at more length: definitions to be declared, classes and methods to be written out."""
+    """What has to be said at more length: definitions to be declared, classes and methods to be written out.
+
+    `avoided` are classes with a module from which they cannot be derived.
+    """
 
     declared: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
     spelled: frozenset[tuple[str, str]] = frozenset()
+    avoided: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ def _improve(writer: _Writer, modular: Path, path: Path, settings: Settings) -> 
             return made
         if best is None or _left(proof) <= _left(best.proof):
             best = made
-        wider = _widen(doubts, made, written, writer.model)
+        wider = _widen(doubts, made, written, writer)
         if wider == doubts:
             break
         doubts = wider
@@ -162,30 +167,36 @@ class _Writer:
     sources: Sequence[Source]
     _best: dict[str, tuple[Source, Definition]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for name, definition in self.model.definitions.items():
-            found = self._find(name, definition)
-            if found is not None:
-                self._best[name] = found
+    @cached_property
+    def _fits(self) -> Mapping[str, Sequence[tuple[Source, Definition]]]:
+        return {name: self._ranked(name, one) for name, one in self.model.definitions.items()}
 
-    def _find(self, name: str, new: Definition) -> tuple[Source, Definition] | None:
-        """The source over which a class is shortest, or that has the same function."""
+    def _ranked(self, name: str, new: Definition) -> list[tuple[Source, Definition]]:
+        """The sources that have the same function, or over which a class is shorter, the best first."""
         fits: list[tuple[int, int, Source, Definition]] = []
         for number, source in enumerate(self.sources):
             old = source.renamed.definitions.get(name)
             if old is None or old.kind != new.kind:
                 continue
             if said(old) == said(new):
-                return source, old
-            if new.kind == "class":
+                fits.append((0, number, source, old))
+            elif new.kind == "class":
                 lines = derive(new, old, name, Text(self.model), frozenset())
-                if lines is not None:
+                if lines is not None and len(lines) < self.model.lines(new.nodes):
                     fits.append((len(lines), number, source, old))
-        best = min(fits, key=lambda one: one[:2], default=None)
-        return (best[2], best[3]) if best is not None else None
+        return [(source, old) for _, _, source, old in sorted(fits, key=lambda one: one[:2])]
+
+    def source_of(self, name: str) -> str:
+        """The module from which a class was derived last."""
+        return self._best[name][0].module
 
     def write(self, doubts: Doubts) -> _Written:
         """The draft: classes first derived, then everything that they read."""
+        self._best = {
+            name: fits[0]
+            for name, every in self._fits.items()
+            if (fits := [one for one in every if (name, one[0].module) not in doubts.avoided])
+        }
         declared = {
             name
             for name, one in self.model.definitions.items()
@@ -325,37 +336,33 @@ def _header(model: File) -> str:
     return "".join(lines)
 
 
-def _widen(doubts: Doubts, made: Draft, written: _Written, model: File) -> Doubts:
+def _widen(doubts: Doubts, made: Draft, written: _Written, writer: _Writer) -> Doubts:
     """What to say at more length, by what the converter made of a draft."""
     proof = made.proof
     if not proof.output:
         names = _blamed(proof.problems, made.text) & written.derived
-        return _replace(doubts, whole=names or written.derived)
+        return replace(doubts, whole=doubts.whole | (names or written.derived))
     output = read_file(make_source(proof.output, "output.py")).definitions
-    declared: set[str] = set(proof.missing)
-    whole: set[str] = set()
-    spelled: set[tuple[str, str]] = set()
+    doubts = replace(doubts, declared=doubts.declared | {*proof.missing})
     for name in proof.differ:
         if name not in written.declared:
-            declared.add(name)
+            doubts = replace(doubts, declared=doubts.declared | {name})
         elif name in written.derived:
-            members = _differing(output[name], model.definitions[name])
-            fresh = {(name, member) for member in members} - doubts.spelled
-            spelled |= fresh
-            if not fresh:
-                whole.add(name)
-    return _replace(doubts, declared, whole, spelled)
+            members = _differing(output[name], writer.model.definitions[name])
+            doubts = _without(doubts, name, members, writer.source_of(name))
+    return doubts
 
 
-def _replace(
-    doubts: Doubts,
-    declared: Iterable[str] = (),
-    whole: Iterable[str] = (),
-    spelled: Iterable[tuple[str, str]] = (),
-) -> Doubts:
-    return Doubts(
-        doubts.declared | {*declared}, doubts.whole | {*whole}, doubts.spelled | {*spelled}
-    )
+def _without(doubts: Doubts, name: str, members: Iterable[str], source: str) -> Doubts:
+    """That these members of a class are to be written out, or that its source will not do."""
+    fresh = {(name, member) for member in members} - doubts.spelled
+    if fresh:
+        return replace(doubts, spelled=doubts.spelled | fresh)
+    avoided = doubts.avoided | {(name, source)}
+    if sum(one == name for one, _ in avoided) >= _MOST_AVOIDED:
+        return replace(doubts, whole=doubts.whole | {name})
+    spelled = frozenset(one for one in doubts.spelled if one[0] != name)
+    return replace(doubts, spelled=spelled, avoided=avoided)
 
 
 def _blamed(problems: Iterable[Problem], text: str) -> set[str]:

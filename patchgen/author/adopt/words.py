@@ -35,6 +35,8 @@ class Names:
     alias: str
     pairs: Mapping[str, str]
     declared: frozenset[str]
+    mixins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    borrowed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def renames(self) -> bool:
@@ -143,7 +145,10 @@ class Words:
         """A node of the parent, written from its tree."""
         reads = self.names.parent.globals_read
         for name in (n.id for n in _names(node) if (n.lineno, n.col_offset) in reads):
-            if self.names.of_parent(name) == name and name in self.names.parent.imports:
+            names = self.names
+            known = name in names.parent.imports or name in names.borrowed
+            # A mixin reads what its own module imports, and so does the fork.
+            if names.of_parent(name) == name and (known or name in names.fork.imports):
                 self.read.add(name)
         return _unparsed(node, reads, self.names.of_parent)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.author.adopt.classes import Doubts, Said
+from patchgen.author.adopt.parts import find_parts
 from patchgen.author.adopt.proof import Proof, prove
 from patchgen.author.adopt.subject import Subject
 from patchgen.author.adopt.write import declare, differing
@@ -51,7 +52,8 @@ def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) ->
 
     Raises PatchgenError PG806 for a copy in which nothing was changed.
     """
-    if not subject.renames and not differing(subject):
+    subject = find_parts(subject, name, root, settings)
+    if not subject.renames and not subject.mixins and not differing(subject):
         what = f"is {subject.module} but for documentation: there is nothing to declare"
         raise PatchgenError(
             "PG806", Location(subject.fork.source.path), what, "use the model of transformers"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from patchgen.author.adopt.classes import Doubts, Said, said_class
 from patchgen.author.adopt.fit import homes
+from patchgen.author.adopt.proof import unplaced
 from patchgen.author.adopt.subject import Subject
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Definition, File, said
@@ -30,7 +31,13 @@ def declare(subject: Subject, doubts: Doubts) -> Declaration:
     declared = _declared(subject, doubts)
     while True:
         names = Names(
-            subject.parent, subject.fork, subject.alias, subject.pairs, frozenset(declared)
+            subject.parent,
+            subject.fork,
+            subject.alias,
+            subject.pairs,
+            frozenset(declared),
+            subject.mixins,
+            subject.borrowed,
         )
         words = Words(names)
         parts = [_part(subject, subject.fork.definitions[name], words, doubts) for name in declared]
@@ -49,6 +56,7 @@ def differing(subject: Subject) -> list[str]:
         name
         for name, definition in subject.fork.definitions.items()
         if definition.kind in ("class", "def")
+        and name not in subject.borrowed
         and not _is_of_parent(subject, definition)
         or definition.kind == "assign"
         and name in read
@@ -59,14 +67,17 @@ def differing(subject: Subject) -> list[str]:
 
 def _is_of_parent(subject: Subject, definition: Definition) -> bool:
     """Whether a definition is the parent's, but for documentation."""
-    name = definition.name
-    return name in subject.pairs and said(subject.parent.definitions[name]) == said(definition)
+    if definition.name not in subject.pairs:
+        return False
+    # The converter puts heads on the file's own model, and will again.
+    theirs = said(subject.parent.definitions[definition.name])
+    return theirs in (said(definition), said(unplaced(definition)))
 
 
 def _declared(subject: Subject, doubts: Doubts) -> list[str]:
     """What differs from the parent, and what has to be named for the rest to come along."""
     fork = subject.fork
-    found = [*differing(subject), *doubts.definitions]
+    found = [*differing(subject), *subject.mixins, *doubts.definitions]
     if subject.renames:
         used = {name for d in fork.definitions.values() if d.kind == "class" for name in _reads(d)}
         found += [name for name in fork.classes if name not in used and name in subject.pairs]
@@ -111,7 +122,8 @@ def _lacking(subject: Subject, words: Words) -> Iterable[str]:
     """What the declared code reads and neither file nor parent has: the fork's own definitions."""
     for name in words.read:
         definition = subject.fork.definitions.get(name)
-        if definition is not None and definition.kind != "other" and name not in subject.pairs:
+        known = name in subject.pairs or name in subject.borrowed
+        if definition is not None and definition.kind != "other" and not known:
             yield name
 
 
@@ -209,7 +221,9 @@ def _imports(subject: Subject, words: Words) -> list[str]:
     for name in sorted(words.read | own):
         if words.names.of_fork(name) != name:
             continue
-        if name in subject.fork.imports:
+        if name in subject.borrowed and name not in words.names.declared:
+            lines.append(f"from {subject.borrowed[name]} import {name}")
+        elif name in subject.fork.imports:
             node, alias = subject.fork.imports[name]
             lines.append(_import(node, alias, *_module_of(node, subject)))
         elif name in subject.parent.imports and name not in {

@@ -1,0 +1,171 @@
+"""What a flat file has from patchgen's own parts: definitions to import, and mixins of its classes.
+
+In: a fork beside its parent.  Out: the same, with the parent's classes as they are under the mixins.
+
+    fork                                          declaration
+    def loss_without_logits(...): ...             from patchgen.parts.loss import ChunkedLoss
+    class LlamaForCausalLM(...):
+        ... loss_without_logits(self, ...)        class LlamaForCausalLM(ChunkedLoss, llama.Lla...
+
+Which mixin a class has is guessed by words: each that the mixin brings is in the class.  The
+converter then says what the mixins give, and what is no nearer to the fork is not taken.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+from patchgen.author.adopt.mixins import Mixin, Parts, read_parts, words_of
+from patchgen.author.adopt.proof import flatten_text
+from patchgen.author.adopt.subject import Subject
+from patchgen.author.align.file import Definition, File, read_file, said
+from patchgen.compiler.flat import BANNER
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.text import make_source
+
+_MOST_TRIED = 10
+_MOST_MIXINS = 3
+
+_Mixins = tuple[Mixin, ...]
+
+
+def find_parts(subject: Subject, name: str, root: Path | None, settings: Settings) -> Subject:
+    """The subject with what the fork has of patchgen's parts, if patchgen made the fork."""
+    if BANNER not in subject.fork.source.text:
+        return subject
+    parts = read_parts()
+    borrowed = dict(_borrowed(subject, parts))
+    options = {name: found for name, found in _options(subject, parts) if found}
+    chosen, made = _choose(subject, options, name, root, settings)
+    mixins = {name: tuple(one.name for one in found) for name, found in chosen.items() if found}
+    homes = {one.name: one.module for found in chosen.values() for one in found}
+    parent = _under_mixins(subject.parent, {name: made[name] for name in mixins})
+    return replace(subject, parent=parent, mixins=mixins, borrowed={**borrowed, **homes})
+
+
+def _borrowed(subject: Subject, parts: Parts) -> Iterator[tuple[str, str]]:
+    """The definitions of the fork that are a part's, with the module to import them from."""
+    for name, definition in subject.fork.definitions.items():
+        if name in subject.pairs:
+            continue
+        for module, own in parts.definitions.get(name, ()):
+            if own.kind == definition.kind and said(own) == said(definition):
+                yield name, module
+                break
+
+
+def _options(subject: Subject, parts: Parts) -> Iterator[tuple[str, list[_Mixins]]]:
+    """For each class of the fork, the mixins that it may have, the likeliest first."""
+    for name in subject.fork.classes:
+        old = subject.parent.definitions.get(name) if name in subject.pairs else None
+        new = subject.fork.definitions[name]
+        if old is None or old.kind != "class" or said(old) == said(new):
+            continue
+        mine, theirs = words_of(new.nodes), words_of(old.nodes)
+        found = [
+            one for one in parts.mixins.values() if one.words <= mine and not one.words <= theirs
+        ]
+        outer = [one for one in found if not any(_is_within(one, other) for other in found)]
+        some = outer[:_MOST_MIXINS]
+        singles = [(one,) for one in found]
+        together = list(permutations(some)) if len(some) > 1 else []
+        yield name, [*singles, *together][:_MOST_TRIED]
+
+
+def _is_within(one: Mixin, other: Mixin) -> bool:
+    """Whether a class that has the mixin `other` has what `one` brings."""
+    return one.name in other.above or one.words < other.words
+
+
+def _choose(
+    subject: Subject,
+    options: Mapping[str, Sequence[_Mixins]],
+    name: str,
+    root: Path | None,
+    settings: Settings,
+) -> tuple[dict[str, _Mixins], dict[str, str]]:
+    """The mixins under which each class is most like the fork's, and its text under them."""
+    best: dict[str, tuple[int, _Mixins, str]] = {}
+    for owner in options:
+        best[owner] = (_distance(subject, owner, subject.parent.definitions[owner]), (), "")
+    for turn in range(_MOST_TRIED):
+        tried = {
+            owner: found[turn]
+            for owner, found in options.items()
+            if turn < len(found) and best[owner][0]
+        }
+        output = _made_with(subject, tried, name, root, settings) if tried else None
+        for owner, found in tried.items():
+            made = output.definitions.get(owner) if output is not None else None
+            if output is None or made is None or made.kind != "class":
+                continue
+            distance = _distance(subject, owner, made)
+            if distance < best[owner][0]:
+                node = made.node
+                text = output.source.slice(first_line(node), node.end_lineno or 0)
+                best[owner] = (distance, found, text)
+    return (
+        {owner: found for owner, (_, found, _) in best.items()},
+        {owner: text for owner, (_, _, text) in best.items()},
+    )
+
+
+def _distance(subject: Subject, name: str, made: Definition) -> int:
+    """How many lines of a class are not those of the fork's."""
+    mine, theirs = _lines(subject.fork.definitions[name]), _lines(made)
+    return ((mine - theirs) + (theirs - mine)).total()
+
+
+def _lines(definition: Definition) -> Counter[str]:
+    return Counter(line.strip() for line in ast.unparse(definition.node).split("\n"))
+
+
+def _made_with(
+    subject: Subject,
+    tried: Mapping[str, _Mixins],
+    name: str,
+    root: Path | None,
+    settings: Settings,
+) -> File | None:
+    """The flat file of classes that have mixins and nothing else; those that fail are left out."""
+    left = dict(tried)
+    while left:
+        text, places = _probe(subject, left)
+        output, problems = flatten_text(text, name, root, settings)
+        if not problems:
+            return read_file(make_source(output, "output.py"))
+        failed = {owner for owner, line in places.items() if line in {p.at.line for p in problems}}
+        failed |= {owner for owner in left if any(owner in p.what for p in problems)}
+        for owner in failed or set(left):
+            left.pop(owner, None)
+    return None
+
+
+def _probe(subject: Subject, tried: Mapping[str, _Mixins]) -> tuple[str, dict[str, int]]:
+    """A modular file of classes with mixins, and the line of each."""
+    package, _, module = subject.module.rpartition(".")
+    used = {one for found in tried.values() for one in found}
+    lines = [f"from {one.module} import {one.name}" for one in sorted(used, key=lambda m: m.name)]
+    lines += [f"from {package} import {module} as {subject.alias}", ""]
+    places = {}
+    for owner, found in tried.items():
+        bases = [*(one.name for one in found), f"{subject.alias}.{subject.pairs[owner]}"]
+        lines += [f"class {owner}({', '.join(bases)}):", "    pass", ""]
+        places[owner] = len(lines) - 2
+    return "\n".join(lines), places
+
+
+def _under_mixins(parent: File, texts: Mapping[str, str]) -> File:
+    """The parent's file with other texts for some of its classes."""
+    lines = list(parent.source.lines)
+    nodes: Iterable[ast.stmt] = (parent.definitions[name].node for name in texts)
+    for node in sorted(nodes, key=lambda one: -one.lineno):
+        assert isinstance(node, ast.ClassDef)
+        lines[first_line(node) - 1 : node.end_lineno] = [f"{texts[node.name].rstrip()}\n"]
+    return read_file(make_source("".join(lines), parent.source.path, parent.source.module))
