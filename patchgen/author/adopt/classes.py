@@ -18,7 +18,10 @@ _COPIED = 1.3
 
 @dataclass(frozen=True)
 class Doubts:
-    """What was tried and did not give the fork: methods whose edits did not, classes that need to be whole."""
+    """What was tried and did not give the fork.
+
+    That is methods whose edits did not, and classes that need to be whole.
+    """
 
     edits: frozenset[tuple[str, str]] = frozenset()
     whole: frozenset[str] = frozenset()
@@ -47,7 +50,10 @@ class Said:
 
 
 def said_class(new: Definition, old: Definition | None, words: Words, doubts: Doubts) -> Said:
-    """The shortest declaration of a class of the fork; `old` is the parent's class that it was made from."""
+    """The shortest declaration of a class of the fork.
+
+    `old` is the parent's class that it was made from.
+    """
     whole = Words(words.names)
     text = tuple(whole.statements(new.nodes, 0))
     if old is not None and old.kind == "class" and new.name not in doubts.whole:
@@ -152,7 +158,8 @@ def _member(
                 choices.append((edits, over))
     if not choices:
         return None
-    # An override repeats what an edit leaves to the parent, so it has to be shorter by more than a line.
+    # An override repeats what an edit leaves to the parent, so it has to be shorter by more than a
+    # line.
     best, used = min(
         choices, key=lambda choice: len(choice[0]) * (_COPIED if choice[0] is text and old else 1)
     )

@@ -26,7 +26,10 @@ class Spoken:
 def spoken(
     draft: Draft, old: Function, new: Function, words: Words, taken: set[str]
 ) -> Spoken | None:
-    """The edit that `draft` is, of the method `old`; None where it needs a name that only another edit makes."""
+    """The edit that `draft` is, of the method `old`.
+
+    None where it needs a name that only another edit makes.
+    """
     parameters = _parameters(draft, old, new)
     if parameters is None:
         return None

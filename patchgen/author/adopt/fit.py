@@ -1,7 +1,8 @@
-"""What a fork's code needs of a release: the names that it imports and reads, and the calls that it makes.
+"""What a fork's code needs of a release: names to import and to read, and calls that fit.
 
-A fork was made from one release.  Another one may lack a name that the fork imports, or may have given a function
-other parameters.  Nothing of a release is imported to find out; its files are read as text.
+A fork was made from one release.  Another one may lack a name that the fork imports, or may have
+given a function other parameters.  Nothing of a release is imported to find out; its files are read
+as text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from patchgen.author.adopt.words import BUILTINS
 from patchgen.author.align.file import File
 from patchgen.author.align.same import Function
 
-# Names of another package that modeling files import under a condition, and that copies of them read without it.
+# Names of another package that modeling files import under a condition, and that copies of them
+# read without it.
 _FLASH = {
     "flash_attn_func": "flash_attn",
     "flash_attn_varlen_func": "flash_attn",
@@ -46,7 +48,8 @@ def unbound(subject: Subject) -> frozenset[str]:
 def homes(subject: Subject) -> dict[str, str]:
     """The unbound names that a module is known to define, each with that module.
 
-    `_get_unpad_data` is in `modeling_llama` up to 4.42, and in `modeling_flash_attention_utils` from 4.43 on.
+    `_get_unpad_data` is in `modeling_llama` up to 4.42, and in `modeling_flash_attention_utils`
+    from 4.43 on.
     """
     defined = _definitions(subject.root) if subject.root is not None else {}
     found = {name: _FLASH.get(name) or defined.get(name) for name in sorted(unbound(subject))}
@@ -55,7 +58,7 @@ def homes(subject: Subject) -> dict[str, str]:
 
 @lru_cache(maxsize=32)
 def _definitions(root: Path) -> Mapping[str, str]:
-    """The classes and functions at the top level of a release's general modules, with their modules."""
+    """The classes and functions of a release's general modules, each with its module."""
     found: dict[str, str] = {}
     for path in sorted((root / "transformers").glob("*.py")):
         for name in _DEFINED.findall(_text(path)):
@@ -69,7 +72,10 @@ def _text(path: Path) -> str:
 
 
 def lacking_imports(fork: File, root: Path) -> list[str]:
-    """What the fork imports from transformers and the release does not have: `transformers.utils.is_x_available`."""
+    """What the fork imports from transformers and the release does not have.
+
+    For example `transformers.utils.is_x_available`.
+    """
     found = []
     for node in fork.tree.body:
         if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
@@ -84,7 +90,7 @@ def lacking_imports(fork: File, root: Path) -> list[str]:
 
 
 def _has(root: Path, module: str, name: str) -> bool:
-    """Whether a module of the release mentions `name`, or is a package with a module of that name."""
+    """Whether a module of the release mentions `name`, or holds a module of that name."""
     base = root.joinpath(*module.split("."))
     for path in (base / "__init__.py", base.with_suffix(".py")):
         if path.is_file():
@@ -94,7 +100,7 @@ def _has(root: Path, module: str, name: str) -> bool:
 
 
 def misfits(subject: Subject) -> list[str]:
-    """The parent's classes and functions that the fork calls with arguments that they do not take."""
+    """The parent's definitions that the fork calls with arguments that they do not take."""
     fork = subject.fork
     bound = {*fork.definitions, *fork.imports, *fork.guarded}
     found = []
@@ -127,7 +133,10 @@ def _takes(function: Function, call: ast.Call) -> bool:
 
 
 def blockers(subject: Subject) -> Iterator[str]:
-    """Why no declaration over this parent can give the fork: names that nothing binds, calls that do not fit."""
+    """Why no declaration over this parent can give the fork.
+
+    That is names that nothing binds, and calls that do not fit.
+    """
     found = homes(subject)
     yield from (name for name in sorted(unbound(subject)) if name not in found)
     yield from misfits(subject)

@@ -38,7 +38,7 @@ def _length(changes: _Changes) -> int:
 def _at(
     first: Sequence[ast.stmt], last: Sequence[ast.stmt], theirs: Sequence[ast.stmt]
 ) -> _Changes | None:
-    """The changes by which `first` are the parent's statements, some replaced, and `last` follow."""
+    """The changes after which `first` stand for the parent's statements, and `last` follow."""
     pairs = _pair(first, theirs)
     if pairs is None:
         return None

@@ -1,7 +1,9 @@
-"""A class in the dialect of transformers: a subclass of another model's class, and what it overrides.
+"""A class in the dialect of transformers.
 
-The dialect has no edits.  What a class changes it says by whole methods, by attributes, or by an `__init__` that calls
-`super().__init__(config)` and assigns again what differs:
+It is a subclass of another model's class, and what it overrides.
+
+The dialect has no edits.  What a class changes it says by whole methods, by attributes, or by an
+`__init__` that calls `super().__init__(config)` and assigns again what differs:
 
     class NemotronMLP(LlamaMLP):
         def __init__(self, config):
@@ -31,7 +33,10 @@ class Text:
         self.read: set[str] = set()
 
     def of(self, node: ast.stmt) -> list[str]:
-        """The lines of a statement, with the comments above it; those of transformers' copies are left out."""
+        """The lines of a statement, with the comments above it.
+
+        Comments that say what was copied are left out.
+        """
         first, last = first_line(node), node.end_lineno or node.lineno
         self.read |= self.file.names_read(first, last)
         lines = [line.rstrip("\n") for line in self.file.source.lines]
@@ -123,7 +128,10 @@ def _override(
 
 
 def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> list[str]:
-    """`super().NAME(...)` as a call of the base, which is what the dialect writes as `super()` again."""
+    """`super().NAME(...)` as a call of the base.
+
+    The dialect writes it as `super()` again.
+    """
     assert isinstance(owner.node, ast.ClassDef)
     joined = "\n".join(lines)
     if not owner.node.bases or f"super().{name}(" not in joined:
@@ -136,7 +144,10 @@ def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> li
 
 
 def _after_super(new: Function, old: Function, text: Text) -> list[str] | None:
-    """`__init__` as the parent's and what is assigned otherwise; None where that is not all that differs."""
+    """`__init__` as the parent's and what is assigned otherwise.
+
+    None where that is not all that differs.
+    """
     if old.name != "__init__":
         return None
     mine, theirs = _without_post_init(new.body), _without_post_init(old.body)

@@ -1,7 +1,7 @@
 """Which model of transformers, and of which release, a fork was made from.
 
-Models are told apart by the lines that they have in common with the fork, rare ones counting most; releases by the
-length of the declaration that each would need.
+Models are told apart by the lines that they have in common with the fork, rare ones counting most;
+releases by the length of the declaration that each would need.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Likeness:
-    """A model and how much of the fork it has: `share` of its lines, `weight` with rare lines counting more."""
+    """A model and how much of the fork it has.
+
+    `share` is of its lines; in `weight` rare lines count more.
+    """
 
     module: str
     path: Path
@@ -77,7 +80,10 @@ def modeling_files(release: Release) -> tuple[tuple[str, Path], ...]:
 
 
 def find_file(release: Release, model: str) -> tuple[str, Path]:
-    """The modeling module that `model` names; raises PatchgenError PG801 where there is none, or more than one."""
+    """The modeling module that `model` names.
+
+    Raises PatchgenError PG801 where there is none, or more than one.
+    """
     files = modeling_files(release)
     wanted = model.replace("-", "_").removeprefix("modeling_")
     exact = [
@@ -174,7 +180,9 @@ def _select(near: Sequence[_Near]) -> list[_Near]:
 def find_parents(
     fork: File, releases: Sequence[Release], model: str | None, done: Callable[[int], None]
 ) -> list[Candidate]:
-    """Parents and releases, the one with the shortest declaration first; `done` is told of each release.
+    """Parents and releases, the one with the shortest declaration first.
+
+    `done` is told of each release.
 
     Raises PatchgenError PG806 where nothing is like the fork, PG808 where two models fit equally.
     """
@@ -216,7 +224,10 @@ def _declare_nearest(fork: File, near: Sequence[_Near]) -> list[Candidate]:
 
 
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
-    """The models that the fork may come from: those most like it, in the releases at both ends and between."""
+    """The models that the fork may come from.
+
+    They are those most like it, in the releases at both ends and between.
+    """
     some = (
         [releases[0], releases[len(releases) // 2], releases[-1]]
         if len(releases) > 2

@@ -1,6 +1,7 @@
 """What a flat file has from patchgen's own parts: definitions to import, and mixins of its classes.
 
-In: a fork beside its parent.  Out: the same, with the parent's classes as they are under the mixins.
+In: a fork beside its parent.  Out: the same, with the parent's classes as they are under the
+mixins.
 
     fork                                          declaration
     def loss_without_logits(...): ...             from patchgen.parts.loss import ChunkedLoss

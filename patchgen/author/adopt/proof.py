@@ -1,4 +1,4 @@
-"""Does a declaration give the fork again?  It is flattened, and what comes out is compared with the fork."""
+"""Flatten a declaration, and compare what comes out with the fork."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from patchgen.syntax.text import make_source
 
 @dataclass(frozen=True)
 class Proof:
-    """What became of a declaration: the output, or why there is none, and what of the fork is not in it.
+    """What became of a declaration.
 
-    `strict` are definitions that are equal as trees with all that documents; `differ` and `missing` are not equal.
-    `heads` were put on the file's own model.
+    The output, or why there is none, and what of the fork is not in it.
+
+    `strict` are definitions that are equal as trees with all that documents; `differ` and `missing`
+    are not equal.  `heads` were put on the file's own model.
     """
 
     output: str
@@ -88,9 +90,10 @@ def compare(output: str, fork: File) -> Proof:
 
 
 def is_placed(definition: Definition) -> bool:
-    """Whether a class is one of the heads that transformers has for any model, put on this file's own model.
+    """Whether a class is a general head of transformers, put on this file's own model.
 
-    The converter does so wherever that model differs: with the fork's class they would be heads of transformers' own.
+    The converter does so wherever that model differs: with the fork's class they would be heads of
+    transformers' own.
     """
     init = definition.members.get("__init__") if definition.kind == "class" else None
     method = init.method if init is not None else None

@@ -18,8 +18,8 @@ _MADE = re.compile(rf"^# {re.escape(BANNER)} (\S+)\. Do not edit", re.MULTILINE)
 def read_fork(path: Path, shown: str, settings: Settings, *, generated: bool = False) -> File:
     """The fork at `path`; `generated` takes an output of patchgen like any other file.
 
-    Raises PatchgenError PG805 for an output of patchgen, PG001 to PG006 for what cannot be read or is not Python, and
-    PG806 for a file without a class.
+    Raises PatchgenError PG805 for an output of patchgen, PG001 to PG006 for what cannot be read or
+    is not Python, and PG806 for a file without a class.
     """
     source = read_source(path, shown=shown)
     made = _MADE.search(source.text)

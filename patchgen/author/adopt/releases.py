@@ -1,4 +1,4 @@
-"""Releases of transformers as folders: unpacked ones, wheels, and those that were downloaded before.
+"""Releases of transformers as folders: unpacked, as wheels, and downloaded before.
 
 Nothing is imported.  A wheel's Python files are unpacked once, into the user's cache.
 """
@@ -23,7 +23,10 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Release:
-    """A release and the folder that holds its package `transformers`; the folder of a wheel is made when asked for."""
+    """A release and the folder that holds its package `transformers`.
+
+    The folder of a wheel is made when asked for.
+    """
 
     version: str
     folder: Path

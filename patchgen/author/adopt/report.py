@@ -1,4 +1,4 @@
-"""What came of adopting a fork: how equal it is, how long, what became of each class, and whether it is worth it."""
+"""What came of adopting a fork: how equal it is, how long, and whether it is worth it."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class Report:
             f"{self.found.release.version}",
             *rows,
             f"  {same} more unchanged" if same else "",
-            f"{self.equality}; {adopted.lines} lines of code for {adopted.fork_lines} ({adopted.share:.0%}): "
-            f"{self.verdict}",
+            f"{self.equality}; {adopted.lines} lines of code for {adopted.fork_lines} "
+            f"({adopted.share:.0%}): {self.verdict}",
         ]
         gone = adopted.proof.more
         if gone and adopted.proof.output:
@@ -100,7 +100,8 @@ class Report:
         if adopted.proof.heads:
             heads = ", ".join(adopted.proof.heads)
             lines.append(
-                f"note: the output puts on its own model what the fork leaves on transformers': {heads}"
+                "note: the output puts on its own model what the fork leaves on transformers': "
+                f"{heads}"
             )
         lines += [f"  {problem}" for problem in adopted.proof.problems]
         lines += list(_differences(adopted))

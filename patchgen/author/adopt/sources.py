@@ -1,7 +1,8 @@
 """Models of transformers whose classes a model repeats, read with the names of that model.
 
-In: a model, and the models that its "Copied from" comments name or that cover most of its lines.  Out: their files,
-renamed as the dialect of transformers renames them: `class NemotronMLP(LlamaMLP)` makes `Nemotron` of `Llama`.
+In: a model, and the models that its "Copied from" comments name or that cover most of its lines.
+Out: their files, renamed as the dialect of transformers renames them: `class NemotronMLP(LlamaMLP)`
+makes `Nemotron` of `Llama`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ class Source:
 
 
 def find_sources(model: File, path: Path, release: Release) -> tuple[Source, ...]:
-    """The files that the model at `path` may repeat: those that it names, and those that cover most of it."""
+    """The files that the model at `path` may repeat.
+
+    They are those that it names, and those that cover most of it.
+    """
     models = path.parent.parent
     table = _table(models)
     named = Counter(_COPIED.findall(model.source.text))
@@ -61,7 +65,8 @@ def find_sources(model: File, path: Path, release: Release) -> tuple[Source, ...
 def _cover(path: Path, prefix: str, first: Sequence[Path], others: Sequence[Path]) -> list[Path]:
     """`first`, and the files that have most of the lines that those before do not have.
 
-    Lines count where they stand in a class of the same name, but for the model's, or in the same function.
+    Lines count where they stand in a class of the same name, but for the model's, or in the same
+    function.
     """
     wanted = {name.removeprefix(prefix): lines for name, lines in _lines_by_name(path).items()}
     shared = {other: _shared(wanted, _lines_by_name(other)) for other in others}
@@ -115,7 +120,10 @@ def _table(models: Path) -> NameTable:
 
 
 def _source(model: File, path: Path, own: Path, table: NameTable) -> Source | None:
-    """The file at `path` in the names of the model at `own`; None where the names do not correspond."""
+    """The file at `path` in the names of the model at `own`.
+
+    None where the names do not correspond.
+    """
     module = f"{path.parent.name}.{path.stem}"
     old_lower, new_lower = (one.stem.removeprefix("modeling_") for one in (path, own))
     try:
@@ -135,7 +143,10 @@ def _source(model: File, path: Path, own: Path, table: NameTable) -> Source | No
 
 
 def _prefixes(original: File, model: File, old: str, new: str) -> tuple[str, str]:
-    """How the class names of two models begin: by the table of transformers, else by what most names share."""
+    """How the class names of two models begin.
+
+    The table of transformers says it, else what most names share.
+    """
     if _begins(original, old) and _begins(model, new):
         return old, new
     renaming = find_renaming(original, model)

@@ -14,13 +14,17 @@ from pathlib import Path
 from patchgen.author.align.file import File, read_file
 from patchgen.syntax.text import make_source
 
-# With fewer of its classes called as in the parent, a fork is looked at as a model with names of its own.
+# With fewer of its classes called as in the parent, a fork is looked at as a model with names of
+# its own.
 _SAME_NAMES = 0.34
 
 
 @dataclass(frozen=True)
 class Renaming:
-    """How the names of a fork differ from its parent's: `LlamaMLP` is `InternLM2MLP`, or `LlamaMLP_KIVI`."""
+    """How the names of a fork differ from its parent's.
+
+    For example, `LlamaMLP` is `InternLM2MLP`, or `LlamaMLP_KIVI`.
+    """
 
     old: str = ""
     new: str = ""
@@ -35,7 +39,9 @@ class Renaming:
 
 @dataclass(frozen=True)
 class Subject:
-    """A fork and the parent that it was made from, `parent` with the fork's names for what is in `pairs`.
+    """A fork and the parent that it was made from.
+
+    `parent` has the fork's names for what is in `pairs`.
 
     `module` is the parent's dotted name; `pairs` are names of the fork with those of the parent.
     `root` is the folder of the release.  `mixins` are classes of the fork with those of patchgen's
@@ -90,7 +96,10 @@ def make_subject(
 
 
 def find_renaming(parent: File, fork: File) -> Renaming:
-    """The renaming under which most classes of the fork are the parent's; none where names are the same."""
+    """The renaming under which most classes of the fork are the parent's.
+
+    None where names are the same.
+    """
     return rename_classes(parent.classes, fork.classes)
 
 

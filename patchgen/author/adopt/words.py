@@ -1,7 +1,7 @@
 """Code of the fork and of its parent in the names of a modular file.
 
-What the fork took over from the parent is the parent's, `llama.LlamaRMSNorm`; what the modular file defines is called
-by its name; what the fork imports, the modular file imports.
+What the fork took over from the parent is the parent's, `llama.LlamaRMSNorm`; what the modular file
+defines is called by its name; what the fork imports, the modular file imports.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from patchgen.author.align.drafts import is_made_up
+from patchgen.author.align.dots import is_made_up
 from patchgen.author.align.file import File
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.blocks import first_line
 
-# Dots of a relative import that do not lead out of a package of one's own to the top of transformers.
+# Dots of a relative import that do not lead out of a package of one's own to the top of
+# transformers.
 _OWN = (1, 2)
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
 @dataclass(frozen=True)
 class Names:
-    """What names mean: `pairs` are the fork's definitions with the parent's, `declared` those of the modular file.
+    """What names mean.
+
+    `pairs` are the fork's definitions with the parent's, `declared` those of the modular file.
 
     `parent` is the parent with the fork's names for what is paired.
     """
@@ -88,7 +91,10 @@ class Names:
 
 @dataclass
 class Words:
-    """Writes pieces of code, and notes which names they read; `read` are those of the fork, as it calls them."""
+    """Writes pieces of code, and notes which names they read.
+
+    `read` are those of the fork, as it calls them.
+    """
 
     names: Names
     read: set[str] = field(default_factory=set)

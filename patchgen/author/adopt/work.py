@@ -1,4 +1,4 @@
-"""A declaration that is written, proved, and written again where the converter did not give the fork."""
+"""Write a declaration, prove it, and write again what the converter did not give."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class Adopted:
 
 
 def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) -> Adopted:
-    """The declaration of a fork as the file `name`; what the converter does not give again is said at more length.
+    """The declaration of a fork as the file `name`.
+
+    What the converter does not give again is said at more length.
 
     Raises PatchgenError PG806 for a copy in which nothing was changed.
     """
@@ -123,7 +125,10 @@ def _of_member(definition: Definition, name: str) -> list[str]:
 
 
 def _of_class(doubts: Doubts, said: Said, differ: frozenset[str]) -> Doubts:
-    """That a class is not what the fork has: the edits of what differs first, then the class itself."""
+    """That a class is not what the fork has.
+
+    The edits of what differs are in doubt first, then the class itself.
+    """
     edited = [
         name for _, name in said.places if name in differ and (said.name, name) not in doubts.edits
     ]

@@ -1,4 +1,4 @@
-"""The declaration: which definitions of the fork it says, in the fork's order, with their imports and its header."""
+"""The declaration: what of the fork it says, in the fork's order, with imports and header."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ def _declared(subject: Subject, doubts: Doubts) -> list[str]:
 
 
 def _anchor(subject: Subject, parts: Iterable[Said]) -> list[str]:
-    """A class that derives from the parent's, where none does: it says whose variant the file is."""
+    """A class that derives from the parent's, where none does.
+
+    It says whose variant the file is.
+    """
     declared = {part.name for part in parts}
     if any(part.state in ("edited", "named") for part in parts):
         return []
@@ -113,9 +116,14 @@ def _read_by_code(file: File) -> set[str]:
         stack += [
             child
             for child in ast.iter_child_nodes(node)
-            if not (child in getattr(node, "decorator_list", ()) and is_documenting(child))  # type: ignore[arg-type]
+            if not (isinstance(child, ast.expr) and _documents(node, child))
         ]
     return found
+
+
+def _documents(node: ast.AST, decorator: ast.expr) -> bool:
+    """Whether `decorator` is one of `node`, and nothing but documentation."""
+    return decorator in getattr(node, "decorator_list", ()) and is_documenting(decorator)
 
 
 def _lacking(subject: Subject, words: Words) -> Iterable[str]:
@@ -154,7 +162,10 @@ def _text(subject: Subject, parts: Iterable[Said], words: Words) -> str:
 
 
 def _guards(subject: Subject, words: Words) -> list[str]:
-    """The imports and constants under `if` and `try` that the declared code reads: the fork's, then the parent's."""
+    """The imports and constants under `if` and `try` that the declared code reads.
+
+    The fork's come first, then the parent's.
+    """
     fork, parent = subject.fork, subject.parent
     texts: dict[ast.stmt, str] = {}
     waiting = sorted(words.read)
@@ -186,7 +197,7 @@ def _guards_of(name: str, fork: File, words: Words) -> list[ast.stmt]:
 
 
 def _guard_of_parent(name: str, names: Names) -> ast.stmt | None:
-    """The parent's guarded import of `name`, where a new model reads it and the fork does not import it.
+    """The parent's guarded import of a name that a new model reads and does not import.
 
     A fork has such names from `from transformers.models.llama.modeling_llama import *`.
     """
@@ -210,7 +221,7 @@ def _header(subject: Subject) -> str:
 
 
 def _imports(subject: Subject, words: Words) -> list[str]:
-    """The fork's imports of what the declared code reads, and those of its own package, which is not there."""
+    """The fork's imports of what the declared code reads, and all of its own package."""
     lines: list[str] = []
     used = {reference.name for reference in subject.fork.reads}
     own = {

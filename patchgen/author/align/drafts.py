@@ -1,7 +1,7 @@
-"""The smallest changes that turn one method into another, each in a place that its words find and no other.
+"""The smallest changes that turn one method into another, each found by its own words.
 
-A draft is what an edit says: code of the parent, and code in its stead.  Statements around a change are added to it
-until the place is unique; where an expression is enough, it is the expression.
+A draft is what an edit says: code of the parent, and code in its stead.  Statements around a change
+are added to it until the place is unique; where an expression is enough, it is the expression.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from patchgen.author.align.dots import dots, headed, replace_suite
 from patchgen.author.align.expressions import differing, expressions
+from patchgen.author.align.places import Place, all_suites, find_places
 from patchgen.author.align.same import Function
 from patchgen.author.align.suites import Aligned, Row, align_methods, key, suites_of
 
@@ -23,7 +25,10 @@ _MOST_RANGES = 400
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """One edit: `old` becomes `new`, in `count` places.  Nodes can be made up, with `...` in them."""
+    """One edit: `old` becomes `new`, in `count` places.
+
+    Nodes can be made up, with `...` in them.
+    """
 
     old: tuple[ast.stmt, ...] | ast.expr
     new: tuple[ast.stmt, ...] | ast.expr
@@ -33,15 +38,6 @@ class Draft:
     def cost(self) -> int:
         """The lines that it takes."""
         return OVERHEAD + _lines(self.old) + max(_lines(self.new), 1)
-
-
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """A run of statements in one suite of the parent's method."""
-
-    suite: Sequence[ast.stmt]
-    start: int
-    stop: int
 
 
 def drafts(old: Function, new: Function) -> list[Draft] | None:
@@ -65,7 +61,10 @@ def _lines_of(node: ast.AST) -> int:
 
 
 def _atoms(row: Row) -> Iterator[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]]:
-    """What could be said of a row in itself: the statement, and the expressions around its one difference."""
+    """What could be said of a row in itself.
+
+    That is the statement, and the expressions around its one difference.
+    """
     if row.state == "changed" and len(row.old) == len(row.new) == 1:
         yield row.old[0], row.new[0]
         if type(row.old[0]) is type(row.new[0]) and not suites_of(row.old[0]):
@@ -86,7 +85,10 @@ def _group(aligned: Aligned) -> Counter[tuple[str, str]]:
 
 @dataclass
 class _Work:
-    """The method that is edited, counted once; `told` are changes that a draft with a count has said already."""
+    """The method that is edited, counted once.
+
+    `told` are changes that a draft with a count has said already.
+    """
 
     method: Function
     groups: Counter[tuple[str, str]]
@@ -94,21 +96,13 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.expressions = Counter(expressions(self.method.body))
-        self.suites = list(_suites(self.method.body))
+        self.suites = list(all_suites(self.method.body))
 
-    # -- where code occurs ------------------------------------------------------------------------------------------
-
-    def places(self, pattern: Sequence[ast.stmt]) -> list[_Place]:
+    def places(self, pattern: Sequence[ast.stmt]) -> list[Place]:
         """Where a run of statements stands, as a converter would find it."""
-        found = []
-        for suite in self.suites:
-            for start in range(len(suite)):
-                stop = next(_ends(pattern, suite, start), None)
-                if stop is not None:
-                    found.append(_Place(suite, start, stop))
-        return found
+        return find_places(pattern, self.suites)
 
-    def is_unique(self, pattern: Sequence[ast.stmt], wanted: _Place | None = None) -> bool:
+    def is_unique(self, pattern: Sequence[ast.stmt], wanted: Place | None = None) -> bool:
         """Whether `pattern` is found once, at `wanted`."""
         if len(pattern) == 1 and isinstance(pattern[0], ast.Expr):
             return self.expressions[key(pattern[0].value)] == 1
@@ -121,8 +115,6 @@ class _Work:
             and place.start == wanted.start
             and (place.stop == wanted.stop)
         )
-
-    # -- what is said -----------------------------------------------------------------------------------------------
 
     def of_suite(self, aligned: Aligned) -> list[Draft] | None:
         """The drafts for one suite; None where something in it has no place of its own."""
@@ -268,15 +260,15 @@ class _Work:
         (place,) = self.places(old)
         return Draft(self._brief(old, place), new)
 
-    def _brief(self, old: tuple[ast.stmt, ...], place: _Place) -> tuple[ast.stmt, ...]:
+    def _brief(self, old: tuple[ast.stmt, ...], place: Place) -> tuple[ast.stmt, ...]:
         """`old` with `...` for what need not be said to find it."""
         if _lines(old) <= 3:
             return old
-        ends = (old[0], _dots(), old[-1]) if len(old) > 2 else old
+        ends = (old[0], dots(), old[-1]) if len(old) > 2 else old
         choices = [
-            tuple(_headed(node) for node in ends),
+            tuple(headed(node) for node in ends),
             ends,
-            tuple(_headed(node) for node in old),
+            tuple(headed(node) for node in old),
         ]
         choices = [choice for choice in choices if _lines(choice) < _lines(old)]
         for choice in sorted(choices, key=_lines):
@@ -287,7 +279,7 @@ class _Work:
         return old
 
     def _dotted(self, row: Row) -> Draft | None:
-        """A compound statement that is found by what changes in it, with `...` for a run that stays."""
+        """A compound statement with `...` for a run that stays, found by what changes in it."""
         if row.heads:
             return None
         changed = [number for number, suite in enumerate(row.inside) if not suite.is_same]
@@ -300,10 +292,10 @@ class _Work:
         for before, behind in ((rows[:first], None), (None, rows[last:])):
             old = _with_dots(before, rows[first:last], behind, new=False)
             new = _with_dots(before, rows[first:last], behind, new=True)
-            pattern = (_replaced(row.old[0], changed[0], old),)
+            pattern = (replace_suite(row.old[0], changed[0], old),)
             if not self.is_unique(pattern):
                 continue
-            draft = Draft(pattern, (_replaced(row.new[0], changed[0], new),))
+            draft = Draft(pattern, (replace_suite(row.new[0], changed[0], new),))
             best = draft if best is None or draft.cost < best.cost else best
         return best
 
@@ -316,107 +308,7 @@ def _with_dots(
 
     middle = said(rows)
     return [
-        *(said(before) if before is not None else [_dots()]),
+        *(said(before) if before is not None else [dots()]),
         *middle,
-        *(said(behind) if behind is not None else [_dots()]),
+        *(said(behind) if behind is not None else [dots()]),
     ]
-
-
-def is_made_up(node: ast.AST) -> bool:
-    """Whether a node stands in neither file: it has `...` for what is not said."""
-    return getattr(node, "_made_up", False)
-
-
-def _made_up(node: ast.stmt) -> ast.stmt:
-    node._made_up = True  # type: ignore[attr-defined]  # it needs a line to be written, and has none
-    return ast.fix_missing_locations(node)
-
-
-def _dots() -> ast.stmt:
-    return _made_up(ast.Expr(ast.Constant(...)))
-
-
-def is_dots(node: ast.AST) -> bool:
-    """Whether a statement is `...`."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and node.value.value is ...
-    )
-
-
-def _headed(node: ast.stmt) -> ast.stmt:
-    """A compound statement by its head alone."""
-    if not suites_of(node) or isinstance(
-        node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    ):
-        return node
-    if isinstance(node, ast.Try):
-        return node
-    changed = {name: [_dots()] for name in ("body", "orelse") if getattr(node, name, None)}
-    return _copy(node, changed)
-
-
-def _replaced(node: ast.stmt, number: int, suite: list[ast.stmt]) -> ast.stmt:
-    """`node` with another suite in the place of its suite `number`."""
-    if isinstance(node, ast.Try):
-        if 0 < number <= len(node.handlers):
-            handlers = list(node.handlers)
-            old = handlers[number - 1]
-            handlers[number - 1] = ast.ExceptHandler(old.type, old.name, suite)
-            return _copy(node, {"handlers": handlers})
-        names = ["body", *[""] * len(node.handlers), "orelse", "finalbody"]
-    else:
-        names = ["body", "orelse"]
-    return _copy(node, {names[number]: suite})
-
-
-def _copy(
-    node: ast.stmt, changed: dict[str, list[ast.stmt]] | dict[str, list[ast.ExceptHandler]]
-) -> ast.stmt:
-    fields = dict(ast.iter_fields(node)) | changed
-    return _made_up(type(node)(**fields))
-
-
-def _suites(body: Sequence[ast.stmt]) -> Iterator[Sequence[ast.stmt]]:
-    """Every suite of a method, itself first."""
-    yield body
-    for node in body:
-        for inner in suites_of(node):
-            if inner:
-                yield from _suites(inner)
-
-
-def _ends(pattern: Sequence[ast.stmt], code: Sequence[ast.stmt], at: int) -> Iterator[int]:
-    """Where a run that begins at `at` may end, shortest first."""
-    if not pattern:
-        yield at
-    elif is_dots(pattern[0]):
-        for stop in range(at, len(code) + 1):
-            yield from _ends(pattern[1:], code, stop)
-    elif at < len(code) and _fits(pattern[0], code[at]):
-        yield from _ends(pattern[1:], code, at + 1)
-
-
-def _fits(pattern: ast.stmt, code: ast.stmt) -> bool:
-    if type(pattern) is not type(code):
-        return False
-    if not is_made_up(pattern):
-        return key(pattern) == key(code)
-    for name, value in ast.iter_fields(pattern):
-        other = getattr(code, name)
-        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
-            if not any(stop == len(other) for stop in _ends(value, other, 0)):
-                return False
-        elif isinstance(value, list):
-            if len(value) != len(other) or any(
-                _text(a) != _text(b) for a, b in zip(value, other, strict=True)
-            ):
-                return False
-        elif _text(value) != _text(other):
-            return False
-    return True
-
-
-def _text(value: object) -> str:
-    return key(value) if isinstance(value, ast.AST) else repr(value)

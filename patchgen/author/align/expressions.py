@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from patchgen.author.align.suites import key
 
-# What `ast` counts as an expression and cannot stand alone as one, and strings, whose pieces have no text.
+# What `ast` counts as an expression and cannot stand alone as one, and strings, whose pieces have
+# no text.
 _NO_PLACE = (ast.Slice, ast.Starred, ast.JoinedStr, ast.FormattedValue)
 
 

@@ -1,4 +1,4 @@
-"""A file as definitions: its classes with their members, its functions, its constants and its imports."""
+"""A file as definitions: classes with members, functions, constants and imports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from patchgen.syntax.text import Source, parse
 
 @dataclass(frozen=True)
 class Member:
-    """One member of a class: a method (several statements for a property with a setter) or an attribute."""
+    """One member of a class.
+
+    It is a method (several statements for a property with a setter) or an attribute.
+    """
 
     name: str
     nodes: tuple[ast.stmt, ...]
@@ -29,7 +32,10 @@ class Member:
 
 @dataclass(frozen=True)
 class Definition:
-    """A class, function or constant at the top level of a file; `nodes` are all statements that bind it."""
+    """A class, function or constant at the top level of a file.
+
+    `nodes` are all statements that bind it.
+    """
 
     name: str
     kind: str
@@ -168,7 +174,10 @@ def member_names(node: ast.stmt) -> tuple[str, ...]:
 
 
 def defined_names(node: ast.stmt) -> tuple[str, ...]:
-    """What a statement at the top level defines: classes, functions and constants, under conditions too."""
+    """What a statement at the top level defines.
+
+    These are classes, functions and constants, under conditions too.
+    """
     match node:
         case ast.If() | ast.Try():
             inner = [*node.body, *node.orelse]

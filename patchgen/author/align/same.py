@@ -54,7 +54,7 @@ def is_docstring(node: ast.stmt) -> bool:
 
 
 def without_docstring(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """`body` without strings that stand alone, and without `pass` and `...` beside other statements."""
+    """`body` without docstrings, and without `pass` and `...` beside other statements."""
     left = [node for node in body if not is_docstring(node)]
     real = [node for node in left if not _is_nothing(node)]
     return real or left[:1]

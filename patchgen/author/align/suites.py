@@ -1,7 +1,7 @@
 """The statements of two versions of a method, suite by suite.
 
-Equal statements are found first; in what lies between them, compound statements that are alike are opened, so that a
-change deep inside a loop is a change there and not of the loop.
+Equal statements are found first; in what lies between them, compound statements that are alike are
+opened, so that a change deep inside a loop is a change there and not of the loop.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _ALIKE = 0.45
 class Row:
     """Statements of the parent beside what the other file has in their place.
 
-    "same": one statement each, equal.  "opened": one compound statement each, whose `inside` says what differs;
-    `heads` are the expressions of their heads that differ.  "changed": everything else, either side may be empty.
+    "same": one statement each, equal.
+    "opened": one compound statement each; `inside` says what differs, `heads` are the expressions
+    of their heads that differ.
+    "changed": everything else; either side may be empty.
     """
 
     state: Literal["same", "opened", "changed"]
@@ -50,13 +52,16 @@ class Aligned:
 
 
 def key(node: ast.AST) -> str:
-    """Equal for code that a pattern matches alike: whether a name is read or bound is not compared."""
+    """Equal for code that a pattern matches alike.
+
+    Whether a name is read or bound is not compared.
+    """
     known: str | None = getattr(node, "_align_key", None)
     if known is None:
         known = ast.dump(node)
         for context in (", ctx=Load()", ", ctx=Store()", ", ctx=Del()"):
             known = known.replace(context, "")
-        node._align_key = known  # type: ignore[attr-defined]  # a note of what dumping gives, which is slow
+        node._align_key = known  # type: ignore[attr-defined]  # dumping is slow
     return known
 
 
@@ -112,7 +117,10 @@ def _pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> list[tuple[int, 
 
 
 def likeness(old: ast.stmt, new: ast.stmt) -> float:
-    """How much of two statements is the same, from 0 to 1: their heads, and the statements inside."""
+    """How much of two statements is the same, from 0 to 1.
+
+    Heads and the statements inside count.
+    """
     head = 0.5 if _head(old) == _head(new) else 0.0
     mine, theirs = Counter(_simple(old)), Counter(_simple(new))
     total = max(sum(mine.values()), sum(theirs.values()), 1)

@@ -1,4 +1,4 @@
-"""`patchgen adopt` finds the model and the release, and says what is wrong with what it is given."""
+"""`patchgen adopt` finds model and release, and says what is wrong with what it is given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ NEXT = PARENT.replace("p=0.1", "p=self.dropout").replace(
     "self.heads = config.heads", "self.dropout = config.dropout"
 )
 FORK = NEXT.replace("return x\n", "return x.contiguous()\n")
-OTHER = "import torch\n\n\nclass OtherModel(torch.nn.Module):\n    def forward(self, tokens):\n        return tokens\n"
+OTHER = """\
+import torch
+
+
+class OtherModel(torch.nn.Module):
+    def forward(self, tokens):
+        return tokens
+"""
 OPTIONS: dict[str, Any] = {
     "parent": None,
     "package_root": "releases",

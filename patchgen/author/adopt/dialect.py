@@ -1,0 +1,223 @@
+"""Write a draft in the dialect of transformers: each class derived from another model's, or whole.
+
+model                                 draft
+class NemotronMLP(nn.Module): ...     class NemotronMLP(LlamaMLP):
+                                          def __init__(self, config):
+                                              super().__init__(config)
+                                              del self.gate_proj
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from patchgen.author.adopt.overrides import Text, derive
+from patchgen.author.adopt.sources import Source
+from patchgen.author.align.file import Definition, File, said
+from patchgen.syntax.blocks import first_line
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """What has to be said at more length.
+
+    `declared` are definitions, `whole` classes and `spelled` methods to be written out.
+
+    `avoided` are classes with a module from which they cannot be derived.
+    """
+
+    declared: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    spelled: frozenset[tuple[str, str]] = frozenset()
+    avoided: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Written:
+    text: str
+    parents: tuple[str, ...]
+    derived: frozenset[str]
+    declared: frozenset[str]
+
+
+@dataclass
+class Writer:
+    """Writes drafts of one model; `sources` are the files that it may repeat."""
+
+    model: File
+    sources: Sequence[Source]
+    _best: dict[str, tuple[Source, Definition]] = field(default_factory=dict)
+
+    @cached_property
+    def _fits(self) -> Mapping[str, Sequence[tuple[Source, Definition]]]:
+        return {name: self._ranked(name, one) for name, one in self.model.definitions.items()}
+
+    def _ranked(self, name: str, new: Definition) -> list[tuple[Source, Definition]]:
+        """The sources with the same function, or over which a class is shorter; the best first."""
+        fits: list[tuple[int, int, Source, Definition]] = []
+        for number, source in enumerate(self.sources):
+            old = source.renamed.definitions.get(name)
+            if old is None or old.kind != new.kind:
+                continue
+            if said(old) == said(new):
+                fits.append((0, number, source, old))
+            elif new.kind == "class":
+                lines = derive(new, old, name, Text(self.model), frozenset())
+                if lines is not None and len(lines) < self.model.lines(new.nodes):
+                    fits.append((len(lines), number, source, old))
+        return [(source, old) for _, _, source, old in sorted(fits, key=lambda one: one[:2])]
+
+    def source_of(self, name: str) -> str:
+        """The module from which a class was derived last."""
+        return self._best[name][0].module
+
+    def write(self, doubts: Doubts) -> Written:
+        """The draft: classes first derived, then everything that they read."""
+        self._best = {
+            name: fits[0]
+            for name, every in self._fits.items()
+            if (fits := [one for one in every if (name, one[0].module) not in doubts.avoided])
+        }
+        declared = {
+            name
+            for name, one in self.model.definitions.items()
+            if name in doubts.declared | doubts.whole
+            or name == "__all__"
+            or (one.kind == "class" and not self._comes_along(name))
+        }
+        declared |= {name for name in self._own_functions() if name not in self._best}
+        while True:
+            text = Text(self.model)
+            imports: dict[str, set[str]] = {}
+            parts = []
+            derived = set()
+            for name, definition in self.model.definitions.items():
+                if name not in declared:
+                    continue
+                lines = self._derived(definition, doubts, text, imports)
+                if lines is not None:
+                    derived.add(name)
+                parts.append("\n".join(lines if lines is not None else self._whole(name, text)))
+            more = self._lacking(text, declared, doubts, imports)
+            if not more:
+                return self._joined(parts, text, imports, derived, declared)
+            declared |= more
+
+    def _comes_along(self, name: str) -> bool:
+        """Whether a class is its source's and another class reads it, which then brings it."""
+        found = self._best.get(name)
+        model = self.model.definitions
+        if found is None or said(found[1]) != said(model[name]):
+            return False
+        return any(name in reads for other, reads in self._reads.items() if other != name)
+
+    @cached_property
+    def _reads(self) -> Mapping[str, set[str]]:
+        """The global names that each class reads."""
+        return {
+            name: self.model.names_read(first_line(one.node), one.node.end_lineno or 0)
+            for name, one in self.model.definitions.items()
+            if one.kind == "class"
+        }
+
+    def _own_functions(self) -> Iterable[str]:
+        return (name for name, one in self.model.definitions.items() if one.kind == "def")
+
+    def _derived(
+        self, new: Definition, doubts: Doubts, text: Text, imports: dict[str, set[str]]
+    ) -> list[str] | None:
+        """A class as a subclass of its source's; None where writing it out is as short."""
+        found = self._best.get(new.name)
+        if new.kind != "class" or found is None or new.name in doubts.whole:
+            return None
+        source, old = found
+        own = source.names[old.name]
+        attempt = Text(self.model)
+        lines = derive(new, old, own, attempt, doubts.spelled)
+        if lines is None or len(lines) >= self.model.lines(new.nodes):
+            return None
+        text.read |= attempt.read
+        imports.setdefault(source.module, set()).add(own)
+        return lines
+
+    def _whole(self, name: str, text: Text) -> list[str]:
+        nodes = dict.fromkeys(self.model.definitions[name].nodes)
+        return [line for node in nodes for line in text.of(node)]
+
+    def _lacking(
+        self, text: Text, declared: set[str], doubts: Doubts, imports: dict[str, set[str]]
+    ) -> set[str]:
+        """What the declared code reads.
+
+        It is imported from the source that has the same, else to be declared.
+        """
+        found: set[str] = set()
+        for name in text.read & set(self.model.definitions) - declared:
+            source = self._best.get(name)
+            is_function = self.model.definitions[name].kind == "def"
+            if is_function and source is not None and name not in doubts.declared:
+                module, own = source[0].module, source[0].names[name]
+                if own == name:
+                    imports.setdefault(module, set()).add(name)
+                    continue
+            found.add(name)
+        return found
+
+    def _joined(
+        self,
+        parts: Sequence[str],
+        text: Text,
+        imports: Mapping[str, set[str]],
+        derived: set[str],
+        declared: set[str],
+    ) -> Written:
+        head = [*_imports(self.model, text.read), *_imports_of(imports)]
+        guards = _guards(self.model, text)
+        head = [*head, *_imports(self.model, text.read)] if guards else head
+        top = "\n".join(dict.fromkeys(head))
+        body = "\n\n\n".join([*guards, *parts])
+        shown = f'{_header(self.model)}"""PyTorch {self.model.source.module} model."""\n\n'
+        parents = tuple(sorted(imports))
+        full = f"{shown}{top}\n\n\n{body}\n"
+        return Written(full, parents, frozenset(derived), frozenset(declared))
+
+
+def _imports(model: File, read: Iterable[str]) -> list[str]:
+    """The model's imports of the names that are read."""
+    lines = []
+    for name in sorted(read):
+        if name not in model.imports:
+            continue
+        node, alias = model.imports[name]
+        renamed = f" as {alias.asname}" if alias.asname else ""
+        if isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            lines.append(f"from {module} import {alias.name}{renamed}")
+        else:
+            lines.append(f"import {alias.name}{renamed}")
+    return lines
+
+
+def _imports_of(imports: Mapping[str, set[str]]) -> list[str]:
+    return [
+        f"from ..{module} import {', '.join(sorted(imports[module]))}" for module in sorted(imports)
+    ]
+
+
+def _guards(model: File, text: Text) -> list[str]:
+    """Imports under `if` and `try` of names that are read."""
+    nodes = {model.guarded[name] for name in text.read if name in model.guarded}
+    return ["\n".join(text.of(node)) for node in model.tree.body if node in nodes]
+
+
+def _header(model: File) -> str:
+    """The licence at the top of the model's file."""
+    lines = []
+    for line in model.source.lines:
+        if not line.startswith("#"):
+            break
+        lines.append(line)
+    return "".join(lines)
