@@ -1,11 +1,13 @@
 """Counts the forks that `patchgen adopt` reproduces, and the length of its declarations.
 
 python benchmarks/adopt.py FORKS RELEASES [--parent MODEL]
+python benchmarks/adopt.py --own RELEASE
 python benchmarks/adopt.py --upstream RELEASE
 
 FORKS is a folder of changed copies of modeling files.  RELEASES is a folder of releases of
 transformers, unpacked or as wheels: `pip download --no-deps transformers==4.37.2` gets one.  Each
-fork is adopted in a process of its own.  With `--upstream`, modular files are drafted for the models
+fork is adopted in a process of its own.  `--own` adopts the generated files of this repository, and
+compares the declarations with those in `modular`.  `--upstream` drafts modular files for the models
 of one unpacked release that have none.  The table goes to stdout as Markdown.
 """
 
@@ -13,17 +15,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchgen.author.adopt.parents import modeling_files
+from patchgen.author.adopt.parents import candidate, find_file, modeling_files
+from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release, releases_in
 from patchgen.author.adopt.upstream import draft_model
+from patchgen.author.adopt.work import adopt, code_lines
 from patchgen.compiler.settings import Settings
 from patchgen.errors import PatchgenError
+
+HERE = Path(__file__).resolve().parents[1]
+# As long as this many times the declaration in `modular`, an adopted one is called short.
+SHORT = 1.5
+PARENT = re.compile(r"^# Modified from (\S+);", re.MULTILINE)
 
 
 def main() -> int:
@@ -34,12 +44,15 @@ def main() -> int:
     parser.add_argument("forks", type=Path, nargs="?")
     parser.add_argument("releases", type=Path, nargs="?")
     parser.add_argument("--parent")
+    parser.add_argument("--own", type=Path, metavar="RELEASE")
     parser.add_argument("--upstream", type=Path, metavar="RELEASE")
     options = parser.parse_args()
     if options.upstream is not None:
         return draft_all(options.upstream)
+    if options.own is not None:
+        return adopt_own(options.own)
     if options.releases is None:
-        parser.error("name FORKS and RELEASES, or --upstream RELEASE")
+        parser.error("name FORKS and RELEASES, --own RELEASE or --upstream RELEASE")
     print("| fork | parent | release | regenerates | lines | of | share | verdict | CPU |")
     print("|---|---|---|---|---:|---:|---:|---|---:|")
     for path in sorted(options.forks.glob("*.py")):
@@ -52,10 +65,16 @@ def draft_all(folder: Path) -> int:
     (release,) = releases_in(folder, folder)
     print("| model | derived from | regenerates | lines | of | share |")
     print("|---|---|---|---:|---:|---:|")
+    shares = []
     for _, path in modeling_files(release):
         if path.with_name(path.name.replace("modeling_", "modular_", 1)).is_file():
             continue
-        print(f"| {' | '.join(draft_row(path, release))} |", flush=True)
+        cells = list(draft_row(path, release))
+        shares.append(int(cells[3]) / int(cells[4]) if cells[2] == "yes" else None)
+        print(f"| {' | '.join(cells)} |", flush=True)
+    drafted = [share for share in shares if share is not None]
+    half = sum(share <= 0.5 for share in drafted)
+    print(f"\n{len(drafted)} of {len(shares)} drafts give the model, {half} in half its lines.")
     return 0
 
 
@@ -72,6 +91,35 @@ def draft_row(path: Path, release: Release) -> Iterator[str]:
     yield str(draft.lines)
     yield str(draft.model_lines)
     yield f"{draft.share:.0%}"
+
+
+def adopt_own(folder: Path) -> int:
+    """Print a row for each generated file of this repository."""
+    (release,) = releases_in(folder, folder)
+    print("| file | regenerates | lines | ours | times |")
+    print("|---|---|---:|---:|---:|")
+    rows = []
+    for path in sorted((HERE / "generated").glob("*/modeling_*.py")):
+        rows.append(own_row(path, release))
+        holds, lines, ours = rows[-1]
+        cells = [path.stem, "yes" if holds else "no", str(lines), str(ours), f"{lines / ours:.2f}"]
+        print(f"| {' | '.join(cells)} |", flush=True)
+    held = sum(holds for holds, _, _ in rows)
+    short = sum(holds and lines <= SHORT * ours for holds, lines, ours in rows)
+    print(f"\n{held} of {len(rows)} come out again, {short} in {SHORT} times our lines.")
+    return 0
+
+
+def own_row(path: Path, release: Release) -> tuple[bool, int, int]:
+    """Whether a generated file comes out again, the lines that takes, and those in `modular`."""
+    fork = read_fork(path, str(path), Settings(), generated=True)
+    parent = PARENT.search(fork.source.text)
+    model = parent[1] if parent is not None else path.parent.name
+    found = candidate(fork, release, *find_file(release, model))
+    name = path.name.replace("modeling_", "modular_", 1)
+    made = adopt(found.subject, name, release.root(), Settings())
+    ours = (HERE / "modular" / path.parent.name / name).read_text(encoding="utf-8")
+    return made.proof.holds, made.lines, code_lines(ours)
 
 
 def row(path: Path, releases: Path, parent: str | None) -> Iterator[str]:

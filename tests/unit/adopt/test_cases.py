@@ -21,6 +21,7 @@ from patchgen.syntax.text import read_source
 
 CASES = sorted(Path(__file__).with_name("cases").iterdir())
 MODULE = "transformers.models.toy.modeling_toy"
+LAYERS = "from torch import nn\n\n\nclass GradientCheckpointingLayer(nn.Module):\n    pass\n"
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
 
 
@@ -48,6 +49,8 @@ def _adopted(case: Path, folder: Path) -> Adopted:
     parent = read_file(read_source(path, MODULE, "transformers/models/toy/modeling_toy.py"))
     utils = root / "transformers" / "utils.py"
     utils.write_text("def is_flash_attn_2_available():\n    return False\n", encoding="utf-8")
+    layers = root / "transformers" / "modeling_layers.py"
+    layers.write_text(LAYERS, encoding="utf-8")
     fork = read_fork(case / "fork.py", "fork.py", Settings())
     subject = make_subject(parent, fork, MODULE, "A fork.", root)
     return adopt(subject, "modular_fork.py", root, Settings())
