@@ -13,7 +13,7 @@ from pathlib import Path
 
 from patchgen.author.align.file import Definition, File, read_file
 from patchgen.author.align.same import Function
-from patchgen.syntax.scopes import local_names
+from patchgen.syntax.bound import local_names
 from patchgen.syntax.text import read_source
 
 PARTS = "patchgen.parts"
