@@ -5,6 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENV := .venv/.installed
 DEEPSPEED := .venv/.deepspeed
+LIGER := .venv/.liger
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 .PHONY: run test test-all check regen clean
@@ -17,7 +18,7 @@ run: $(ENV)
 test: $(ENV)
 	$(PYTEST) -m "not slow and not gpu"
 
-test-all: $(DEEPSPEED)
+test-all: $(DEEPSPEED) $(LIGER)
 	$(PYTEST)
 
 check: $(ENV)
@@ -46,4 +47,9 @@ $(ENV): pyproject.toml constraints/cpu.txt
 # What only `test-all` runs; it compiles.
 $(DEEPSPEED): $(ENV)
 	$(BIN)/python -m pip install -q -e '.[deepspeed]' -c constraints/cpu.txt
+	@touch $@
+
+# Its kernels run in Triton's interpreter, without a GPU.
+$(LIGER): $(ENV)
+	$(BIN)/python -m pip install -q -e '.[liger]' -c constraints/cpu.txt
 	@touch $@

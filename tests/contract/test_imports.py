@@ -98,6 +98,7 @@ OUTSIDE = {
     "deepspeed": {"training"},
     "filelock": {"project", "training"},
     "huggingface_hub": {"parts", "runtime"},
+    "liger_kernel": {"parts"},
     "libcst": {"compiler.edits"},
     "numpy": {"training"},
     "optimum": {"verify"},

@@ -38,7 +38,11 @@ FORMS = {
 def norm(module: Module) -> Contribution:
     """What the part declares for `module`."""
     found = [one for one in norms(module) if one.kind == "rms"]
-    named = {one.owner.name: mixin for one in found if (mixin := FORMS.get(_text(one.owner)))}
+    named = {
+        one.owner.name: mixin
+        for one in found
+        if (mixin := FORMS.get(statements_of_norm(one.owner)))
+    }
     declared = [Declared(name, mixins=(mixin,)) for name, mixin in named.items()]
     layer = [one for owner in module.classes.values() if (one := _layer_norm(owner)) is not None]
     missing = tuple(_unknown(module, one) for one in found if one.owner.name not in named)
@@ -58,7 +62,7 @@ def norm(module: Module) -> Contribution:
     )
 
 
-def _text(owner: Class) -> str:
+def statements_of_norm(owner: Class) -> str:
     """The statements of a norm, docstrings left out."""
     methods = [owner.own[name] for name in ("_norm", "forward") if name in owner.own]
     suites = [

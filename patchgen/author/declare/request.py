@@ -10,6 +10,7 @@ from patchgen.author.declare.checkpoint import checkpoint
 from patchgen.author.declare.flash import flash
 from patchgen.author.declare.fused import fused
 from patchgen.author.declare.grouped import grouped
+from patchgen.author.declare.liger import liger
 from patchgen.author.declare.loss import loss
 from patchgen.author.declare.moe import moe
 from patchgen.author.declare.norm import norm
@@ -27,6 +28,7 @@ WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
     "grouped": grouped,
     "fused": fused,
     "flash": flash,
+    "liger": liger,
 }
 
 

@@ -30,6 +30,10 @@ def module_of(variant: Variant) -> ModuleType:
     try:
         importlib.invalidate_caches()
         module = importlib.import_module(variant.module)
+    except ImportError as error:
+        if "pip install" not in str(error):
+            raise
+        raise CannotBuild(str(error)) from error  # kernels that this machine need not have
     finally:
         sys.path.remove(variant.home)
     if path.exists() and Path(module.__file__ or "").resolve() != path:

@@ -36,7 +36,7 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
     """No logits and no copy of the head are saved, or the head ran on labelled tokens only."""
     words = facts.config.get_text_config().vocab_size
     labels = facts.inputs["labels"]
-    if not _rows_of(parent, words) >= labels.numel():
+    if not rows_of(parent, words) >= labels.numel():
         yield "the parent saves no logits either"
     if MASKED(facts):
         labelled = int((labels != -100).sum())
@@ -47,7 +47,7 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
         ):
             yield f"no module ran on the {labelled} labelled tokens"
         return
-    if saved := _rows_of(variant, words):
+    if saved := rows_of(variant, words):
         yield f"logits of {saved} tokens are saved"
     copies = [
         each.shape for each in variant.saved if len(each.shape) == 2 and each.shape[0] == words
@@ -56,7 +56,7 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
         yield f"a matrix as large as the head's is saved: {copies[0]}"
 
 
-def _rows_of(evidence: Evidence, words: int) -> int:
+def rows_of(evidence: Evidence, words: int) -> int:
     """Of the largest saved tensor whose last axis is the vocabulary."""
     return max(
         (prod(each.shape[:-1]) for each in evidence.saved if each.shape[-1:] == (words,)), default=0

@@ -1,0 +1,111 @@
+"""Compare `modeling.py` in the current folder with its parent, with Liger's kernels run by Triton's interpreter.
+
+python liger_in_interpreter.py PARENT CLASS TINY: the parent's module, a class, its configuration's values as JSON.
+Prints the largest difference of logits, loss and gradients, relative to the parent's largest entry, as JSON.
+
+Triton 3.9's interpreter gives kernels a float as Python's own, without methods, and has none of libdevice's functions:
+`stand_in` puts Triton's own in their place.  All else is Liger's code as it is.
+"""
+
+import json
+import os
+import sys
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import importlib
+
+import liger_kernel.ops.geglu
+import liger_kernel.ops.rms_norm
+import numpy
+import torch
+import triton.language as tl
+from torch import Tensor
+from triton.runtime import interpreter
+
+
+def stand_in() -> None:
+    """What the interpreter lacks."""
+    convert = interpreter._implicit_cvt
+
+    def with_floats(value):
+        if not isinstance(value, float):
+            return convert(value)
+        handle = interpreter.TensorHandle(numpy.array([value], dtype=numpy.float32), tl.float32)
+        return tl.tensor(handle, tl.float32)
+
+    interpreter._implicit_cvt = with_floats
+    liger_kernel.ops.rms_norm.rsqrt = lambda x: tl.rsqrt(x)
+    liger_kernel.ops.geglu.tanh = lambda x: 2 * tl.sigmoid(2 * x) - 1
+
+
+def compare(ours: Tensor, theirs: Tensor) -> float:
+    return float((ours - theirs).abs().max() / theirs.abs().max())
+
+
+def step(model: torch.nn.Module, tokens: Tensor, labels: Tensor, **given) -> dict[str, Tensor]:
+    """The loss of a training step, and the gradient of every parameter."""
+    model.train().zero_grad()
+    output = model(input_ids=tokens, labels=labels, **given)
+    output.loss.backward()
+    found = {"loss": output.loss.detach()}
+    return found | {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def differences(parent, variant) -> dict[str, float]:
+    tokens = torch.randint(parent.config.vocab_size, (2, 7))
+    labels = tokens.clone()
+    labels[0, :3] = -100
+    found = {}
+    with torch.no_grad():
+        found["logits"] = compare(variant.eval()(tokens).logits, parent.eval()(tokens).logits)
+    for case, given in {"mean": {}, "sum": {"num_items_in_batch": torch.tensor(5)}}.items():
+        theirs, ours = step(parent, tokens, labels, **given), step(variant, tokens, labels, **given)
+        assert theirs.keys() == ours.keys()
+        found |= {f"{case} {name}": compare(ours[name], theirs[name]) for name in theirs}
+    trained = variant(tokens, labels=labels, return_dict=False)
+    assert trained[1] is None, "the place of the logits"
+    assert variant(tokens, labels=labels.fill_(-100)).loss == 0, "Liger's mean of nothing"
+    return found
+
+
+def refusals(variant_class, config) -> list[str]:
+    """What the variant says of an adapter on its head, and of another activation."""
+    from peft import LoraConfig, get_peft_model
+
+    said = []
+    adapted = get_peft_model(
+        variant_class(config), LoraConfig(target_modules=["lm_head"], task_type="CAUSAL_LM")
+    )
+    tokens = torch.arange(6)[None]
+    try:
+        adapted.train()(input_ids=tokens, labels=tokens)
+    except ValueError as error:
+        said.append(str(error))
+    name = "hidden_act" if hasattr(config, "hidden_act") else "hidden_activation"
+    other = type(config)(**{**config.to_dict(), name: "relu"})
+    try:
+        variant_class(other)
+    except ValueError as error:
+        said.append(str(error))
+    return said
+
+
+def main() -> None:
+    parent_name, class_name, tiny = sys.argv[1:]
+    stand_in()
+    sys.path.insert(0, os.getcwd())
+    parent_class = getattr(importlib.import_module(parent_name), class_name)
+    variant_class = getattr(importlib.import_module("modeling"), class_name)
+    torch.manual_seed(0)
+    config = parent_class.config_class(**json.loads(tiny))
+    parent, variant = parent_class(config), variant_class(config)
+    with torch.no_grad():
+        for parameter in parent.parameters():
+            parameter.add_(torch.randn_like(parameter) / 10)  # norms begin with ones
+    variant.load_state_dict(parent.state_dict())
+    print(json.dumps([differences(parent, variant), refusals(variant_class, config)]))
+
+
+if __name__ == "__main__":
+    main()
