@@ -78,7 +78,7 @@ def _over_parent(new: Definition, old: Definition, words: Words, doubts: Doubts)
     places: list[tuple[int, str]] = []
     taken = set(new.members) | set(old.members)
     for name, member in new.members.items():
-        text = _member(member, old.members.get(name), new.name, words, doubts, taken)
+        text = said_member(member, old.members.get(name), new.name, words, doubts, taken)
         if text is None:
             return None
         if text:
@@ -133,7 +133,7 @@ def _same_around(new: Definition, old: Definition) -> bool:
     return mine == theirs and loose[0] == loose[1]
 
 
-def _member(
+def said_member(
     new: Member, old: Member | None, owner: str, words: Words, doubts: Doubts, taken: set[str]
 ) -> list[str] | None:
     """What is said of a member: nothing where it is the parent's; None where it cannot be said."""

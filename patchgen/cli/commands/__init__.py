@@ -20,6 +20,7 @@ from patchgen.cli.commands.export import export
 from patchgen.cli.commands.memory import memory
 from patchgen.cli.commands.new import new
 from patchgen.cli.commands.outputs import check, convert, diff, lint, list_variants
+from patchgen.cli.commands.rebase import rebase
 from patchgen.cli.commands.train import train
 from patchgen.cli.commands.verify import verify
 
@@ -70,6 +71,7 @@ for _command in (
     list_variants,
     memory,
     new,
+    rebase,
     train,
     verify,
 ):

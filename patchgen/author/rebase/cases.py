@@ -1,0 +1,99 @@
+"""One declared change on its way to a state: what is known of it, and what the compiler says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from patchgen.author.align.file import File, read_file
+from patchgen.author.align.same import plain_text
+from patchgen.author.rebase.declared import Declared, declared_changes
+from patchgen.author.rebase.proof import Given
+from patchgen.author.rebase.rewriting import member_of
+from patchgen.author.rebase.sides import Clash
+from patchgen.author.rebase.state import OPEN, Outcome, State
+from patchgen.errors import PatchgenError, Problem
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.text import make_source
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one declared change; `before` and `after` are the parent's text in both releases."""
+
+    change: Declared
+    state: State
+    clashes: tuple[Clash, ...] = ()
+    before: str = ""
+    after: str = ""
+    merged: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is left to a person."""
+        return self.state in OPEN
+
+
+@dataclass
+class Case:
+    """A change on its way: its members on all sides, and what is known of it so far."""
+
+    change: Declared
+    result: Result
+    outcome: Outcome = field(default_factory=lambda: Outcome(State.UNCHANGED))
+    wanted: list[str] | None = None  # the merged member, as the output has to have it
+    theirs: File | None = None
+
+
+def left_open(cases: Iterable[Case]) -> dict[Declared, None]:
+    """What is left to a person, and can be left out to see whether the rest fits."""
+    open_cases = [case.change for case in cases if case.result.is_open]
+    return dict.fromkeys(change for change in open_cases if not change.is_whole)
+
+
+def absorbed(cases: Iterable[Case]) -> dict[Declared, None]:
+    """What upstream does by itself now, which is taken out of the modular file."""
+    return {case.change: None for case in cases if case.result.state is State.ABSORBED}
+
+
+def failing_changes(
+    problems: Iterable[Problem],
+    text: str,
+    changes: list[Declared],
+    left_out: Mapping[Declared, object],
+) -> list[Declared]:
+    """The changes at whose lines the compiler found problems."""
+    there = [one for one in changes if one not in left_out]
+    lines = [problem.at.line for problem in problems]
+    found: list[Declared] = []
+    try:
+        tree = read_file(make_source(text, "modular.py"))
+    except PatchgenError:
+        return []
+    for now in declared_changes(tree):
+        if any(first_line(n) <= line <= (n.end_lineno or 0) for n in now.nodes for line in lines):
+            found += [one for one in there if (one.name, one.kind) == (now.name, now.kind)]
+    return found
+
+
+def given_member(given: Given, case: Case) -> list[str] | None:
+    """The member of a change in an output."""
+    file = given.file_of(case.change.module)
+    member = member_of(file, case.change.owner, case.change.member) if file is not None else None
+    return [plain_text(node) for node in member.nodes] if member is not None else None
+
+
+def whole_classes(changes: Iterable[Declared]) -> list[Declared]:
+    """One change for each class that is written out."""
+    found: dict[str, Declared] = {}
+    for change in changes:
+        if change.is_whole and change.owner:
+            found.setdefault(change.owner, change)
+    return list(found.values())
+
+
+def put_in_doubt(case: Case, why: str) -> None:
+    """Leave a change to a person: what was merged is not what the declaration would give."""
+    clash = Clash(why, case.result.before, case.outcome.text, case.result.after)
+    case.result = replace(case.result, state=State.CONFLICT, clashes=(clash,))
+    case.wanted = None

@@ -1,0 +1,127 @@
+"""What a modular file changes of its parents: edits, overrides and removals, with the parent of each.
+
+class LlamaMLP(llama.LlamaMLP):          transformers.models.llama.modeling_llama.LlamaMLP:
+    @edit("forward")                     an edit of `forward`,
+    def clamp(self, gate): ...
+    def extra_repr(self): ...            an override of `extra_repr`, if the parent has one
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from patchgen.author.align.file import File, member_names
+from patchgen.author.align.same import Function, is_docstring
+
+Kind = Literal["edit", "override", "attribute"]
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """One member of a class of the modular file that changes `member` of the parent `module.parent`.
+
+    `nodes` are its statements: all edits of one method belong together.  A function at the top level
+    has no `owner`.  `is_whole`: the class is written out, and takes the place of the parent's.
+    """
+
+    owner: str
+    member: str
+    kind: Kind
+    nodes: tuple[ast.stmt, ...]
+    module: str
+    parent: str
+    is_whole: bool = False
+
+    @property
+    def name(self) -> str:
+        """The member with its class."""
+        return f"{self.owner}.{self.member}" if self.owner else self.member
+
+
+def declared_changes(modular: File) -> Iterator[Declared]:
+    """Every edit, and every member that may override one of the parent's, in order."""
+    parents = {name: _parent(modular, d.node) for name, d in modular.definitions.items()}
+    modules = [parent[0] for parent in parents.values() if parent is not None]
+    for name, definition in modular.definitions.items():
+        node, parent = definition.node, parents[name]
+        if parent is not None and isinstance(node, ast.ClassDef):
+            yield from _of_class(modular, node, *parent)
+        elif modules and isinstance(node, ast.ClassDef | Function):
+            yield from _of_replacement(node, max(modules, key=modules.count))
+
+
+def _parent(modular: File, node: ast.stmt) -> tuple[str, str] | None:
+    """The class of transformers that a class derives from."""
+    for base in node.bases if isinstance(node, ast.ClassDef) else ():
+        parent = resolve(modular, base)
+        if parent is not None and parent[0].startswith("transformers.models."):
+            return parent
+    return None
+
+
+def _of_replacement(node: ast.ClassDef | Function, module: str) -> Iterator[Declared]:
+    """A function or a class that takes the place of the one of its name in `module`, if there is one."""
+    if not isinstance(node, ast.ClassDef):
+        yield Declared("", node.name, "override", (node,), module, "", is_whole=True)
+        return
+    members: dict[str, list[ast.stmt]] = {}
+    for one in node.body:
+        for name in member_names(one):
+            members.setdefault(name, []).append(one)
+    for name, nodes in members.items():
+        kind: Kind = "override" if isinstance(nodes[0], Function) else "attribute"
+        yield Declared(node.name, name, kind, tuple(nodes), module, node.name, is_whole=True)
+
+
+def resolve(file: File, node: ast.expr) -> tuple[str, str] | None:
+    """The module and the name that a plain expression means by the imports of a file."""
+    match node:
+        case ast.Name(id=name):
+            entry = file.imports.get(name)
+            if entry is not None and isinstance(entry[0], ast.ImportFrom):
+                return absolute(file, entry[0]), entry[1].name
+            return None
+        case ast.Attribute(value=ast.Name(id=alias), attr=name) if alias in file.imports:
+            statement, imported = file.imports[alias]
+            if isinstance(statement, ast.ImportFrom):
+                return f"{absolute(file, statement)}.{imported.name}", name
+            return imported.name, name
+        case _:
+            return None
+
+
+def absolute(file: File, node: ast.ImportFrom) -> str:
+    """The module that `from ... import` names, as seen from the file's own module."""
+    if not node.level:
+        return node.module or ""
+    above = file.source.module.split(".")[: -node.level]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def _of_class(modular: File, node: ast.ClassDef, module: str, parent: str) -> Iterator[Declared]:
+    edits: dict[str, list[ast.stmt]] = {}
+    for member in node.body:
+        target = edited_method(modular, member)
+        if target is not None:
+            edits.setdefault(target, []).append(member)
+        elif not is_docstring(member):
+            kind: Kind = "override" if isinstance(member, Function) else "attribute"
+            for name in member_names(member):
+                yield Declared(node.name, name, kind, (member,), module, parent)
+    for name, nodes in edits.items():
+        yield Declared(node.name, name, "edit", tuple(nodes), module, parent)
+
+
+def edited_method(modular: File, node: ast.stmt) -> str | None:
+    """The method that a function decorated with `@edit("method")` edits; None for anything else."""
+    if not isinstance(node, Function):
+        return None
+    for decorator in node.decorator_list:
+        match decorator:
+            case ast.Call(func=func, args=[ast.Constant(value=str(method))]):
+                if resolve(modular, func) == ("patchgen.edits", "edit"):
+                    return method
+    return None

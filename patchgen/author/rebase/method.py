@@ -1,0 +1,65 @@
+"""Three versions of a method as one, if nothing of it is in doubt."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchgen.author.align.same import Function, is_docstring
+from patchgen.author.rebase.sides import Clash, Three
+from patchgen.author.rebase.signature import merge_signature
+from patchgen.author.rebase.statements import Patch, head_end, merge_suites
+from patchgen.syntax.blocks import first_line
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The text of a merged method at its own indentation, what came in from the declaration, and what clashes."""
+
+    text: str
+    patches: tuple[Patch, ...] = ()
+    clashes: tuple[Clash, ...] = ()
+
+
+def merge_method(three: Three, base: Function, ours: Function, theirs: Function) -> Merged:
+    """The new parent's method with the changes of the declaration."""
+    head = merge_signature(three, base, ours, theirs)
+    bodies = [_code(function.body) for function in (base, ours, theirs)]
+    changes = merge_suites(three, *bodies)
+    clashes = (*([head] if isinstance(head, Clash) else []), *changes.clashes)
+    if clashes or isinstance(head, Clash):
+        return Merged("", clashes=clashes)
+    margin = " " * theirs.col_offset
+    body = head_end(three.theirs.source.lines, theirs) + 1
+    lines = [margin + line for line in head]
+    lines += _patched(three.theirs.lines(body, theirs.end_lineno or 0), body, changes.patches)
+    text = "\n".join(lines) + "\n"
+    if not _is_valid(text):
+        return Merged("", clashes=(Clash("the two changes give no valid Python together"),))
+    return Merged(text, changes.patches)
+
+
+def _code(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    return list(body[1:]) if body and is_docstring(body[0]) else list(body)
+
+
+def _patched(lines: list[str], first: int, patches: Sequence[Patch]) -> list[str]:
+    """`lines`, which begin at line `first`, after the patches."""
+    for patch in sorted(patches, key=lambda p: (p.first, p.last), reverse=True):
+        lines[patch.first - first : patch.last + 1 - first] = patch.lines
+    return lines
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        compile(textwrap.dedent(text), "merged", "exec", ast.PyCF_ONLY_AST)
+    except SyntaxError:
+        return False
+    return True
+
+
+def function_lines(function: Function) -> tuple[int, int]:
+    """The lines of a method with its decorators."""
+    return first_line(function), function.end_lineno or 0

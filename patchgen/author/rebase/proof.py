@@ -1,0 +1,56 @@
+"""What a modular file gives on one release, asked of the compiler, for texts that are not on disk."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.author.align.file import File, read_file
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.errors import PatchgenError, Problem
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import make_source
+
+
+@dataclass(frozen=True)
+class Given:
+    """The outputs of a modular file by their names, or its problems."""
+
+    outputs: dict[str, File]
+    problems: tuple[Problem, ...]
+
+    def file_of(self, module: str) -> File | None:
+        """The output that is made from `module` of transformers: the one of its kind."""
+        kind = module.rpartition(".")[2].partition("_")[0]
+        return next((file for name, file in self.outputs.items() if name.startswith(kind)), None)
+
+
+@dataclass(frozen=True)
+class Prover:
+    """Flattens texts of the modular file `name`; `roots` are where its own project has modules."""
+
+    name: str
+    roots: tuple[Path, ...]
+    settings: Settings
+
+    def flatten(self, text: str, release: Path | None) -> Given:
+        """What `text` gives on the release whose folder is `release`, else on the installed one."""
+        with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
+            home = Path(folder).resolve()
+            path = home / "modular" / self.name
+            path.parent.mkdir()
+            path.write_text(text, encoding="utf-8")
+            result = flatten(path, make_environment(home, release, self.roots), self.settings)
+        files = {file.name: file.text for file in result.files}
+        return _read(files, result.problems)
+
+
+def _read(files: dict[str, str], problems: Sequence[Problem]) -> Given:
+    try:
+        outputs = {name: read_file(make_source(text, name)) for name, text in files.items()}
+    except PatchgenError as error:
+        return Given({}, (*problems, error.problem))
+    return Given(outputs, tuple(problems))

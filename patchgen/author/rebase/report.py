@@ -1,0 +1,92 @@
+"""What came of a rebase, for people and for programs."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from patchgen.author.rebase.cases import Result
+from patchgen.author.rebase.sides import Clash
+from patchgen.author.rebase.state import State
+from patchgen.author.rebase.work import Rebased
+
+_SIDES = ("was", "declared", "upstream")
+_QUIET = frozenset({State.UNCHANGED})
+
+
+def text_of(made: Rebased, shown: str) -> str:
+    """The report on one modular file."""
+    lines = [f"{shown}: {summary(made.results) or 'changes nothing of its parent'}"]
+    for result in made.results:
+        if result.state not in _QUIET:
+            lines += _lines_of(result)
+    if made.is_retired:
+        lines.append("  upstream does all of it now: the variant can be retired")
+    for problem in made.problems:
+        lines.append(f"  {problem.code} {problem.what}")
+        lines += [f"    {line}" for line in problem.hint.split("\n") if line]
+    return "\n".join(lines) + "\n"
+
+
+def summary(results: Sequence[Result]) -> str:
+    """How many changes have each state, in words."""
+    counts = Counter(result.state for result in results)
+    return ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
+
+
+def _lines_of(result: Result) -> Iterator[str]:
+    yield f"  {result.change.name}: {result.state}"
+    for clash in result.clashes:
+        yield f"    {clash.what}"
+        yield from _sides_of(clash)
+    if not result.clashes or result.state is State.STALE:
+        yield from (f"    {line}" for line in upstream_diff(result))
+
+
+def _sides_of(clash: Clash) -> Iterator[str]:
+    for name, text in zip(_SIDES, (clash.base, clash.ours, clash.theirs), strict=True):
+        if text:
+            first, *rest = text.split("\n")
+            yield f"      {name + ':':10}{first}"
+            yield from (f"      {'':10}{line}" for line in rest)
+
+
+def upstream_diff(result: Result) -> list[str]:
+    """What upstream changed in the member."""
+    lines = difflib.unified_diff(
+        result.before.split("\n"), result.after.split("\n"), lineterm="", n=1
+    )
+    return list(lines)[2:]
+
+
+def data_of(made: Rebased, shown: str, written: bool) -> dict[str, Any]:
+    """The report on one modular file as JSON."""
+    return {
+        "modular": shown,
+        "done": made.is_done,
+        "retired": made.is_retired,
+        "written": written,
+        "changes": [_data_of(result) for result in made.results],
+        "problems": [
+            {"code": p.code, "line": p.at.line, "what": p.what, "hint": p.hint}
+            for p in made.problems
+        ],
+    }
+
+
+def _data_of(result: Result) -> dict[str, Any]:
+    change = result.change
+    return {
+        "class": change.owner,
+        "member": change.member,
+        "kind": change.kind,
+        "parent": f"{change.module}.{change.parent}",
+        "state": str(result.state),
+        "upstream": "\n".join(upstream_diff(result)),
+        "doubts": [
+            {"what": c.what, "was": c.base, "declared": c.ours, "upstream": c.theirs}
+            for c in result.clashes
+        ],
+    }

@@ -1,0 +1,269 @@
+"""A modular file with some of its members written anew.
+
+@edit("forward")                         @edit("forward")
+def cap(self, x):                        def cap(self, x):
+    with old: self.act(x)          ->        with old: self.act(x, scale=1)
+    with new: self.act(cap(x))               with new: self.act(cap(x), scale=1)
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from patchgen.author.adopt.classes import Doubts, said_member
+from patchgen.author.adopt.words import Names, Words
+from patchgen.author.align.file import File, Member, read_file
+from patchgen.author.align.same import is_docstring
+from patchgen.author.rebase.declared import Declared, absolute, resolve
+from patchgen.compiler.emit.format import format_texts
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.text import make_source
+
+_EDIT_WORDS = ("edit", "new", "old")
+_EMPTY_CLASS = re.compile(r"after class definition on line (\d+)")
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The new lines of a declared change, at the margin of a class, and the imports that they need."""
+
+    change: Declared
+    lines: tuple[str, ...]
+    imports: tuple[str, ...]
+
+
+def rewrite(
+    change: Declared, modular: File, ours: File, theirs: File, merged: str, settings: Settings
+) -> Rewritten | None:
+    """The declaration of a merged member; None where it cannot be said.
+
+    `merged` is the text of the member, `theirs` the new parent's file.
+    """
+    owner = _owner(theirs, change)
+    fork = _with_member(theirs, owner, change.member, merged)
+    if fork is None:
+        return None
+    alias = _alias(modular, change.module)
+    pairs = {name: name for name in theirs.definitions}
+    names = Names(theirs, fork, alias, pairs, frozenset(modular.definitions))
+    words = Words(names)
+    old, new = member_of(theirs, owner, change.member), member_of(fork, owner, change.member)
+    if new is None:
+        return None
+    if change.is_whole:
+        indent = 4 if change.owner else 0
+        lines: list[str] | None = words.statements(new.nodes, indent)
+    else:
+        taken = {n for n in _member_names(modular, change.owner) if n != change.member}
+        lines = said_member(new, old, change.owner, words, Doubts(), taken)
+    if not lines:
+        return None
+    lines = _formatted(lines, settings) if change.owner else lines
+    kept = _with_known_edits(lines, change, modular)
+    imports = [
+        *_imports(words.read, modular, ours, theirs),
+        *_own_imports(alias, kept, modular, change),
+    ]
+    return Rewritten(change, tuple(kept), tuple(imports))
+
+
+def _owner(theirs: File, change: Declared) -> str:
+    """The class of the new parent's file, in its own or in the variant's names; "" for a function."""
+    return change.owner if change.owner in theirs.definitions else change.parent
+
+
+def _member_names(modular: File, owner: str) -> Iterable[str]:
+    node = modular.definitions[owner].node
+    assert isinstance(node, ast.ClassDef)
+    return [n.name for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def _with_member(theirs: File, owner: str, name: str, merged: str) -> File | None:
+    """The new parent's file with another text for one member."""
+    member = member_of(theirs, owner, name)
+    if member is None:
+        return None
+    nodes = member.nodes
+    lines = [line.rstrip("\n") for line in theirs.source.lines]
+    first, last = first_line(nodes[0]), nodes[-1].end_lineno or 0
+    lines[first - 1 : last] = merged.rstrip("\n").split("\n")
+    text = "\n".join(lines) + "\n"
+    return read_file(make_source(text, theirs.source.path, theirs.source.module))
+
+
+def _alias(modular: File, module: str) -> str:
+    """What the modular file calls the parent's module, or may call it."""
+    package, _, last = module.rpartition(".")
+    for name, (node, imported) in modular.imports.items():
+        if isinstance(node, ast.ImportFrom):
+            if f"{absolute(modular, node)}.{imported.name}" == module:
+                return name
+        elif imported.name == module and imported.asname:
+            return name
+    return last
+
+
+def _formatted(lines: Sequence[str], settings: Settings) -> list[str]:
+    """Members of a class, formatted."""
+    text = "class _:\n" + "\n".join(lines) + "\n"
+    return format_texts({"member.py": text}, settings)["member.py"].rstrip("\n").split("\n")[1:]
+
+
+# Edits that are there already
+
+
+def _with_known_edits(lines: list[str], change: Declared, modular: File) -> list[str]:
+    """`lines` with the words of the edits that say the same, and the names of those that did."""
+    if change.kind != "edit":
+        return lines
+    made = read_file(make_source("class _:\n" + "\n".join(lines) + "\n", "member.py"))
+    (node,) = made.tree.body
+    assert isinstance(node, ast.ClassDef)
+    known = [n for n in change.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    found: list[str] = []
+    for function in node.body:
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            return lines
+        first, last = first_line(function) - 1, function.end_lineno or 0
+        text = lines[first - 1 : last - 1]
+        same = _counterpart(function, known, len(node.body))
+        if same is not None:
+            known.remove(same)
+            text = _named_as(function, text, same, modular)
+        found += [*([""] if found else []), *text]
+    return found
+
+
+def _counterpart(
+    function: ast.FunctionDef | ast.AsyncFunctionDef,
+    known: Sequence[ast.FunctionDef | ast.AsyncFunctionDef],
+    made: int,
+) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The edit of the modular file that `function` is now."""
+    if made == len(known) == 1:
+        return known[0]
+    for part in (_parts, _new_part):
+        for one in known:
+            if part(one) == part(function):
+                return one
+    return None
+
+
+def _parts(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    return [ast.dump(n) for n in function.body if not is_docstring(n)]
+
+
+def _new_part(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    return _parts(function)[-1:]
+
+
+def _named_as(
+    function: ast.FunctionDef | ast.AsyncFunctionDef,
+    lines: list[str],
+    known: ast.FunctionDef | ast.AsyncFunctionDef,
+    modular: File,
+) -> list[str]:
+    """An edit with the name and the docstring of the one that it takes the place of."""
+    if _parts(function) == _parts(known):
+        first, last = first_line(known), known.end_lineno or 0
+        return [line.rstrip("\n") for line in modular.source.lines[first - 1 : last]]
+    place = function.lineno - first_line(function)
+    lines[place] = lines[place].replace(f"def {function.name}(", f"def {known.name}(", 1)
+    if known.body and is_docstring(known.body[0]):
+        doc = known.body[0]
+        text = modular.source.lines[doc.lineno - 1 : doc.end_lineno or 0]
+        head = function.body[0].lineno - first_line(function)
+        lines[head:head] = [line.rstrip("\n") for line in text]
+    return lines
+
+
+# Imports
+
+
+def _imports(read: Iterable[str], modular: File, ours: File, theirs: File) -> Iterable[str]:
+    """Imports of what new lines read and the modular file does not have."""
+    for name in sorted(read):
+        if name in modular.imports or name in modular.definitions or name in modular.guarded:
+            continue
+        for file in (ours, theirs):
+            if name in file.imports and name not in theirs.definitions:
+                yield _import(file, name)
+                break
+
+
+def _import(file: File, name: str) -> str:
+    node, alias = file.imports[name]
+    as_name = f" as {alias.asname}" if alias.asname else ""
+    if isinstance(node, ast.ImportFrom):
+        return f"from {absolute(file, node)} import {alias.name}{as_name}"
+    return f"import {alias.name}{as_name}"
+
+
+def _own_imports(
+    alias: str, lines: Sequence[str], modular: File, change: Declared
+) -> Iterable[str]:
+    """The parent's module, and the words of edits."""
+    text = "\n".join(lines)
+    if alias not in modular.imports and f"{alias}." in text:
+        package, _, module = change.module.rpartition(".")
+        yield f"from {package} import {module}" + (f" as {alias}" if alias != module else "")
+    has_words = any(
+        resolve(modular, ast.Name(name)) == ("patchgen.edits", name) for name in _EDIT_WORDS
+    )
+    if "@edit(" in text and not has_words:
+        yield f"from patchgen.edits import {', '.join(_EDIT_WORDS)}"
+
+
+# The file
+
+
+def replaced(modular: File, changes: Mapping[Declared, Rewritten | None]) -> str:
+    """The modular file with other lines for some changes; None takes a change out of it."""
+    lines = [line.rstrip("\n") for line in modular.source.lines]
+    cuts: list[tuple[int, int, list[str]]] = []
+    for change, made in changes.items():
+        for number, node in enumerate(change.nodes):
+            new = list(made.lines) if made is not None and number == 0 else []
+            cuts.append((first_line(node), node.end_lineno or 0, new))
+    for first, last, new in sorted(cuts, reverse=True):
+        lines[first - 1 : last] = new
+    wanted = {i for made in changes.values() if made is not None for i in made.imports}
+    lines = _with_imports(lines, modular, sorted(wanted))
+    return _with_passes("\n".join(lines) + "\n")
+
+
+def _with_imports(lines: list[str], modular: File, imports: Sequence[str]) -> list[str]:
+    tops = [n for n in modular.tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+    # Imports stand above the first class, whose lines may have moved; those above have not.
+    place = tops[-1].end_lineno or 0 if tops else 0
+    return [*lines[:place], *imports, *lines[place:]]
+
+
+def _with_passes(text: str) -> str:
+    """`text` with `pass` in classes that nothing is left of."""
+    lines = text.split("\n")
+    while True:
+        try:
+            ast.parse("\n".join(lines))
+        except IndentationError as error:
+            empty = _EMPTY_CLASS.search(error.msg)
+            if empty is None:
+                raise
+            place = int(empty[1])
+            while not lines[place - 1].partition("#")[0].rstrip().endswith(":"):
+                place += 1
+            lines.insert(place, "    pass")
+            continue
+        return "\n".join(lines)
+
+
+def member_of(file: File, owner: str, name: str) -> Member | None:
+    """A member that a file's own class has; without an owner, a function."""
+    definition = file.definitions.get(owner or name)
+    if definition is None or definition.kind != ("class" if owner else "def"):
+        return None
+    return definition.members.get(name) if owner else Member(name, definition.nodes)

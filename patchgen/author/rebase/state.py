@@ -1,0 +1,128 @@
+"""The state of one declared change under another release: what is to be done about it."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import textwrap
+from dataclasses import dataclass
+
+from patchgen.author.align.file import File, Member
+from patchgen.author.align.same import Function, plain_text, without_docstring
+from patchgen.author.rebase.expressions import merge_expression
+from patchgen.author.rebase.meaning import changed_meanings
+from patchgen.author.rebase.method import merge_method
+from patchgen.author.rebase.sides import Clash, Side, Three
+
+
+class State(enum.StrEnum):
+    """What the new release means for an edit or an override."""
+
+    UNCHANGED = "unchanged"
+    MOVED = "moved"
+    REANCHORED = "re-anchored"
+    MERGED = "merged"
+    ABSORBED = "absorbed"
+    STALE = "stale override"
+    CONFLICT = "conflict"
+    GONE = "gone"
+
+
+# What is left to a person.
+OPEN = frozenset({State.STALE, State.CONFLICT, State.GONE})
+_STRANGE = 0.5
+
+
+@dataclass(frozen=True)
+class Version:
+    """A member as one side has it, and the file that it stands in."""
+
+    file: File
+    member: Member
+
+    @property
+    def text(self) -> list[str]:
+        """What it says, without what only documents."""
+        return [plain_text(node) for node in self.member.nodes]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A state; `text` is the merged member at the margin of a class, empty where there is none."""
+
+    state: State
+    text: str = ""
+    clashes: tuple[Clash, ...] = ()
+
+
+def compare(base: Version, ours: Version, theirs: Version) -> Outcome:
+    """The state of a change, as far as the three versions of its member tell.
+
+    MERGED stands for any change that can be made to the new version; whether the declaration says
+    it already is for the caller to see.
+    """
+    if base.text == theirs.text:
+        return Outcome(State.UNCHANGED)
+    if ours.text == theirs.text:
+        return Outcome(State.ABSORBED)
+    three = Three(Side(base.file.source), Side(ours.file.source), Side(theirs.file.source))
+    before, own, after = base.member.method, ours.member.method, theirs.member.method
+    if before is not None and own is not None and after is not None:
+        return _compare_methods(three, (before, own, after), _known(ours.file, theirs.file))
+    values = [_value(one.member) for one in (base, ours, theirs)]
+    if values[0] is None or values[1] is None or values[2] is None:
+        return Outcome(State.CONFLICT, clashes=(_not_alike(three, base, ours, theirs),))
+    merged = merge_expression(three, values[0], values[1], values[2])
+    if isinstance(merged, Clash):
+        state = State.CONFLICT if isinstance(values[0], ast.List | ast.Dict) else State.STALE
+        return Outcome(state, clashes=(merged,))
+    node = theirs.member.nodes[0]
+    assert isinstance(node, ast.Assign | ast.AnnAssign)
+    text = " " * 4 + three.theirs.spliced(node, [(values[2], merged)]) + "\n"
+    return Outcome(State.MERGED, text)
+
+
+def _compare_methods(
+    three: Three, methods: tuple[Function, Function, Function], known: frozenset[str]
+) -> Outcome:
+    base, ours, theirs = methods
+    merged = merge_method(three, base, ours, theirs)
+    clashes = merged.clashes
+    if not clashes:
+        tree = ast.parse(textwrap.dedent(merged.text)).body[0]
+        assert isinstance(tree, Function)
+        clashes = changed_meanings(tree, ours, theirs, known)
+    if clashes:
+        return Outcome(State.STALE if _is_strange(base, ours) else State.CONFLICT, "", clashes)
+    return Outcome(State.MERGED, merged.text)
+
+
+def _known(ours: File, theirs: File) -> frozenset[str]:
+    """The global names that a merged method may read."""
+    names = [
+        *(theirs.definitions.keys() | theirs.imports.keys() | theirs.guarded.keys()),
+        *ours.imports,
+        *ours.guarded,
+        *ours.definitions,
+    ]
+    return frozenset(names)
+
+
+def _is_strange(base: Function, ours: Function) -> bool:
+    """Whether a method was written anew: less than half of its statements are the parent's."""
+    known = {plain_text(n) for n in ast.walk(base) if isinstance(n, ast.stmt)}
+    own = [n for s in without_docstring(ours.body) for n in ast.walk(s) if isinstance(n, ast.stmt)]
+    return sum(plain_text(n) in known for n in own) < len(own) * _STRANGE
+
+
+def _value(member: Member) -> ast.expr | None:
+    match member.nodes:
+        case (ast.Assign(value=value),) | (ast.AnnAssign(value=ast.expr() as value),):
+            return value
+        case _:
+            return None
+
+
+def _not_alike(three: Three, base: Version, ours: Version, theirs: Version) -> Clash:
+    texts = ["\n".join(ast.unparse(n) for n in one.member.nodes) for one in (base, ours, theirs)]
+    return Clash("the member is of another kind now", *texts)

@@ -1,0 +1,276 @@
+"""A declaration that was written for one release, made to fit another.
+
+In: a modular file and two releases.  Out: the state of every edit and override, and the text of the
+modular file with what could be rewritten.  Each rewritten member is proved: the new text is flattened
+on the new release, and has to give the merged member.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchgen.author.adopt.subject import make_subject
+from patchgen.author.align.file import File, Member
+from patchgen.author.align.same import plain_text
+from patchgen.author.rebase.cases import (
+    Case,
+    Result,
+    absorbed,
+    failing_changes,
+    given_member,
+    left_open,
+    put_in_doubt,
+    whole_classes,
+)
+from patchgen.author.rebase.declared import Declared, declared_changes
+from patchgen.author.rebase.proof import Given, Prover
+from patchgen.author.rebase.releases import Tree
+from patchgen.author.rebase.rewriting import Rewritten, member_of, replaced, rewrite
+from patchgen.author.rebase.sides import Clash
+from patchgen.author.rebase.state import Outcome, State, Version, compare
+from patchgen.author.rebase.surroundings import changed_surroundings
+from patchgen.errors import Problem, Refusals
+
+_MOST_TURNS = 12
+_NO_CHANGE = "PG408"
+
+
+@dataclass(frozen=True)
+class Rebased:
+    """The states of a modular file's changes; `text` is what it should be, `problems` what else no longer fits."""
+
+    modular: File
+    text: str
+    results: tuple[Result, ...]
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether upstream does by itself now all that the changes did."""
+        return bool(self.results) and all(r.state is State.ABSORBED for r in self.results)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to a person."""
+        return not self.problems and not any(result.is_open for result in self.results)
+
+
+@dataclass(frozen=True)
+class Rebase:
+    """A modular file with the two releases; `old` and `new` are their folders."""
+
+    modular: File
+    prover: Prover
+    old: Path | None
+    new: Path | None
+    old_tree: Tree
+    new_tree: Tree
+
+    def run(self) -> Rebased:
+        """Every change with its state, and the text with what could be rewritten.
+
+        Raises Refusals with the problems of a modular file that does not convert on its own release.
+        """
+        text = self.modular.source.text
+        given = self.prover.flatten(text, self.old)
+        if given.problems:
+            raise Refusals(list(given.problems))
+        changes = list(declared_changes(self.modular))
+        found = [self._case(change, given) for change in changes]
+        found += [self._added(change, given) for change in whole_classes(changes)]
+        return self._settle([case for case in found if case is not None], given)
+
+    # -- states -----------------------------------------------------------------------------------
+
+    def _case(self, change: Declared, given: Given) -> Case | None:
+        """A change with its state by the three versions; None where it changes nothing of the parent."""
+        output = given.file_of(change.module)
+        before = self.old_tree.member(change.module, change.parent, change.member)
+        if before is None or output is None:
+            return None
+        shown = _shown(before.member)
+        if change.parent and self.new_tree.definition(change.module, change.parent) is None:
+            where = self._where(change, before.member)
+            clash = Clash(f"{change.module} has no {change.parent} any more{where}", shown)
+            return Case(change, Result(change, State.GONE, (clash,), shown))
+        after = self.new_tree.member(change.module, change.parent, change.member)
+        if after is None:
+            where = self._where(change, before.member)
+            owner = change.parent or change.module
+            clash = Clash(f"{owner} has no {change.member} any more{where}", shown)
+            return Case(change, Result(change, State.GONE, (clash,), shown))
+        base_file = _renamed(before.file, output, change)
+        theirs_file = _renamed(after.file, output, change)
+        base = _version(base_file, change, before.owner)
+        theirs = _version(theirs_file, change, after.owner)
+        ours = member_of(output, change.owner, change.member)
+        if base is None or theirs is None:
+            return None
+        if ours is None:
+            return self._removed(change, base, theirs)
+        outcome = compare(base, Version(output, ours), theirs)
+        if outcome.state in (State.UNCHANGED, State.MERGED):
+            clashes = self._surroundings(change, base, Version(output, ours), theirs)
+            if clashes:
+                outcome = Outcome(State.CONFLICT, clashes=clashes)
+        result = Result(
+            change, outcome.state, outcome.clashes, _shown(base.member), _shown(theirs.member)
+        )
+        wanted = _plain(outcome.text) if outcome.text else None
+        return Case(change, result, outcome, wanted, theirs_file)
+
+    def _added(self, change: Declared, given: Given) -> Case | None:
+        """What upstream added to a class that the declaration writes out; None where it added nothing."""
+        before = self.old_tree.definition(change.module, change.parent)
+        after = self.new_tree.definition(change.module, change.parent)
+        if before is None or after is None or "class" not in (before[1].kind, after[1].kind):
+            return None
+        new = [name for name in after[1].members if name not in before[1].members]
+        node = self.modular.definitions[change.owner].node
+        assert isinstance(node, ast.ClassDef)
+        head = replace(change, member="(class)", kind="attribute", nodes=(node,))
+        if not new:
+            return None
+        clash = Clash(f"upstream added {', '.join(new)}, which the class written out lacks")
+        return Case(head, Result(head, State.STALE, (clash,)))
+
+    def _removed(self, change: Declared, base: Version, theirs: Version) -> Case:
+        """A member that the declaration removes."""
+        state = State.UNCHANGED if base.text == theirs.text else State.MOVED
+        shown = _shown(base.member), _shown(theirs.member)
+        return Case(change, Result(change, state, (), *shown))
+
+    def _surroundings(
+        self, change: Declared, base: Version, ours: Version, theirs: Version
+    ) -> tuple[Clash, ...]:
+        places = change.module, change.parent
+        return changed_surroundings(
+            base.member,
+            ours.member,
+            (self.old_tree, self.new_tree),
+            places,
+            (base.file, theirs.file),
+        )
+
+    def _where(self, change: Declared, member: Member) -> str:
+        """Where a member that is gone may be now, in words."""
+        file = self.new_tree.file(change.module)
+        if file is None:
+            return ": the module is gone"
+        text = [plain_text(node) for node in member.nodes]
+        found = [
+            f"{d.name}.{name}"
+            for d in file.definitions.values()
+            if d.kind == "class"
+            for name, one in d.members.items()
+            if [plain_text(node) for node in one.nodes] == text
+            or (name == change.member and d.name.endswith(change.parent[-8:]))
+        ]
+        return f"; see {', '.join(found[:3])}" if found else ""
+
+    # -- rewriting --------------------------------------------------------------------------------
+
+    def _settle(self, cases: list[Case], given: Given) -> Rebased:
+        """Keep what gives the merged member as it stands, rewrite the rest, and prove it."""
+        as_is = self._fitting(cases)
+        rewritten: dict[Declared, Rewritten] = {}
+        for case in cases:
+            if case.wanted is None:
+                continue
+            if case.change in as_is:
+                case.result = replace(case.result, state=State.MOVED, merged=case.outcome.text)
+                continue
+            output = given.file_of(case.change.module)
+            assert output is not None and case.theirs is not None
+            made = rewrite(
+                case.change,
+                self.modular,
+                output,
+                case.theirs,
+                case.outcome.text,
+                self.prover.settings,
+            )
+            if made is None:
+                put_in_doubt(case, "the merged member cannot be declared")
+            else:
+                rewritten[case.change] = made
+        problems = self._prove(cases, rewritten)
+        changes: dict[Declared, Rewritten | None] = {**rewritten, **absorbed(cases)}
+        text = replaced(self.modular, changes) if changes else self.modular.source.text
+        for case in cases:
+            if case.change in rewritten:
+                state = State.REANCHORED if case.change.kind == "edit" else State.MERGED
+                case.result = replace(case.result, state=state, merged=case.outcome.text)
+        return Rebased(self.modular, text, tuple(case.result for case in cases), problems)
+
+    def _fitting(self, cases: Iterable[Case]) -> set[Declared]:
+        """The changes whose declaration gives the merged member as it stands."""
+        waiting = [case for case in cases if case.wanted is not None]
+        if not waiting:
+            return set()
+        left_out: dict[Declared, Rewritten | None] = {**left_open(cases), **absorbed(cases)}
+        for _ in range(_MOST_TURNS):
+            text = replaced(self.modular, left_out)
+            given = self.prover.flatten(text, self.new)
+            failing = failing_changes(given.problems, text, [c.change for c in cases], left_out)
+            if not failing:
+                break
+            left_out |= dict.fromkeys(failing)
+        return {
+            case.change
+            for case in waiting
+            if case.change not in left_out and given_member(given, case) == case.wanted
+        }
+
+    def _prove(
+        self, cases: Iterable[Case], rewritten: dict[Declared, Rewritten]
+    ) -> tuple[Problem, ...]:
+        """Take back what does not give the merged member; what remains of problems is returned."""
+        cases = list(cases)
+        while True:
+            changes: dict[Declared, Rewritten | None] = {
+                **rewritten,
+                **left_open(cases),
+                **absorbed(cases),
+            }
+            given = self.prover.flatten(replaced(self.modular, changes), self.new)
+            wrong = [
+                case
+                for case in cases
+                if case.change in rewritten and given_member(given, case) != case.wanted
+            ]
+            if not wrong:
+                # With everything left out that is open, nothing may be left of the variant.
+                return tuple(p for p in given.problems if p.code != _NO_CHANGE)
+            for case in wrong:
+                del rewritten[case.change]
+                why = given.problems[0].what if given.problems else "it gives something else"
+                put_in_doubt(case, f"the rewritten declaration does not give the merge: {why}")
+
+
+def _renamed(file: File, output: File, change: Declared) -> File:
+    """A parent's file in the names of the output."""
+    if file.source.module != change.module or change.owner == change.parent:
+        return file
+    return make_subject(file, output, change.module).parent
+
+
+def _version(file: File, change: Declared, owner: str) -> Version | None:
+    for name in (change.owner, owner):
+        member = member_of(file, name, change.member)
+        if member is not None:
+            return Version(file, member)
+    return None
+
+
+def _plain(text: str) -> list[str]:
+    (node,) = ast.parse("class _:\n" + text).body
+    assert isinstance(node, ast.ClassDef)
+    return [plain_text(one) for one in node.body]
+
+
+def _shown(member: Member) -> str:
+    return "\n".join(ast.unparse(node) for node in member.nodes)

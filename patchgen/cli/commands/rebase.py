@@ -1,0 +1,48 @@
+"""`patchgen rebase`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchgen.cli.options import FOLDER
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[VARIANT|PATH]...")
+@click.option(
+    "--from-root",
+    type=FOLDER,
+    metavar="DIR",
+    help="The release that the declarations were written for, unpacked.",
+)
+@click.option(
+    "--from",
+    "from_version",
+    metavar="X",
+    help="That release by its number; default: the one that patchgen.lock names.",
+)
+@click.option(
+    "--to-root",
+    type=FOLDER,
+    metavar="DIR",
+    help="The release that they should fit, unpacked; default: the installed one.",
+)
+@click.option("--to", "to_version", metavar="Y", help="That release by its number.")
+@click.option("--download", is_flag=True, help="Let pip download missing releases into the cache.")
+@click.option("--write", is_flag=True, help="Rewrite the modular files; outputs stay.")
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+def rebase(paths: tuple[str, ...], **rest: Any) -> int:
+    """Make declarations fit another release of transformers.
+
+    Each edit and each override gets a state: unchanged, moved, re-anchored, merged, absorbed, stale
+    override, conflict or gone.  Exit code 0: nothing is left to a person; 1: something is.
+
+    \b
+    Example:
+      patchgen rebase llama_loss --from-root old --to-root new --write
+    """
+    from patchgen.cli.rebase import rebase_paths
+
+    return rebase_paths(paths, **rest)

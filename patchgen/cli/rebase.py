@@ -1,0 +1,200 @@
+"""`patchgen rebase`: make declarations fit another release of transformers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from patchgen.author.adopt.releases import Release, chosen, releases_in
+from patchgen.author.align.file import read_file
+from patchgen.author.rebase.proof import Prover
+from patchgen.author.rebase.releases import Tree
+from patchgen.author.rebase.report import data_of, text_of
+from patchgen.author.rebase.work import Rebase, Rebased
+from patchgen.cli.session import Request, open_project
+from patchgen.errors import Location, PatchgenError, did_you_mean, problems_of
+from patchgen.project.batch.outcome import digest_of
+from patchgen.project.config import FILE
+from patchgen.project.disk.write import replace_file
+from patchgen.project.files import Modular, Project, discover
+from patchgen.project.gate.convert import load_records
+from patchgen.project.gate.drift import text_of as text_of_symbol
+from patchgen.project.gate.lock import Record
+from patchgen.project.places import user_folder
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import read_source
+
+_RELEASE = re.compile(r"\btransformers (\S+?)(?:,|$)")
+
+
+def rebase_paths(
+    paths: tuple[str, ...],
+    *,
+    from_root: str | None,
+    from_version: str | None,
+    to_root: str | None,
+    to_version: str | None,
+    download: bool,
+    write: bool,
+    form: str,
+) -> int:
+    """Rebase the modular files that `paths` name; 0 where nothing is left to a person."""
+    if (from_root and from_version) or (to_root and to_version):
+        raise click.UsageError("name each release by its folder or by its number, not by both")
+    project = open_project(Request())
+    modulars = _named(project, paths)
+    records = load_records(project)
+    new = _release(project, to_root, to_version, download)
+    reports: list[dict[str, object]] = []
+    failed = False
+    for modular in modulars:
+        mine = [record for record in records.values() if record.modular == modular.shown]
+        old = _release(project, from_root, from_version or _recorded(mine), download)
+        try:
+            made = _rebase(project, modular, mine, old, new)
+        except PatchgenError as error:
+            failed = True
+            _print_problems(error, modular, form, reports)
+            continue
+        written = write and made.text != made.modular.source.text
+        if written:
+            replace_file(modular.path, made.text.encode())
+        failed |= not made.is_done
+        _print(made, modular, written, form, reports)
+    if form == "json":
+        click.echo(json.dumps(reports, indent=1))
+    return int(failed)
+
+
+def _rebase(
+    project: Project, modular: Modular, records: list[Record], old: Release, new: Release
+) -> Rebased:
+    roots = (project.home, *(project.home / root for root in project.config.roots))
+    trees = [Tree(make_environment(project.home, release.root(), roots)) for release in (old, new)]
+    _require_recorded(modular, records, trees[0], old)
+    prover = Prover(modular.path.name, roots, project.config.settings)
+    file = read_file(read_source(modular.path, shown=modular.shown))
+    return Rebase(file, prover, old.root(), new.root(), trees[0], trees[1]).run()
+
+
+# Which files, which releases
+
+
+def _named(project: Project, names: tuple[str, ...]) -> tuple[Modular, ...]:
+    """The modular files that names of variants or paths stand for."""
+    paths = [Path(name).resolve() for name in names if Path(name).exists()]
+    variants = [name for name in names if not Path(name).exists()]
+    known: Mapping[str, Modular] = {}
+    if variants or not names:
+        found = discover(project)
+        known = {m.path.stem.removeprefix("modular_"): m for m in found.modulars}
+    for name in variants:
+        if name not in known:
+            raise PatchgenError(
+                "PG506", Location(name), "is no variant and no path", did_you_mean(name, known)
+            )
+    chosen_paths = paths + [known[name].path for name in variants]
+    result = discover(project, chosen_paths) if names else discover(project)
+    if result.problems:
+        first = result.problems[0]
+        raise PatchgenError(first.code, first.at, first.what, first.hint)
+    return result.modulars
+
+
+def _recorded(records: list[Record]) -> str | None:
+    """The release that the records of a modular file name."""
+    found = [_RELEASE.search(record.made_by) for record in records]
+    return next((match[1] for match in found if match is not None), None)
+
+
+def _release(project: Project, root: str | None, version: str | None, download: bool) -> Release:
+    """The release in a folder, the one with a number, or the installed one."""
+    cache = user_folder() / "releases"
+    if root is not None:
+        found = releases_in(Path(root), cache)
+        if len(found) != 1:
+            what = f"holds {len(found) or 'no'} releases of transformers, not one"
+            raise PatchgenError("PG807", Location(root), what, "name the folder of one release")
+        return found[0]
+    installed = _installed(project)
+    if version is None:
+        if installed:
+            return installed[0]
+        what = "no release is installed, and none is named"
+        raise PatchgenError("PG807", Location(FILE), what, "name one by its folder or its number")
+    kept = releases_in(cache, cache) if cache.is_dir() else ()
+    return chosen((version,), [*kept, *installed], cache, download=download)[0]
+
+
+def _installed(project: Project) -> tuple[Release, ...]:
+    path = project.environment().path("transformers")
+    return releases_in(path.parent.parent, path.parent) if path is not None else ()
+
+
+def _require_recorded(
+    modular: Modular, records: list[Record], tree: Tree, release: Release
+) -> None:
+    """Raise PG809 where the release is not the one that the outputs were made from."""
+    used = {symbol for record in records for symbol in record.parents}
+    wrong = sorted(
+        symbol.symbol
+        for symbol in used
+        if symbol.symbol.startswith("transformers.")
+        and symbol.symbol.rpartition(".")[2].isidentifier()
+        and digest_of(text_of_symbol(symbol.symbol, tree.environment) or "") != symbol.digest
+    )
+    if wrong:
+        shown = ", ".join(name.rpartition(".")[2] for name in wrong[:3])
+        what = (
+            f"was not made from transformers {release.version}: patchgen.lock has other digests "
+            f"for {shown}" + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+        )
+        recorded = _recorded(records)
+        hint = f"name the release with --from-root or --from {recorded}" if recorded else ""
+        raise PatchgenError("PG809", Location(modular.shown), what, hint)
+
+
+# What is printed
+
+
+def _print(
+    made: Rebased, modular: Modular, written: bool, form: str, reports: list[dict[str, object]]
+) -> None:
+    if form == "json":
+        reports.append(data_of(made, modular.shown, written))
+        return
+    click.echo(text_of(made, modular.shown), nl=False)
+    if written:
+        click.echo(f"rewrote {modular.shown}")
+    elif made.text != made.modular.source.text:
+        click.echo("--write rewrites it")
+
+
+def _print_problems(
+    error: PatchgenError, modular: Modular, form: str, reports: list[dict[str, object]]
+) -> None:
+    problems = problems_of(error)
+    if form == "json":
+        reports.append(
+            {"modular": modular.shown, "done": False, "written": False}
+            | {
+                "changes": [],
+                "problems": [
+                    {"code": p.code, "line": p.at.line, "what": p.what, "hint": p.hint}
+                    for p in problems
+                ],
+            }
+        )
+        return
+    click.echo("\n".join(_shown(error)), err=True)
+
+
+def _shown(error: PatchgenError) -> Iterator[str]:
+    for problem in problems_of(error):
+        yield f"{problem.at}: {problem.code} {problem.what}"
+        if problem.hint:
+            yield f"    hint: {problem.hint}"

@@ -1,0 +1,84 @@
+"""Changes of upstream, planted in a toy model: the state of each declared change, and what it becomes.
+
+`parent.py` is the old release.  A case of cases.toml says what the new release has instead (pairs of
+texts), what is declared, the state of each change, and the declaration afterwards.  A conflict names
+a word of its reason, and leaves the declaration as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchgen.author.align.file import read_file
+from patchgen.author.rebase.proof import Prover
+from patchgen.author.rebase.releases import Tree
+from patchgen.author.rebase.work import Rebase, Rebased
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import make_source
+
+HERE = Path(__file__).parent
+PARENT = (HERE / "parent.py").read_text(encoding="utf-8")
+CASES = tomllib.loads((HERE / "cases.toml").read_text(encoding="utf-8"))["case"]
+HEAD = '''"""A variant."""
+
+import torch
+from transformers.models.toy import modeling_toy as toy
+
+from patchgen.edits import edit, new, old
+
+
+'''
+
+
+def release(folder: Path, text: str) -> Path:
+    """A release of transformers that has the toy model alone."""
+    model = folder / "transformers" / "models" / "toy"
+    model.mkdir(parents=True)
+    for package in (model, model.parent, model.parents[1]):
+        (package / "__init__.py").touch()
+    (model / "modeling_toy.py").write_text(text, encoding="utf-8")
+    package = folder / "transformers"
+    (package / "activations.py").write_text("ACT2FN = {}\n", encoding="utf-8")
+    utils = "def rotate(q, k, p):\n    return q, k\n"
+    (package / "utils.py").write_text(utils, encoding="utf-8")
+    return folder
+
+
+def rebased(declaration: str, new_parent: str, folder: Path) -> Rebased:
+    """The declaration, written for the toy model, made to fit `new_parent`."""
+    old, new = release(folder / "old", PARENT), release(folder / "new", new_parent)
+    trees = [Tree(make_environment(folder, root, ())) for root in (old, new)]
+    modular = read_file(make_source(HEAD + declaration, "modular_toy_x.py"))
+    prover = Prover("modular_toy_x.py", (), Settings())
+    return Rebase(modular, prover, old, new, trees[0], trees[1]).run()
+
+
+def planted(case: dict[str, Any]) -> str:
+    """The new parent of a case."""
+    text = PARENT
+    for old, new in case["upstream"]:
+        assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times"
+        text = text.replace(old, new)
+    ast.parse(text)
+    return text
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_planted(case: dict[str, Any], tmp_path: Path) -> None:
+    declaration = case["declaration"].lstrip("\n")
+    made = rebased(declaration, planted(case), tmp_path)
+    states = {r.change.name: str(r.state) for r in made.results}
+    reasons = " ".join(clash.what for r in made.results for clash in r.clashes)
+    assert (states, made.problems) == (case["states"], ()), reasons
+    assert case.get("because", "") in reasons
+    assert made.text.partition("\n\n\n")[2] == case.get("becomes", declaration).lstrip("\n")
+
+
+def test_names_are_of_their_own() -> None:
+    assert len({case["name"] for case in CASES}) == len(CASES) >= 10
