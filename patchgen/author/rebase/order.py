@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from patchgen.syntax.scopes import bound_names
+from patchgen.syntax.bound import bound_names
 
 
 def commute(one: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> bool:
