@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen.author.adopt.classes import Doubts, Said, said_class
@@ -42,7 +42,7 @@ def declare(subject: Subject, doubts: Doubts) -> Declaration:
         words = Words(names)
         parts = [_part(subject, subject.fork.definitions[name], words, doubts) for name in declared]
         lacking = [n for n in _lacking(subject, words) if n not in declared]
-        lacking = lacking or _anchor(subject, parts)
+        lacking = lacking or _beside_guarded(subject, declared) or _anchor(subject, parts)
         if not lacking:
             return Declaration(_text(subject, parts, words), tuple(parts))
         order = list(subject.fork.definitions)
@@ -60,7 +60,7 @@ def differing(subject: Subject) -> list[str]:
         and not _is_of_parent(subject, definition)
         or definition.kind == "assign"
         and name in read
-        and name in subject.pairs
+        and (name in subject.pairs or name in subject.parent.guarded)
         and not _is_of_parent(subject, definition)
     ]
 
@@ -85,6 +85,20 @@ def _declared(subject: Subject, doubts: Doubts) -> list[str]:
         found += [name for name in fork.classes if name in subject.pairs][-1:]
     order = list(fork.definitions)
     return sorted(set(found), key=order.index)
+
+
+def _beside_guarded(subject: Subject, declared: Sequence[str]) -> list[str]:
+    """What the fork defines of a parent's guarded import of which it declares a name.
+
+    The converter replaces such a statement as a whole, or not at all.
+    """
+    guarded = subject.parent.guarded
+    replaced = {guarded[name] for name in declared if name in guarded}
+    return [
+        name
+        for name in subject.fork.definitions
+        if name not in declared and name in guarded and guarded[name] in replaced
+    ]
 
 
 def _anchor(subject: Subject, parts: Iterable[Said]) -> list[str]:

@@ -174,6 +174,9 @@ class _Qualifier:
         is_own = self._key.name == reference.name and not reference.attributes
         if is_own and not is_imported:
             return self._key
+        replaced = self._naming.replaced_imports(self._module).get(reference.name)
+        if replaced is not None:
+            return replaced
         return self._bindings.meaning(self._module, reference.name)
 
     def _record_unbound(self, reference: Reference, at: Location) -> None:

@@ -46,6 +46,7 @@ class Naming:
         default_factory=dict, repr=False, compare=False
     )
     _renames: dict[str, dict[str, str]] = field(default_factory=dict, repr=False, compare=False)
+    _replaced: dict[str, dict[str, Symbol]] = field(default_factory=dict, repr=False, compare=False)
 
     def resolve(self, symbol: Symbol, home: str) -> Resolution:
         """Where code that stands in module `home` finds `symbol` in the flat files."""
@@ -130,6 +131,23 @@ class Naming:
             if new != symbol.name:
                 renames[symbol.name] = new
         return renames
+
+    def replaced_imports(self, module: ModuleIndex) -> dict[str, Symbol]:
+        """What a modular file defines in place of what a parent imports under a condition.
+
+        parent:   if is_fast_available():          modular file:   fast_attention = None
+                      from fast import fast_attention
+        """
+        home = module.source.module
+        if home not in self._replaced:
+            is_parent = home in self._base_kinds or home in self.plan.prefixes
+            guards = [block for block in module.blocks if is_parent and block.is_guarded]
+            names = {item.bound for block in guards for item in block.imports}
+            places = {name: self._declared(name) for name in sorted(names)}
+            self._replaced[home] = {
+                name: place.key for name, place in places.items() if place and place.key
+            }
+        return self._replaced[home]
 
     @functools.cached_property
     def _layer_modules(self) -> frozenset[str]:
