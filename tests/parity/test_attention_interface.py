@@ -4,7 +4,8 @@ Against transformers' own classes, which write their attention out.
 """
 
 import importlib
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,7 @@ from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.trace import traced
 
 LAYERS = SIZES["num_hidden_layers"]
+SIDES = ("parent", "variant")
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,22 @@ each_unbiased = pytest.mark.parametrize(
 each_padding = pytest.mark.parametrize("padding", ["none", "right", "left"])
 
 
+@contextmanager
+def counted(name: str) -> Iterator[list[Any]]:
+    """The modules for which transformers' own function of that name is called."""
+    right, calls = ALL_ATTENTION_FUNCTIONS[name], []
+
+    def noted(module: Any, *args: Any, **kwargs: Any) -> Any:
+        calls.append(module)
+        return right(module, *args, **kwargs)
+
+    ALL_ATTENTION_FUNCTIONS[name] = noted
+    try:
+        yield calls
+    finally:
+        del ALL_ATTENTION_FUNCTIONS[name]
+
+
 def assert_equal(reference: dict[str, Any], candidate: dict[str, Any], bound: float) -> None:
     found = differences(reference, candidate)
     assert worst(found) <= bound, "\n".join(str(difference) for difference in found[:5])
@@ -104,8 +122,7 @@ def assert_equal(reference: dict[str, Any], candidate: dict[str, Any], bound: fl
 def test_eager_is_the_parent_to_the_last_bit(case, padding):
     for dtype in (torch.float64, torch.float32):
         reference, ours = (
-            case.seen(side, "eager", batch(padding), dtype=dtype, weights=True)
-            for side in ("parent", "variant")
+            case.seen(side, "eager", batch(padding), dtype=dtype, weights=True) for side in SIDES
         )
         assert any("attentions" in name for name in ours)
         assert_equal(reference, ours, BIT_EQUAL)
@@ -115,9 +132,11 @@ def test_eager_is_the_parent_to_the_last_bit(case, padding):
 @each_padding
 def test_sdpa_trains_as_the_parent(case, padding):
     reference = case.seen("parent", "eager", batch(padding))
-    with traced() as trace:
+    with traced() as trace, counted("sdpa") as calls:
         by_sdpa = case.seen("variant", None, batch(padding))
-    assert len(trace.sdpa) == LAYERS and not trace.softmaxes_over(batch(padding).input_ids.shape[1])
+    assert len(calls) == len(trace.sdpa) == LAYERS and not trace.softmaxes_over(
+        batch(padding).input_ids.shape[1]
+    )
     assert_equal(reference, by_sdpa, rounding(torch.float64))
 
 
@@ -136,8 +155,9 @@ def test_sdpa_trains_as_the_parent(case, padding):
 )
 def test_flex_attention_trains_as_the_parent(case, padding):
     reference = case.seen("parent", "eager", batch(padding))
-    with flex_on_cpu():
+    with flex_on_cpu(), counted("flex_attention") as calls:
         ours = case.seen("variant", "flex_attention", batch(padding))
+    assert len(calls) == LAYERS
     assert_equal(reference, ours, rounding(torch.float64))
 
 
@@ -191,6 +211,15 @@ def test_weights_that_sdpa_does_not_have_are_none(case):
     model = case.build("variant", "sdpa", torch.float32)
     out = model(input_ids=batch().input_ids, output_attentions=True)
     assert all(weights is None for weights in out.attentions or ())
+
+
+@each_case
+def test_weights_without_a_mask_are_the_parents(case):
+    given = {"input_ids": batch().input_ids, "output_attentions": True}
+    parent, variant = (case.build(side, "eager", torch.float32)(**given) for side in SIDES)
+    assert parent.attentions and len(parent.attentions) == len(variant.attentions)
+    for theirs, ours in zip(parent.attentions, variant.attentions, strict=True):
+        assert torch.equal(theirs, ours)
 
 
 def test_alibi_is_added_to_one_mask_for_all_layers(monkeypatch):

@@ -111,8 +111,8 @@ L2_AMP = replace(
     about="the texts of L2 in batches of many lengths; float32 weights under autocast",
     entries=with_autocast(
         SDPA,
-        variant("llama_packed", said=", packed", layout="packed"),
-        variant("llama_packed", "layers", said=", packed", layout="packed"),
+        variant("llama_packed", said=", packed", attention="varlen", layout="packed"),
+        variant("llama_packed", "layers", said=", packed", attention="varlen", layout="packed"),
         LIGER,
         Entry("flash_attention_2, packed, torch's kernels", attention="unpadding", layout="flat"),
         Entry("Liger, packed", liger=True, layout="packed"),

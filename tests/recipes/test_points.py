@@ -1,0 +1,223 @@
+"""Where models once left their fast path, and which tests show that they do not any more.
+
+`POINTS` has a sentence for each, and its tests.  Those that no other file has stand below.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from generated.dbrx import modeling_dbrx_grouped
+from generated.switch_transformers import modeling_switch_transformers_grouped
+from patchgen.cli.commands.memory import memory
+from patchgen.cli.commands.train import train
+from patchgen.parts.loss.linear import linear_grads
+from patchgen.runtime.varlen import Form, Texts, by_rows
+from patchgen.training import precision
+from patchgen.training.bench.matrix import CASES
+from patchgen.training.rate.flops import count_forward_flops
+from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.observe.trace import traced
+from tests.toytree import REPOSITORY
+
+POINTS: dict[str, tuple[str, ...]] = {
+    "A packed Llama runs one attention a layer under autocast, which narrows values alone": (
+        "tests/unit/verify/test_recipes.py::test_a_packed_model_keeps_its_path_under_autocast",
+        "tests/unit/parts/test_flash.py::test_one_call_of_attention_a_layer_under_dropout_and_autocast",
+    ),
+    "A padding-free BERT runs one attention a layer with dropout, and compiled": (
+        "tests/unit/verify/test_recipes.py::test_one_call_for_each_text_is_off_the_fast_path",
+        "tests/unit/parts/test_flash.py::test_all_layers_in_one_graph_for_every_mask",
+    ),
+    "The benchmark has float32 weights under autocast, and dropout": (
+        "tests/recipes/test_points.py::test_the_benchmark_trains_as_people_do",
+        "tests/recipes/test_points.py::test_a_packed_variant_is_measured_where_it_takes_padding_out",
+        "tests/bench/test_setup.py::test_dropout_is_on_in_steps_and_off_where_numbers_are_compared",
+    ),
+    "A precision has one name in all commands, and memory predicts what train holds": (
+        "tests/recipes/test_points.py::test_commands_share_the_names_of_precisions",
+        "tests/train/test_precision.py::test_memory_predicts_what_train_holds",
+    ),
+    "A loss without logits compiles as often as the parent's, whatever the lengths": (
+        "tests/unit/parts/test_loss.py::test_one_graph_takes_every_length",
+    ),
+    "The release of transformers follows from the lock, and another one is named": (
+        "tests/use/test_use.py::test_the_extra_asks_for_the_release_of_the_lock",
+        "tests/use/test_use.py::test_a_file_of_another_release_says_which",
+    ),
+    "Operations are counted on shapes, before step 1 and without weights": (
+        "tests/recipes/test_points.py::test_operations_of_a_model_that_no_machine_holds",
+        "tests/rate/test_rate.py::test_is_what_torch_counts_in_a_real_forward",
+    ),
+    "train and bench say one MFU, and the data sheet's beside the measured peak": (
+        "tests/rate/test_rate.py::test_train_and_bench_say_the_same",
+        "tests/rate/test_rate.py::test_rates",
+    ),
+    "Groups of heads are not asked for together with a mask, which the fast kernels do not take": (
+        "tests/recipes/test_points.py::test_groups_of_heads_are_repeated_beside_a_mask",
+        "tests/unit/parts/test_sdpa.py::test_key_heads_are_native_without_a_mask_only",
+    ),
+    "BLOOM adds its bias to one mask for all layers": (
+        "tests/parity/test_attention_interface.py::test_alibi_is_added_to_one_mask_for_all_layers",
+    ),
+    "A loss without logits keeps no copy of the weight, neither between the passes nor backward": (
+        "tests/unit/parts/test_loss.py::"
+        "test_states_and_a_number_a_token_are_kept_and_neither_logits_nor_a_copy_of_the_weight",
+        "tests/recipes/test_points.py::test_the_backward_pass_makes_no_wide_copy_of_the_weight",
+    ),
+    "Experts are stacked when they are loaded, and a step keeps no copy of them": (
+        "tests/recipes/test_points.py::test_a_step_keeps_no_copy_of_the_experts",
+        "tests/unit/parts/test_stacked.py::test_checkpoints_go_both_ways_and_the_parent_stays_as_it_is",
+    ),
+    "A mixture compiles as one graph": (
+        "tests/unit/parts/test_moe.py::test_it_compiles_as_one_graph_as_its_parent_does",
+    ),
+    "The peak of a row that replays graphs is the driver's, and marked": (
+        "tests/bench/test_page.py::test_a_peak_by_the_driver_is_marked",
+        "tests/bench/test_gpu.py::test_the_memory_of_replayed_graphs_is_seen",
+    ),
+    "Which attention kernel runs is asked of torch, and of no list of GPUs": (
+        "tests/recipes/test_points.py::test_the_chosen_kernel_is_torchs_answer",
+    ),
+    "Variants do what transformers' own tests ask of their parents": (
+        "tests/unit/parts/test_checkpoint.py::test_a_layer_whose_forward_is_wrapped",
+        "tests/unit/parts/test_checkpoint.py::test_a_reentrant_recompute_gives_the_same",
+        "tests/unit/parts/test_flash.py::test_no_dict_is_a_tuple_only_where_it_is_asked_for",
+        "tests/parity/test_attention_interface.py::test_weights_without_a_mask_are_the_parents",
+        "tests/use/test_model_tests.py::test_passes_what_its_parent_passes",
+    ),
+}
+
+
+def test_the_tests_of_each_point_exist():
+    for names in POINTS.values():
+        for name in names:
+            path, _, test = name.partition("::")
+            tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
+            defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+            assert test in defined, name
+
+
+def test_the_benchmark_trains_as_people_do():
+    as_people_do = [case for case in CASES if case.id in ("B2-amp", "L2-amp")]
+    for case in as_people_do:
+        entries = case.entries
+        assert {precision.weights_in(entry.precision) for entry in entries} == {"float32"}
+        assert {precision.autocast_to(entry.precision) for entry in entries} == {"bfloat16"}
+        assert case.batches > 1
+    assert [case.dropout for case in as_people_do] == [True, False]
+
+
+def test_a_packed_variant_is_measured_where_it_takes_padding_out():
+    entries = [entry for case in CASES for entry in case.entries]
+    packed = [entry for entry in entries if entry.variant == "llama_packed"]
+    assert packed and {entry.attention for entry in packed} == {"varlen"}
+
+
+def test_commands_share_the_names_of_precisions():
+    for command in (train, memory):
+        (option,) = [each for each in command.params if each.name == "precision"]
+        assert tuple(option.type.choices) == precision.NAMES
+    used = {entry.precision for case in CASES for entry in case.entries}
+    assert used <= set(precision.NAMES)
+
+
+def test_operations_of_a_model_that_no_machine_holds():
+    """Each of its seven matrices has 64 TiB, and an address space has 128."""
+    wide = 2**22
+    config = transformers.LlamaConfig(
+        hidden_size=wide,
+        intermediate_size=wide,
+        num_hidden_layers=1,
+        num_attention_heads=32,
+        num_key_value_heads=32,
+        vocab_size=96,
+    )
+    cost = count_forward_flops(transformers.LlamaForCausalLM, config, 4096)
+    assert cost is not None
+    assert cost.step(tokens=1, labelled=1, pairs=1, causal=True) > 3 * 2 * 7 * wide**2
+
+
+@pytest.mark.parametrize("form", [Form(True), Form(True, window=2), Form(False)], ids=str)
+def test_groups_of_heads_are_repeated_beside_a_mask(form):
+    query, key = torch.randn(9, 4, 8), torch.randn(9, 2, 8)
+    with traced() as trace:
+        by_rows(query, key, key, Texts(torch.tensor([0, 4, 9]).int(), 5), form)
+    (call,) = trace.sdpa
+    assert call.native_gqa == (call.mask in ("causal", "none")), call
+
+
+class Made(TorchDispatchMode):
+    """The sizes of the float32 tensors that operations make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None):
+        made = function(*args, **kwargs or {})
+        for each in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(each, torch.Tensor) and each.dtype == torch.float32:
+                self.sizes.append(each.numel())
+        return made
+
+
+def test_the_backward_pass_makes_no_wide_copy_of_the_weight():
+    """Of a weight in bfloat16: what is in float32 are slopes of a chunk, and the states."""
+    tokens, words, size, chunk = 16, 512, 64, 2
+    states = torch.randn(tokens, size).bfloat16()
+    weight = torch.randn(words, size).bfloat16()
+    labels, slopes = torch.randint(words, (tokens,)), torch.ones(tokens)
+    log_sums = (states @ weight.T).float().logsumexp(-1)
+    with Made() as made:
+        linear_grads._init_fn(slopes, [states, weight, labels, log_sums], chunk, False)
+    assert made.sizes and max(made.sizes) < words * size / 4
+
+
+GROUPED = {
+    "switch": (
+        modeling_switch_transformers_grouped.SwitchTransformersForConditionalGeneration,
+        tiny_config(transformers.SwitchTransformersConfig),
+    ),
+    "dbrx": (modeling_dbrx_grouped.DbrxForCausalLM, tiny_config(transformers.DbrxConfig)),
+}
+
+
+@pytest.mark.parametrize("kind", GROUPED)
+def test_a_step_keeps_no_copy_of_the_experts(kind):
+    model_class, config = GROUPED[kind]
+    model, kept = model_class(config).train(), []
+    stacks = [
+        parameter
+        for name, parameter in model.named_parameters()
+        if "experts" in name and parameter.dim() == 3
+    ]
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+
+    def keep(tensor):
+        if tensor.untyped_storage().data_ptr() not in own:
+            kept.append(tuple(tensor.shape))
+        return tensor
+
+    ids = torch.arange(10, 34).view(2, 12)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(input_ids=ids, labels=ids).loss.backward()
+    shapes = {math.prod(stack.shape) for stack in stacks}
+    assert stacks and kept and not shapes & {math.prod(shape) for shape in kept}
+
+
+def test_the_chosen_kernel_is_torchs_answer(monkeypatch):
+    from patchgen.training.bench import look
+
+    monkeypatch.setattr(torch, "_fused_sdp_choice", lambda *args, **how: 3)
+    chosen = dict(look._chosen_backends("cpu"))
+    assert set(chosen.values()) == {look.BACKENDS[3]} and look.BACKENDS[3] == "CUDNN_ATTENTION"
