@@ -16,7 +16,7 @@ from pathlib import Path
 from patchgen.compiler.flat import is_generated
 from patchgen.errors import did_you_mean
 from patchgen.project.config import find_config
-from patchgen.project.gate.lock import Record, read_lock
+from patchgen.project.gate.lock import RecordedOutput, read_outputs
 from patchgen.project.places import LOCK
 
 INSTALLED = "generated"  # the package that a wheel brings variants in
@@ -89,7 +89,7 @@ def known_variants(start: Path) -> Iterator[Variant]:
     home = find_config([start]).home
     ours = [
         _recorded(record, home)
-        for record in read_lock(home / LOCK).values()
+        for record in read_outputs(home / LOCK)
         if _is_model(Path(record.output))
     ]
     yield from ours
@@ -97,7 +97,7 @@ def known_variants(start: Path) -> Iterator[Variant]:
     yield from (variant for variant in _installed() if variant.name not in hidden)
 
 
-def _recorded(record: Record, home: Path) -> Variant:
+def _recorded(record: RecordedOutput, home: Path) -> Variant:
     module = record.output.removesuffix(".py").replace("/", ".")
     return Variant(
         _name(record.output), module, home / record.output, home, record.modular, record.made_by

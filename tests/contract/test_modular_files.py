@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from patchgen.errors import Location
-from patchgen.project.gate.lock import read_lock
+from patchgen.project.gate.lock import Record, read_lock
 from patchgen.syntax.lines import changed_lines, code_lines
 from patchgen.syntax.locate import make_environment
 from tests.toytree import REPOSITORY
@@ -18,6 +19,11 @@ REPEATED = 12  # lines in a row; an edit quotes the statements that it replaces
 # Lines that all variants together may add to their parents, as `patchgen list` counts them; new models, which have no
 # diff, are not among them.  This number is only ever lowered: people read these files.
 ADDED = 2_600
+
+
+@cache
+def recorded() -> Mapping[str, Record]:
+    return read_lock(REPOSITORY / "patchgen.lock")
 
 
 def lines_of(text: str) -> list[str]:
@@ -71,11 +77,7 @@ def test_there_are_modular_files():
 @pytest.mark.parametrize("path", MODULAR, ids=lambda path: path.stem)
 def test_repeats_little_of_its_parents(path: Path):
     env, name = make_environment(REPOSITORY), path.relative_to(REPOSITORY).as_posix()
-    records = [
-        record
-        for record in read_lock(REPOSITORY / "patchgen.lock").values()
-        if record.modular == name
-    ]
+    records = [record for record in recorded().values() if record.modular == name]
     parents = {used.symbol.rpartition(".")[0] for record in records for used in record.parents}
     assert any(module.startswith("transformers.models.") for module in parents)
     own = lines_of(path.read_text(encoding="utf-8"))

@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from patchgen.compiler.flat import LineOrigin, UsedSymbol
 from patchgen.compiler.settings import Settings
@@ -59,6 +59,18 @@ class Record:
     ] = ()  # every module that was read, with the digest of its file
     own_digest: str = ""  # of patchgen's sources
     flaw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOutput:
+    """An output, the modular file that gives it, and the tools that made it."""
+
+    output: str
+    modular: str
+    made_by: str
+
+
+_Entry = TypeVar("_Entry")
 
 
 def make_record(
@@ -113,6 +125,19 @@ def read_lock(path: Path) -> dict[str, Record]:
     Raises PatchgenError PG507 when the file cannot be understood, for example because of merge
     conflicts.
     """
+    return _read(path, _record)
+
+
+def read_outputs(path: Path) -> tuple[RecordedOutput, ...]:
+    """The outputs that are recorded, as `read_lock` finds and refuses them.
+
+    What else was recorded is not looked at: that takes five times as long.
+    """
+    return tuple(_read(path, _recorded_output).values())
+
+
+def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str, _Entry]:
+    """What `read_entry` makes of each output, its entry, and what is wrong with the whole file."""
     repeated: list[str] = []
     try:
         data = json.loads(
@@ -121,7 +146,9 @@ def read_lock(path: Path) -> dict[str, Record]:
         if type(data["format"]) is not int or data["format"] != FORMAT:
             raise ValueError(f"it has format {data['format']}, this patchgen writes {FORMAT}")
         flaw = _flaw(data, repeated)
-        return {output: _record(output, entry, flaw) for output, entry in data["outputs"].items()}
+        return {
+            output: read_entry(output, entry, flaw) for output, entry in data["outputs"].items()
+        }
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -217,6 +244,11 @@ def _entry(record: Record) -> dict[str, Any]:
     return {**entry, SEAL: "" if record.flaw else _seal(record.output, entry)}
 
 
+def _recorded_output(output: str, entry: Any, flaw: str) -> RecordedOutput:
+    said = entry if isinstance(entry, dict) else {}
+    return RecordedOutput(output, str(said.get("modular", "")), str(said.get("made_by", "")))
+
+
 def _record(output: str, entry: Any, flaw: str) -> Record:
     """The record of `output` from `entry`, without fields that cannot be read."""
     if not isinstance(entry, dict):
@@ -248,13 +280,14 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
 def _read_parents(entry: Mapping[str, Any]) -> tuple[UsedSymbol, ...]:
     try:
         every = [
-            (symbol, digest, path)
+            (symbol, str(digest), path)
             for path, found in entry["parents"].items()
             for symbol, digest in found.items()
         ]
     except (KeyError, AttributeError):
         return ()
-    return tuple(sorted(UsedSymbol(symbol, str(digest), path) for symbol, digest, path in every))
+    # Sorted as tuples, in the order of the fields: tens of thousands of records compare slowly.
+    return tuple(UsedSymbol(*each) for each in sorted(every))
 
 
 def _read_lines(entry: Mapping[str, Any]) -> tuple[LineOrigin, ...]:

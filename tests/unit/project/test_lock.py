@@ -9,7 +9,16 @@ from patchgen.compiler.flat import LineOrigin, Summary, UsedSymbol
 from patchgen.compiler.settings import Settings
 from patchgen.errors import Location, PatchgenError
 from patchgen.project.batch.outcome import Made
-from patchgen.project.gate.lock import Record, describe, is_of, origin_of, read_lock, render_lock
+from patchgen.project.gate.lock import (
+    Record,
+    RecordedOutput,
+    describe,
+    is_of,
+    origin_of,
+    read_lock,
+    read_outputs,
+    render_lock,
+)
 
 RECORD = Record(
     output="g/modeling_x.py",
@@ -40,6 +49,27 @@ def test_round_trip(tmp_path):
     path.write_text(render_lock([RECORD, other]))
     assert read_lock(path) == {"g/modeling_x.py": RECORD, "g/modeling_a.py": other}
     assert list(json.loads(path.read_text())["outputs"]) == ["g/modeling_a.py", "g/modeling_x.py"]
+
+
+def test_outputs_alone(tmp_path):
+    path = tmp_path / "patchgen.lock"
+    assert read_outputs(path) == ()
+    path.write_text(
+        render_lock([RECORD, replace(RECORD, output="g/modeling_a.py", modular="m/a.py")])
+    )
+    assert read_outputs(path) == (
+        RecordedOutput("g/modeling_a.py", "m/a.py", RECORD.made_by),
+        RecordedOutput("g/modeling_x.py", "m/modular_x.py", RECORD.made_by),
+    )
+
+
+def test_the_parents_are_sorted_whatever_the_file_says(tmp_path):
+    path = tmp_path / "patchgen.lock"
+    told = json.loads(render_lock([RECORD]))
+    parents = told["outputs"][RECORD.output]["parents"]
+    told["outputs"][RECORD.output]["parents"] = dict(reversed(parents.items()))
+    path.write_text(json.dumps(told))
+    assert read_lock(path)[RECORD.output] == RECORD
 
 
 def test_order_of_records_does_not_matter():
@@ -75,10 +105,11 @@ def test_noop_no_file(tmp_path):
 def test_what_is_no_lock_is_refused(text, line, tmp_path):
     path = tmp_path / "patchgen.lock"
     path.write_text(text)
-    with pytest.raises(PatchgenError) as caught:
-        read_lock(path)
-    problem = caught.value.problem
-    assert (problem.code, problem.at.path, problem.at.line) == ("PG507", "patchgen.lock", line)
+    for read in (read_lock, read_outputs):
+        with pytest.raises(PatchgenError) as caught:
+            read(path)
+        problem = caught.value.problem
+        assert (problem.code, problem.at.path, problem.at.line) == ("PG507", "patchgen.lock", line)
 
 
 @pytest.mark.parametrize(
