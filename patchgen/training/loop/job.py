@@ -42,7 +42,7 @@ from patchgen.training.parallel.process_group import first_process_first
 from patchgen.training.parallel.zero import check_deepspeed, check_sizes, make_zero_arguments
 from patchgen.training.precision import products_in
 from patchgen.training.rate.flops import ForwardCost, count_forward_flops, count_pairs
-from patchgen.training.rate.peak import allow_tf32, datasheet_flops, measure_product
+from patchgen.training.rate.peak import datasheet_flops, product_flops
 
 TYPICAL = 1000  # rows that are enough to average over
 STATES = 2  # tensors that AdamW keeps for each weight
@@ -213,8 +213,8 @@ def measure_rates(job: Job, config: Any) -> Rates:
     dtype = products_in(recipe.precision)
     name = torch.cuda.get_device_name() if job.device == "cuda" else ""
     per_token = None if forward is None else flops_per_token(forward, job.data.train, recipe)
-    with allow_tf32(recipe.precision == "tf32"):
-        return Rates(per_token, measure_product(job.device, dtype), datasheet_flops(name, dtype))
+    peak = product_flops(job.device, dtype, tf32=recipe.precision == "tf32")
+    return Rates(per_token, peak, datasheet_flops(name, dtype))
 
 
 def flops_per_token(forward: ForwardCost, rows: Sequence[Row], recipe: Recipe) -> float:

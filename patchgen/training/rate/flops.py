@@ -9,9 +9,10 @@ that of the stock model, so that a variant which computes less does not get a lo
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -79,12 +80,26 @@ def count_forward_flops(
     length.
     """
     kind = find_stock_class(model_class)
-    return _counted(kind, config, length) or _counted(kind, config, max(1, length // 2))
+    told = config.to_json_string(use_diff=False)
+    return _counted(_Row(kind, told, length, config)) or _counted(
+        _Row(kind, told, max(1, length // 2), config)
+    )
 
 
-def _counted(
-    model_class: type[PreTrainedModel], config: PreTrainedConfig, length: int
-) -> ForwardCost | None:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What is counted: `told` is the text of the configuration, by which two are the same."""
+
+    model_class: type[PreTrainedModel]
+    told: str
+    length: int
+    config: PreTrainedConfig = field(compare=False)
+
+
+@functools.lru_cache(maxsize=32)
+def _counted(row: _Row) -> ForwardCost | None:
+    """Return the cost of a row, counted once: the runs of a search ask for the same one again."""
+    model_class, config, length = row.model_class, row.config, row.length
     module = sys.modules[model_class.__module__]
     given = batch_for(model_class, config, 1, length)
     try:

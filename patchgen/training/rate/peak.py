@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,3 +61,13 @@ def measure_product(device: str, dtype: str = "bfloat16", times: int = 20) -> fl
     for _ in range(WARM):
         a @ b
     return 2 * size**3 / statistics.median(time_runs(lambda: a @ b, times, device))
+
+
+@functools.cache
+def product_flops(device: str, dtype: str, *, tf32: bool) -> float:
+    """Return the FLOP/s of a product in this precision, measured once in a process.
+
+    So the runs of a search are compared with one number.
+    """
+    with allow_tf32(tf32):
+        return measure_product(device, dtype)
