@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 import os
 import signal
 import subprocess
@@ -76,7 +79,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """`python -m patchgen ARGUMENTS` in `folder`, with few environment variables of ours.
 
-    A copy of this process runs it, which has imported everything; a new one where it is to begin otherwise.
+    A copy of this process runs it, which has imported everything and knows what the installed
+    transformers says; a new one where it is to begin otherwise.
     """
     env = {
         "PATH": os.environ["PATH"],
@@ -88,11 +92,25 @@ def run(
     }
     command = [sys.executable, *python, "-m", "patchgen", *arguments]
     if not python and not environment:
+        _warm()
         return _run_in_a_copy(folder, command, env, timeout)
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL
     )
     return _completed(command, done.returncode, done.stdout, done.stderr)
+
+
+@functools.cache
+def _warm() -> None:
+    """Import and read here, once, what each copy would import and read again."""
+    with (
+        tempfile.TemporaryDirectory() as place,
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        folder = project(Path(place) / "project")
+        assert main(["convert", "--no-cache", str(folder / "modular")]) == 0
+        assert main(["check", "--no-cache", str(folder / "modular")]) == 0
 
 
 def _run_in_a_copy(

@@ -401,28 +401,38 @@ SURROUNDINGS: dict[str, dict[str, str]] = {
 }
 
 
+CAFE = {SOURCE: MODULAR.replace("    def", "    # café ✓\n    def")}
+
+
+@pytest.fixture(scope="module")
+def cafe(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a usual run makes of `CAFE`."""
+    usual = project(tmp_path_factory.mktemp("cafe") / "usual", CAFE)
+    assert run(usual, "convert").returncode == 0
+    assert "café ✓" in (usual / OUTPUT).read_text(encoding="utf-8")
+    return _digests(usual)
+
+
 @pytest.mark.parametrize(
     "environment", SURROUNDINGS.values(), ids=[f"60 {name}" for name in SURROUNDINGS]
 )
-def test_the_surroundings_do_not_matter(tmp_path: Path, environment: dict[str, str]) -> None:
-    files = {SOURCE: MODULAR.replace("    def", "    # café ✓\n    def")}
-    usual, other = project(tmp_path / "usual", files), project(tmp_path / "other", files)
-    assert run(usual, "convert").returncode == 0
+def test_the_surroundings_do_not_matter(
+    tmp_path: Path, cafe: dict[str, str], environment: dict[str, str]
+) -> None:
+    other = project(tmp_path / "other", CAFE)
     done = run(other, "convert", **environment)
     assert done.returncode == 0, done.stderr
-    assert _digests(other) == _digests(usual)
-    assert "café ✓" in (other / OUTPUT).read_text(encoding="utf-8")
+    assert _digests(other) == cafe
 
 
 NAMES = ["with space", "ümläut ✓", "x" * 200, "quote'\"s", "semi;colon", "-dash", "%20", "a.b"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=[f"60 {name[:12]}" for name in NAMES])
-def test_the_place_does_not_matter(tmp_path: Path, name: str) -> None:
-    usual, other = project(tmp_path / "usual"), project(tmp_path / name / "project")
-    assert run(usual, "convert").returncode == 0
+def test_the_place_does_not_matter(once: Path, tmp_path: Path, name: str) -> None:
+    other = project(tmp_path / name / "project")
     assert run(other / "modular", "convert").returncode == 0
-    assert _digests(other) == _digests(usual)
+    assert _digests(other) == _digests(once)
 
 
 def test_60_a_mask_for_new_files(tmp_path: Path) -> None:
