@@ -34,12 +34,10 @@ from patchgen.verify.plans.plans import (
     require_plans,
     splits,
 )
-from patchgen.verify.variants import find_variants
-from tests.toytree import REPOSITORY
+from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
-GALLERY = {variant.name: variant for variant in find_variants(REPOSITORY)}
 SIZES = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -51,7 +49,7 @@ SIZES = {
 
 
 def generated(name):
-    return importlib.import_module(GALLERY[name].module)
+    return importlib.import_module(BY_NAME[name].module)
 
 
 def codes(model):
@@ -81,16 +79,16 @@ def refusal(*args, **kwargs):
 # --- the gallery
 
 
-@pytest.mark.parametrize("name", GALLERY)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_the_first_class_of_each_variant_carries_what_is_there(name):
-    insist_on_what_is_there(GALLERY[name], GALLERY[name].heads[0])
+    insist_on_what_is_there(BY_NAME[name], BY_NAME[name].heads[0])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GALLERY)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_every_other_class_of_the_gallery_carries_what_is_there(name):
-    for head in GALLERY[name].heads[1:]:
-        insist_on_what_is_there(GALLERY[name], head)
+    for head in BY_NAME[name].heads[1:]:
+        insist_on_what_is_there(BY_NAME[name], head)
 
 
 def insist_on_what_is_there(variant, head):
@@ -118,7 +116,7 @@ def test_verify_has_a_case_for_every_head():
     from patchgen.verify.cases.select import select_cases
     from patchgen.verify.parts.combine import find_part_checks
 
-    variant = GALLERY["bert_mlm"]
+    variant = BY_NAME["bert_mlm"]
     made = [
         case.head
         for case in select_cases(variant, find_part_checks(variant.parts))
@@ -128,7 +126,7 @@ def test_verify_has_a_case_for_every_head():
 
 
 def verdict(name, head):
-    return CaseRunner(replace(GALLERY[name])).run(Case(f"{head} plans", "plans", head))
+    return CaseRunner(replace(BY_NAME[name])).run(Case(f"{head} plans", "plans", head))
 
 
 def test_verify_counts_what_it_looked_up():

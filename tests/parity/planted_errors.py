@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -15,7 +14,8 @@ from patchgen.verify.cases.select import select_cases
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.report.result import Result
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant, find_variants
+from patchgen.verify.variants import Variant
+from tests.gallery import BY_NAME
 from tests.toytree import REPOSITORY
 
 FILES = sorted(Path(__file__).with_name("planted").glob("*.toml"))
@@ -43,15 +43,9 @@ def errors() -> Iterator[Error]:
             yield Error(path.stem, **told)
 
 
-@functools.cache
-def _of(name: str) -> Variant:
-    (variant,) = find_variants(REPOSITORY, [name])
-    return variant
-
-
 def planted(error: Error, home: Path) -> Variant:
     """The variant in a project of its own at `home`, with the error in it."""
-    variant = _of(error.variant)
+    variant = BY_NAME[error.variant]
     path = Path(*variant.module.split(".")).with_suffix(".py")
     shutil.copytree(REPOSITORY / path.parent, home / path.parent)
     for package in (home / path.parent, home / path.parent.parent):

@@ -32,8 +32,8 @@ from patchgen.verify.parts.part_check import PlantedError, load_strictly
 from patchgen.verify.parts.planting import replaced
 from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.parts.sdpa import PART_CHECK
-from patchgen.verify.variants import Variant, find_variants
-from tests.toytree import REPOSITORY
+from patchgen.verify.variants import Variant
+from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -333,7 +333,7 @@ def test_n2_rows_past_the_last_expert_are_seen(memory_of_nan):
 
 
 def test_n10_flattened_texts_have_the_positions_of_roberta():
-    (recorded,) = find_variants(REPOSITORY, ["roberta_padding_free"])
+    recorded = BY_NAME["roberta_padding_free"]
     both = Pair(recorded, ROBERTA[1])
     parent, variant = both.models(both.routes[0], torch.float64)
     texts = [
@@ -410,7 +410,7 @@ def test_n8_packing_without_boundaries_is_seen():
 @pytest.mark.slow
 def test_n9_packed_rows_are_kept_apart_under_compile():
     """A mask that is not made because nobody could look at positions while tracing would mix two texts of a row."""
-    (variant,) = find_variants(REPOSITORY, ["llama_loss"])
+    variant = BY_NAME["llama_loss"]
     bench = CaseRunner(variant)
     case = Case(
         "", "compiled", LLAMA[1], scenario=Scenario(rows="packed", train=True), detail="eager"
@@ -424,7 +424,7 @@ def test_n9_packed_rows_are_kept_apart_under_compile():
 @pytest.mark.slow
 def test_n9_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
     """By the same case: positions forgotten where a compiler traces."""
-    (variant,) = find_variants(REPOSITORY, ["llama_loss"])
+    variant = BY_NAME["llama_loss"]
     bench = CaseRunner(variant)
     case = Case(
         "", "compiled", LLAMA[1], scenario=Scenario(rows="packed", train=True), detail="eager"

@@ -13,8 +13,7 @@ from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.generation import CUTS
 from patchgen.verify.parts.planting import replaced
 from patchgen.verify.parts.scenario import Scenario
-from patchgen.verify.variants import find_variants
-from tests.toytree import REPOSITORY
+from tests.gallery import BY_NAME
 
 HEAD = "LlamaForCausalLM"
 CASE = Case("", "cache", HEAD, "float64", scenario=Scenario(labels=False))
@@ -22,7 +21,7 @@ CASE = Case("", "cache", HEAD, "float64", scenario=Scenario(labels=False))
 
 @pytest.fixture(scope="module")
 def bench():
-    (variant,) = find_variants(REPOSITORY, ["llama_loss"])
+    variant = BY_NAME["llama_loss"]
     return CaseRunner(variant)
 
 

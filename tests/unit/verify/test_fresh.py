@@ -9,8 +9,7 @@ from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.context import CheckContext
 from patchgen.verify.checks.fresh import check_initialization
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.variants import find_variants
-from tests.toytree import REPOSITORY
+from tests.gallery import BY_NAME
 
 
 def judged(pair):
@@ -21,7 +20,7 @@ def judged(pair):
 
 @pytest.fixture(scope="module")
 def pair():
-    (variant,) = find_variants(REPOSITORY, ["dbrx_grouped"])
+    variant = BY_NAME["dbrx_grouped"]
     return Pair(variant, variant.heads[0])
 
 

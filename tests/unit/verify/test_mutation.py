@@ -33,8 +33,8 @@ from patchgen.verify.mutation.prove import MutationTest
 from patchgen.verify.mutation.restore import kept
 from patchgen.verify.report.result import from_json, make_lines_result, make_mutants_result
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant, find_variants
-from tests.toytree import REPOSITORY
+from patchgen.verify.variants import Variant
+from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
@@ -346,7 +346,7 @@ def test_constants_are_part_of_a_recording():
 
 @pytest.fixture(scope="module")
 def proof():
-    (variant,) = find_variants(REPOSITORY, ["mpnet_sdpa_checkpoint"])
+    variant = BY_NAME["mpnet_sdpa_checkpoint"]
     proof = MutationTest(variant, CaseRunner(variant).ready)
     names = (
         "float64 full closest",
@@ -498,7 +498,7 @@ def test_what_is_turned_on_is_read_from_the_diff(added, parts, changes, tmp_path
 
 
 def test_without_a_diff_the_parent_is_compared_under_its_own_names():
-    (variant,) = find_variants(REPOSITORY, ["llama_moe"])
+    variant = BY_NAME["llama_moe"]
     flat = read_flat_text(variant)
     changed = {flat.line(number) for number in flat.changed}
     assert (

@@ -11,11 +11,10 @@ transformers = pytest.importorskip("transformers")
 from patchgen.verify.cases.select import select_cases
 from patchgen.verify.configs.published import OF_PARTS, PUBLISHED
 from patchgen.verify.parts.combine import find_part_checks
-from patchgen.verify.variants import find_variants
+from tests.gallery import BY_NAME
 from tests.toytree import REPOSITORY
 
 MODELS = Path(transformers.__file__).parent / "models"
-GALLERY = {variant.name: variant for variant in find_variants(REPOSITORY)}
 EVERYWHERE = (
     "rope_parameters",
     "tie_word_embeddings",
@@ -35,7 +34,7 @@ def test_the_model_reads_every_name(family):
 
 
 def test_every_family_of_the_gallery_is_there():
-    assert {variant.parent.split(".")[-2] for variant in GALLERY.values()} <= set(PUBLISHED)
+    assert {variant.parent.split(".")[-2] for variant in BY_NAME.values()} <= set(PUBLISHED)
 
 
 @pytest.mark.parametrize("part", OF_PARTS)
@@ -48,7 +47,7 @@ def test_parts_read_what_is_said_of_them(part):
 
 
 def test_disentangled_attention_runs():
-    variant = GALLERY["deberta_v2_sdpa_checkpoint"]
+    variant = BY_NAME["deberta_v2_sdpa_checkpoint"]
     made = [
         case
         for case in select_cases(variant, find_part_checks(variant.parts))

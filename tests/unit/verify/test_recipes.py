@@ -16,15 +16,14 @@ from patchgen.verify.cases.case import DROPOUT, Case
 from patchgen.verify.observe.pace import count_fast_path
 from patchgen.verify.parts.planting import replaced
 from patchgen.verify.parts.scenario import Scenario
-from patchgen.verify.variants import find_variants
-from tests.toytree import REPOSITORY
+from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
 
 @pytest.fixture(scope="module")
 def bert():
-    return CaseRunner(find_variants(REPOSITORY, ["bert_padding_free"])[0])
+    return CaseRunner(BY_NAME["bert_padding_free"])
 
 
 HEAD = "BertForMaskedLM"
@@ -115,7 +114,7 @@ def test_one_call_for_each_text_is_off_the_fast_path(bert):
 
 def test_a_packed_model_keeps_its_path_under_autocast():
     """Rotary positions leave queries and keys in float32, values are in bfloat16."""
-    bench = CaseRunner(find_variants(REPOSITORY, ["llama_packed"])[0])
+    bench = CaseRunner(BY_NAME["llama_packed"])
     case = Case(
         "", "pace", "LlamaForCausalLM", scenario=replace(PADDED, autocast=True), detail="autocast"
     )

@@ -10,15 +10,14 @@ from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.select import select_cases
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.parts.planting import replaced
-from patchgen.verify.variants import find_variants
-from tests.toytree import REPOSITORY
+from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
 
 @pytest.fixture(scope="module")
 def bench():
-    (variant,) = find_variants(REPOSITORY, ["openai_checkpoint"])
+    variant = BY_NAME["openai_checkpoint"]
     return CaseRunner(variant)
 
 
