@@ -22,7 +22,7 @@ from patchgen.training.loop.failures import resume_hint
 from patchgen.training.loop.folder import create_folder, lock_run
 from patchgen.training.loop.run import train
 from patchgen.training.parallel.engine import Engine
-from tests.train.runs import Remembered, broken_run, recipe, resume, run, weights
+from tests.train.runs import TEXT, Remembered, broken_run, recipe, resume, run, weights
 
 SAVED = {"steps": 9, "save_every": 3, "keep": 3}
 
@@ -82,13 +82,17 @@ def flip(path):
         "no seal",
     ],
 )
-def test_a_damaged_checkpoint_is_told_and_the_one_before_it_serves(broken, whole, spoil, told):
+def test_a_damaged_checkpoint_is_told(broken, spoil, told):
     spoil(broken.path / "checkpoint-6")
     with pytest.raises(PatchgenError, match="PG818") as refused:
         resume(broken)
     assert told in str(refused.value) and "--at 3" in refused.value.problem.hint
+
+
+def test_the_checkpoint_before_a_damaged_one_serves(broken, whole):
+    flip(broken.path / "checkpoint-6" / "model.safetensors")
     ended = resume(broken, at=3)
-    assert weights(ended.folder) == weights(whole.folder)
+    assert ended.resumed_from == 3 and weights(ended.folder) == weights(whole.folder)
 
 
 def test_a_checkpoint_that_was_being_written_is_left_out(broken, whole):
@@ -294,6 +298,8 @@ def test_control_c_says_how_to_go_on(tmp_path, monkeypatch):
         "3",
         "--length",
         "32",
+        "--data",
+        str(TEXT),
         "--output",
         str(tmp_path / "run"),
     ]
