@@ -28,8 +28,9 @@ def pytest_collection_finish(session):
 
 
 def pytest_collection_modifyitems(items):
-    """What is given most time begins first, so that at the end no worker waits for another one's longest test."""
-    items.sort(key=lambda item: -_seconds(item))
+    """What is given most time begins first, and the thousands of small tests of `unit` come last, so that at the
+    end no worker waits for another one's longest test."""
+    items.sort(key=lambda item: (-_seconds(item), item.nodeid.startswith("tests/unit/")))
 
 
 def _seconds(item):
@@ -37,20 +38,36 @@ def _seconds(item):
     return given.args[0] if given and item.get_closest_marker("slow") else 0
 
 
-# Files that set up once what takes long.  (xdist's own mark for this, `xdist_group`, does nothing under pytest 9.2.)
-ONE_WORKER = {
-    "tests/bench/test_run_case.py",
+# Files that set up once what takes long, or keep what they have read; of a folder, each of its files.
+# (xdist's own mark for this, `xdist_group`, does nothing under pytest 9.2.)
+ONE_WORKER = (
+    "tests/bench/",
+    "tests/contract/test_cli.py",
     "tests/contract/test_concurrency.py",
+    "tests/contract/test_docs.py",
     "tests/contract/test_gate.py",
     "tests/contract/test_interpreters.py",
+    "tests/contract/test_modular_files.py",
     "tests/contract/test_wheel.py",
+    "tests/memory/test_ranks.py",
     "tests/parallel/test_killed.py",
+    "tests/parallel/test_meeting.py",
     "tests/parallel/test_mixed.py",
     "tests/parallel/test_proof.py",
     "tests/parallel/test_split.py",
     "tests/parallel/test_zero.py",
+    "tests/parity/test_planted.py",
+    "tests/train/test_failures.py",
+    "tests/train/test_path.py",
+    "tests/train/test_rows.py",
     "tests/unit/anatomy/test_table.py",
-}
+    "tests/unit/coverage/test_structure.py",
+    "tests/unit/declare/",
+    "tests/unit/verify/",
+    "tests/use/test_use.py",
+)
+# Tests in them that take long and share nothing.
+ALONE = ("test_session[",)
 # Files whose tests build models for each variant once: it is the first word of their ids.
 ONE_WORKER_A_VARIANT = {"tests/parity/test_gallery.py"}
 
@@ -62,10 +79,11 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            file = nodeid.partition("::")[0]
+            file, _, test = nodeid.partition("::")
             if file in ONE_WORKER_A_VARIANT and "[" in nodeid:
                 variant = nodeid.partition("[")[2].rstrip("]").split()[0]
                 return f"{file} {variant}"
-            return file if file in ONE_WORKER else nodeid
+            together = file.startswith(ONE_WORKER) and not test.startswith(ALONE)
+            return file if together else nodeid
 
     return Scheduling(config, log)
