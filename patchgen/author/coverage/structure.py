@@ -24,7 +24,7 @@ from patchgen.errors import PatchgenError, Problem, problems_of
 from patchgen.syntax.locate import Environment, make_environment
 
 # What these parts find nothing to do in, though there are classes of attention, they have missed.
-OF_ATTENTION = ("sdpa", "checkpoint", "flash")
+OF_ATTENTION = ("sdpa", "checkpoint", "flash", "flex")
 EVERY = tuple(WRITERS)
 
 

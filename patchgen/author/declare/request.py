@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from patchgen.author.anatomy.module import Module, find_module, open_module
 from patchgen.author.declare.checkpoint import checkpoint
 from patchgen.author.declare.flash import flash
+from patchgen.author.declare.flex import flex
 from patchgen.author.declare.fused import fused
 from patchgen.author.declare.grouped import grouped
 from patchgen.author.declare.liger import liger
@@ -28,6 +29,7 @@ WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
     "grouped": grouped,
     "fused": fused,
     "flash": flash,
+    "flex": flex,
     "liger": liger,
 }
 
