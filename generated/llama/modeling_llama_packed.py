@@ -339,8 +339,6 @@ def find_texts(model, mask, position_ids, kwargs):
     recorded = kwargs.get("output_hidden_states", model.config.output_hidden_states)
     if interface is not flash_attention_mask or model.keeps_padding or recorded:
         return None
-    if mask is not None and mask.dim() != 2:  # attention refuses it
-        return None
     if mask is not None:  # each row is a text
         places_T, starts, longest = _get_unpad_data(mask.bool())
     else:  # a text ends with each row, and where positions restart
@@ -393,7 +391,7 @@ class LlamaModel(LlamaPreTrainedModel):
             past_key_values = DynamicCache(config=self.config)
 
         texts, told = None, attention_mask is None and position_ids is not None
-        if past_key_values is None and (told or isinstance(attention_mask, torch.Tensor)):
+        if past_key_values is None and (told or getattr(attention_mask, "ndim", 0) == 2):
             texts = find_texts(self, attention_mask, position_ids, kwargs)
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -401,10 +399,9 @@ class LlamaModel(LlamaPreTrainedModel):
             position_ids = position_ids.unsqueeze(0)
         if texts is not None:
             places_T, lengths = texts
-            batch, attention_mask = inputs_embeds.shape[:2], None
+            batch, attention_mask, kwargs = inputs_embeds.shape[:2], None, kwargs | lengths
             position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
             inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
-            kwargs.update(lengths)
 
         causal_mask = create_causal_mask(
             config=self.config,

@@ -1,6 +1,5 @@
 """A causal model whose layers run on real tokens, where attention takes the lengths of texts."""
 
-import torch
 from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
 
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg"
@@ -27,16 +26,15 @@ class TakesPaddingOut:
                 ...
         with new:
             texts, told = None, attention_mask is None and position_ids is not None
-            if past_key_values is None and (told or isinstance(attention_mask, torch.Tensor)):
+            if past_key_values is None and (told or getattr(attention_mask, "ndim", 0) == 2):
                 texts = find_texts(self, attention_mask, position_ids, kwargs)
             if position_ids is None:
                 ...
             if texts is not None:
                 places_T, lengths = texts
-                batch, attention_mask = inputs_embeds.shape[:2], None
+                batch, attention_mask, kwargs = inputs_embeds.shape[:2], None, kwargs | lengths
                 position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
                 inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
-                kwargs.update(lengths)
 
 
 class PaddingFreeDecoder(TakesPaddingOut):

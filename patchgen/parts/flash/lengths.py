@@ -17,8 +17,6 @@ def find_texts(model, mask, position_ids, kwargs):
     recorded = kwargs.get("output_hidden_states", model.config.output_hidden_states)
     if interface is not flash_attention_mask or model.keeps_padding or recorded:
         return None
-    if mask is not None and mask.dim() != 2:  # attention refuses it
-        return None
     if mask is not None:  # each row is a text
         places_T, starts, longest = _get_unpad_data(mask.bool())
     else:  # a text ends with each row, and where positions restart
