@@ -29,6 +29,15 @@ def show_effects(head: str, checks: PartChecks) -> Iterator[Case]:
                 yield Case(f"{head} keeps products{suffix}", "kept", head, scenario=scenario)
 
 
+def check_operations(head: str) -> Iterator[Case]:
+    """Operators of its own, and what a recompute chooses again, where the variant has either."""
+    for dtype in ("float32", "bfloat16"):
+        scenario = Scenario(rows="right", train=True)
+        yield Case(f"{head} {dtype} operators", "operators", head, dtype, scenario=scenario)
+    checkpointed = Scenario(rows="right", train=True, checkpointing={})
+    yield Case(f"{head} choices", "choices", head, scenario=checkpointed)
+
+
 def plant_errors(head: str, checks: PartChecks, dtypes: tuple[str, ...]) -> Iterator[Case]:
     """Each error that a part lists.  The comparison must see it."""
     for dtype in dtypes:

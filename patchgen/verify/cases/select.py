@@ -18,6 +18,7 @@ from patchgen.verify.cases.numbers import (
     compare_ways_to_train,
 )
 from patchgen.verify.cases.parts import (
+    check_operations,
     check_padding_and_dropout,
     plant_errors,
     show_effects,
@@ -48,6 +49,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
     selected = [
         *load_and_initialize(main),
         *show_effects(main, checks),
+        *check_operations(main),
         *compare_dtypes(main, checks, plan.dtypes),
         *plant_errors(main, checks, plan.dtypes),
         *compare_ways_to_train(main, checks, plan.dtypes),

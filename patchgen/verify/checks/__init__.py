@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from patchgen.verify.checks.attention import check_attention_weights, check_attn_implementation
 from patchgen.verify.checks.checkpoints import check_checkpoints
+from patchgen.verify.checks.choices import check_choices
 from patchgen.verify.checks.compiled import check_compiled
 from patchgen.verify.checks.context import CheckContext, Verdict
 from patchgen.verify.checks.dropout import check_dropout
@@ -17,6 +18,7 @@ from patchgen.verify.checks.fresh import check_initialization
 from patchgen.verify.checks.generation import check_cache, check_generation
 from patchgen.verify.checks.interface import check_interface
 from patchgen.verify.checks.numbers import check_numbers
+from patchgen.verify.checks.operators import check_operators
 from patchgen.verify.checks.pace import check_fast_path, check_recompilation
 from patchgen.verify.checks.padding import check_padding
 from patchgen.verify.checks.plans import check_plans
@@ -29,6 +31,8 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "planted": check_planted_error,
     "effect": check_effect,
     "kept": check_recompute,
+    "choices": check_choices,
+    "operators": check_operators,
     "checkpoints": check_checkpoints,
     "fresh": check_initialization,
     "plans": check_plans,

@@ -106,20 +106,16 @@ def compare(
     truth as its parent, but on the other side, is not wrong, though it is two roundings from the
     parent.  A tensor of another dtype is infinitely far, unless a part declares it.
     """
-    reference, ours = (
-        pair.shown(
-            pair.observe_parent(route, dtype, scenario, weights=weights),
-            scenario,
-        ),
-        pair.shown(seen, scenario),
-    )
+    parent = pair.observe_parent(route, dtype, scenario, weights=weights)
+    reference, ours = pair.shown(parent, scenario, seen), dict(seen)
     found = differences(reference, ours)
     if not is_narrow(dtype, scenario):
         return found
     own_dtypes = any(part_check.own_dtypes(scenario) for part_check in pair.part_checks)
     others = () if own_dtypes else find_other_dtypes(reference, ours)
     noises = [_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
-    of_truth = differences(pair.shown(_wide(pair, route, scenario, weights), scenario), ours)
+    wide = _wide(pair, route, scenario, weights)
+    of_truth = differences(pair.shown(wide, scenario, seen), ours)
     return (*others, *nearer(measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)))
 
 
@@ -141,7 +137,7 @@ def _noise_of(
 ) -> tuple[Difference, ...]:
     wide = _wide(pair, route, scenario, weights, seed)
     narrow = pair.observe_parent(route, dtype, scenario, weights=weights, seed=seed)
-    return differences(pair.shown(wide, scenario), pair.shown(narrow, scenario))
+    return differences(wide, narrow)
 
 
 def _wide(

@@ -19,6 +19,8 @@ from patchgen.verify.observe.step import observe_step, takes_cache
 from patchgen.verify.parts.scenario import Scenario
 
 LENGTHS = (13, 11, 17)
+# Of all FLOPs: a router stays in float32, which no parent without a mixture has.
+WIDE_SHARE = 0.1
 
 # Known defects, by part and kind, with the reason.  They are a WARN, not a FAIL.
 KNOWN = {
@@ -42,7 +44,10 @@ def check_fast_path(context: CheckContext) -> Verdict:
     except Exception as error:  # each model has its own
         raise NothingToCompare(f"the parent itself does not run so: {error}") from error
     base, ours = _pace(pair, 1, torch.float32, plain), _pace(pair, 1, context.dtype, scenario)
-    if wrong := _slower(base, ours, *parent):
+    wrong = _slower(base, ours, *parent)
+    if scenario.autocast and not wrong:
+        wrong = _wider(parent[1], ours)
+    if wrong:
         return _judged(context, context.case.detail, f"off the fast path: {wrong}")
     return Verdict("PASS", f"{ours.attentions} attentions, {ours.waited} waits")
 
@@ -56,6 +61,14 @@ def _slower(base: Pace, ours: Pace, parent_base: Pace, parent: Pace) -> str:
     if ours.waited > base.waited + waits:
         return f"waits {dict(ours.waits)}, where the plain step has {dict(base.waits)}"
     return ""
+
+
+def _wider(parent: Pace, ours: Pace) -> str:
+    """What autocast does not make narrow, though it does in the parent."""
+    more = ours.wide_flops - parent.wide_flops
+    if more <= WIDE_SHARE * ours.flops:
+        return ""
+    return f"{more:,} of {ours.flops:,} FLOPs more in float32 than in the parent"
 
 
 def _pace(pair: Pair, side: int, dtype: torch.dtype, scenario: Scenario) -> Pace:

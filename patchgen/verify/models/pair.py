@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from types import ModuleType
@@ -176,10 +176,17 @@ class Pair:
             seen = part_check.terms(seen, variant)
         return seen
 
-    def shown(self, seen: Observation, scenario: Scenario) -> dict[str, Tensor]:
-        """Without what the variant documents that it hides in `scenario`."""
+    def shown(
+        self, seen: Observation, scenario: Scenario, given: Collection[str] = ()
+    ) -> dict[str, Tensor]:
+        """Without what the variant documents that it hides in `scenario`.
+
+        What it gives all the same, by the names in `given`, stays: it has to be the parent's.
+        """
         return {
-            name: tensor for name, tensor in seen.items() if not self.explain_hidden(name, scenario)
+            name: tensor
+            for name, tensor in seen.items()
+            if name in given or not self.explain_hidden(name, scenario)
         }
 
     def explain_hidden(self, name: str, scenario: Scenario) -> tuple[str, ...]:

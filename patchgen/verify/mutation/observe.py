@@ -41,6 +41,8 @@ KINDS = (
     "interface",
     "effect",
     "kept",
+    "choices",
+    "operators",
     "kernels",
     "zeros",
     "pace",
@@ -49,7 +51,7 @@ KINDS = (
     "compiled",
 )
 # The result of these is no list of operations: a compiled graph, or how often something is called.
-UNRECORDED = ("compiled", "pace", "drops", "kept")
+UNRECORDED = ("compiled", "pace", "drops", "kept", "choices", "operators")
 # The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
 SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
 

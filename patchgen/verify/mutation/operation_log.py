@@ -8,7 +8,7 @@ constants, and for each tensor that it is given which operation made it; of a te
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -46,8 +46,8 @@ class recorded(TorchDispatchMode):
             out = func(*args, **given)
             self._call(out, self._name(args[0]))
             return out
-        said = _told_alike(func, args)
-        named = tree_map_only((Tensor, torch.Generator), self._name, (said, sorted(given.items())))
+        said = _told_alike(func, _with_defaults(func, args, given))
+        named = tree_map_only((Tensor, torch.Generator), self._name, said)
         out = func(*args, **given)
         self._hash.update(f"{func}{named!r}\n".encode())
         for at, result in enumerate(tree_leaves(out)):
@@ -72,6 +72,12 @@ class recorded(TorchDispatchMode):
         if place := tensor.untyped_storage().data_ptr():
             self._stored.setdefault(place, name)
         self._alive.append(tensor)
+
+
+def _with_defaults(func: Any, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Every argument of the operation in its place: also those that the caller left out."""
+    rest = func._schema.arguments[len(args) :]
+    return (*args, *(given.get(each.name, each.default_value) for each in rest))
 
 
 def _told_alike(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

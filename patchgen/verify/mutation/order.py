@@ -25,6 +25,8 @@ COSTS: Mapping[str, float] = {
     "cache": 2,
     "effect": 2,
     "kept": 3,
+    "choices": 3,
+    "operators": 3,
     "zeros": 1,
     "pace": 4,
     "attention": 3,

@@ -1,13 +1,14 @@
-"""Count what decides a variant's speed: attention calls, waits for the device, compiled graphs.
+"""Count what decides a variant's speed: attention calls, waits for the device, wide products, graphs.
 
 The numbers can be right and the fast path lost: one attention call for each text instead of each
-layer, a length read back from the device, a graph for each length.
+layer, a length read back from the device, a product in float32 under autocast, a graph for each
+length.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from torch.fx import GraphModule
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedModel
 
 # Operations, by torch's names, that need a tensor's values before the next one can be launched.
@@ -44,6 +46,8 @@ class Pace:
 
     attentions: int = 0
     waits: Counter[str] = field(default_factory=Counter)
+    flops: int = 0  # of products
+    wide_flops: int = 0  # of those whose factors are float32
 
     @property
     def waited(self) -> int:
@@ -84,7 +88,27 @@ class _Dispatched(TorchDispatchMode):
         name = str(func.overloadpacket)
         if name in WAITS or name.startswith(UNIQUE) or (name in BY_INDEX and _by_mask(args[1])):
             self.pace.waits[name] += 1
-        return func(*args, **(kwargs or {}))
+        out = func(*args, **(kwargs or {}))
+        flops = _count_flops(func, args, kwargs or {}, out)
+        self.pace.flops += flops
+        factors = [each for each in args if isinstance(each, Tensor)][:2]
+        if all(each.dtype == torch.float32 for each in factors):
+            self.pace.wide_flops += flops
+        return out
+
+
+def _count_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int:
+    """Of a product; 0 for other operations.
+
+    A custom operator that is given (N, D) and (V, D) first multiplies them, as a fused loss does.
+    """
+    if func.overloadpacket in flop_registry:
+        return int(flop_registry[func.overloadpacket](*args, **kwargs, out_val=out))
+    tensors = [each for each in args if isinstance(each, Tensor)][:2]
+    if func.namespace == "aten" or [each.dim() for each in tensors] != [2, 2]:
+        return 0
+    (rows, inner), (columns, last) = (each.shape for each in tensors)
+    return 2 * rows * inner * columns if inner == last else 0
 
 
 def _by_mask(indices: Any) -> bool:
