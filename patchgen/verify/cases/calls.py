@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from patchgen.verify.cases.case import DROPOUT, EVAL_ROWS, LONG, Case, compare_numbers
-from patchgen.verify.inputs.calls import BY_CONFIGURATION
+from patchgen.verify.inputs.calls import BY_CONFIGURATION, FROZEN
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.parts.scenario import Scenario
@@ -48,6 +48,7 @@ TRAINING_CALLS: Mapping[str, Scenario] = {
         )
     },
     "with a bias at its head": Scenario(rows="right", train=True, ways=("a head with a bias",)),
+    "with a frozen head": Scenario(rows="right", train=True, ways=(FROZEN,)),
     "as a tuple": Scenario(rows="right", train=True, ways=("a tuple",)),
     "long": Scenario(train=True, length=LONG),
 }

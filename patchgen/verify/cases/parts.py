@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from patchgen.verify.cases.case import LONG, PADDED_ROWS, UNPACKED_ROWS, Case
+from patchgen.verify.inputs.calls import FROZEN
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.parts.scenario import Scenario
@@ -12,7 +13,12 @@ from patchgen.verify.variants import Variant
 
 PartChecks = tuple[PartCheck, ...]
 # The names that configurations give rates of dropout.
-RATES = ("attention_probs_dropout_prob", "hidden_dropout_prob", "attention_dropout")
+RATES = (
+    "attention_probs_dropout_prob",
+    "hidden_dropout_prob",
+    "attention_dropout",
+    "moe_token_dropout",
+)
 # How a model that calls transformers' attention interface is run: see `checks.interface`.
 INTERFACE = ("eager", "flex_attention", "flash", "registered")
 
@@ -34,6 +40,8 @@ def check_operations(head: str) -> Iterator[Case]:
     for dtype in ("float32", "bfloat16"):
         scenario = Scenario(rows="right", train=True)
         yield Case(f"{head} {dtype} operators", "operators", head, dtype, scenario=scenario)
+    frozen = Scenario(rows="right", train=True, ways=(FROZEN,))
+    yield Case(f"{head} operators with a frozen head", "operators", head, scenario=frozen)
     checkpointed = Scenario(rows="right", train=True, checkpointing={})
     yield Case(f"{head} choices", "choices", head, scenario=checkpointed)
 

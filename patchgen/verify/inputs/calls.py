@@ -24,6 +24,7 @@ ITEMS = 7  # labels that a caller says are in the batch
 AS_TUPLE = "a tuple"
 FOUR_AXES = "mask of four axes"
 WHOLE_ENCODER = "an encoder without padding"
+FROZEN = "a frozen head"
 BY_CONFIGURATION = "weights by configuration"
 
 
@@ -223,6 +224,18 @@ def _wrapped(model: PreTrainedModel) -> Iterator[None]:
 
 
 @contextmanager
+def _frozen(model: PreTrainedModel) -> Iterator[None]:
+    """The head does not learn, as under LoRA; nor do the embeddings that it may share."""
+    weight = _head(model).weight
+    learns = weight.requires_grad
+    weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        weight.requires_grad_(learns)
+
+
+@contextmanager
 def _biased(model: PreTrainedModel) -> Iterator[None]:
     head = _head(model)
     if head.bias is not None:
@@ -262,5 +275,6 @@ OF_MODELS: Mapping[str, Callable[[PreTrainedModel], Any]] = {
     "a head with a hook before its gradient": _hooked_before_gradient,
     "a wrapped head": _wrapped,
     "a head with a bias": _biased,
+    FROZEN: _frozen,
     BY_CONFIGURATION: _showing,
 }

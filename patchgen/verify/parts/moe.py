@@ -236,6 +236,7 @@ PART_CHECK = PartCheck(
     effect=effect,
     effect_scenario=Scenario(train=True),
     build=build,
+    wide_share=0.1,  # the router
     terms=terms,
     planted_errors=(
         PlantedError(
