@@ -58,8 +58,22 @@ class Pace:
 def count_fast_path() -> Iterator[Pace]:
     """A context for a step; gives its `Pace`."""
     pace = Pace()
-    with _Calls(pace), _Dispatched(pace):
+    with _narrow_math(), _Calls(pace), _Dispatched(pace):
         yield pace
+
+
+@contextmanager
+def _narrow_math() -> Iterator[None]:
+    """Let SDPA's plain backend compute in narrow dtypes.
+
+    A CPU takes it for a learned bias, and it would cast to float32; a GPU has a kernel for that.
+    """
+    allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(allowed)
 
 
 class _Calls(TorchFunctionMode):

@@ -162,9 +162,9 @@ class PartCheck:
     weights_under: str | None = None
     # The `gradient_checkpointing_kwargs` to try, beside none.
     checkpointing: tuple[Mapping[str, Any], ...] = ({},)
-    # Whether outputs have other dtypes than the parent's in a scenario, as documented.
     # Of all FLOPs, those in float32 under autocast that the parent lacks.
     wide_share: float = 0.0
+    # Whether outputs have other dtypes than the parent's in a scenario, as documented.
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
     same_rng_order: bool = True
