@@ -44,7 +44,6 @@ ONE_WORKER = (
     "tests/bench/",
     "tests/contract/test_cli.py",
     "tests/contract/test_concurrency.py",
-    "tests/contract/test_docs.py",
     "tests/contract/test_gate.py",
     "tests/contract/test_interpreters.py",
     "tests/contract/test_modular_files.py",
@@ -66,8 +65,6 @@ ONE_WORKER = (
     "tests/unit/verify/",
     "tests/use/test_use.py",
 )
-# Tests in them that take long and share nothing.
-ALONE = ("test_session[",)
 # Files whose tests build models for each variant once: it is the first word of their ids.
 ONE_WORKER_A_VARIANT = {"tests/parity/test_gallery.py"}
 
@@ -79,11 +76,10 @@ def pytest_xdist_make_scheduler(config, log):
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            file, _, test = nodeid.partition("::")
+            file = nodeid.partition("::")[0]
             if file in ONE_WORKER_A_VARIANT and "[" in nodeid:
                 variant = nodeid.partition("[")[2].rstrip("]").split()[0]
                 return f"{file} {variant}"
-            together = file.startswith(ONE_WORKER) and not test.startswith(ALONE)
-            return file if together else nodeid
+            return file if file.startswith(ONE_WORKER) else nodeid
 
     return Scheduling(config, log)

@@ -6,8 +6,9 @@ named below.
 Quick are, by one rule for all variants, what a short plan has in float64: checkpoints, effects, and
 a step of training along the closest route with full rows and with rows padded at either side.  The
 first variant of each part, by name, has them in float32 too, with its planted errors; a bound
-stands beside the smallest of them in each variant all the same.  Slow are all cases in float32:
-`make test-all` runs them.  `patchgen verify --all` runs the rest, in float64 and bfloat16 too.
+stands beside the smallest of them in each variant all the same.  Slow are all cases in float32,
+but each part is compiled and timed in one variant alone: `make test-all` runs them.  `patchgen
+verify --all` runs the rest, in float64 and bfloat16 too.
 """
 
 import functools
@@ -52,6 +53,14 @@ def is_quick(variant: Variant, case: Case) -> bool:
     return True
 
 
+# Kinds of cases that compile, or run a step often: a third of the time of all cases.
+LONG = ("compiled", "compiled over lengths", "pace")
+
+
+def is_slow(variant: Variant, case: Case) -> bool:
+    return case.kind not in LONG or variant.name in SHOWN_BY.values()
+
+
 def as_parameter(variant: Variant, case: Case, quick: bool):
     marks = [] if quick else [pytest.mark.slow]
     return pytest.param(variant, case, id=f"{variant.name} {case.name}", marks=marks)
@@ -62,7 +71,11 @@ def parameters():
     for variant in GALLERY:
         quick = [case for case in planned(variant, SHORT) if is_quick(variant, case)]
         names = {case.name for case in quick}
-        slow = [case for case in planned(variant, WHOLE) if case.name not in names]
+        slow = [
+            case
+            for case in planned(variant, WHOLE)
+            if case.name not in names and is_slow(variant, case)
+        ]
         yield from (as_parameter(variant, case, True) for case in quick)
         yield from (as_parameter(variant, case, False) for case in slow)
 
