@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import hypothesmith
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -140,6 +139,8 @@ QUIET = {
 
 
 def _from_grammar(examples: int) -> Callable[[Path], None]:
+    import hypothesmith  # takes two seconds, and only these tests need it
+
     @settings(max_examples=examples, deadline=None, derandomize=True, database=None, **QUIET)
     @given(text=hypothesmith.from_grammar())
     def run(tmp_path: Path, text: str) -> None:
@@ -149,6 +150,8 @@ def _from_grammar(examples: int) -> Callable[[Path], None]:
 
 
 def _from_nodes(examples: int) -> Callable[[Path], None]:
+    import hypothesmith
+
     @settings(max_examples=examples, deadline=None, derandomize=True, database=None, **QUIET)
     @given(text=hypothesmith.from_node())
     def run(tmp_path: Path, text: str) -> None:
@@ -157,11 +160,8 @@ def _from_nodes(examples: int) -> Callable[[Path], None]:
     return run
 
 
-def test_P12_generated_grammar(tmp_path: Path) -> None:
+def test_P12_generated(tmp_path: Path) -> None:
     _from_grammar(10)(tmp_path=tmp_path)
-
-
-def test_P12_generated_nodes(tmp_path: Path) -> None:
     _from_nodes(8)(tmp_path=tmp_path)
 
 

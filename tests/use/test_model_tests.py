@@ -24,12 +24,12 @@ pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from patchgen.verify.variants import find_variants
+from tests.gallery import GALLERY
 from tests.toytree import REPOSITORY, environment
 
 CHECKOUT = os.environ.get("TRANSFORMERS_CHECKOUT", "")
 KEPT = REPOSITORY / "runs/model-tests"
 PAGE = REPOSITORY / "docs/parity/model-tests.md"
-VARIANTS = find_variants(REPOSITORY, [])
 
 # By part, the tests that a variant with it fails or skips, and why that has to be so.
 BY_DESIGN: dict[str, dict[str, str]] = {}
@@ -107,7 +107,7 @@ def is_excused(test, names):
     return any(own == name or own.startswith((f"{name}_", f"{name}[")) for name in names)
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("variant", GALLERY, ids=lambda each: each.name)
 class TestGallery:
     pytestmark = needs_checkout
 
