@@ -144,8 +144,9 @@ def test_a_look_tells_when_a_mask_is_made(bench, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", ["matrix", "finetune", "pretrain", "memory"])
+@pytest.mark.parametrize("table", ["finetune", "pretrain", "memory"])
 def test_all_of_it(table, tmp_path):
+    """The matrix is the longest table: CI runs it, and test_measure does with all other steps."""
     argv = [
         sys.executable,
         "-m",
