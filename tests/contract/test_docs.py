@@ -36,6 +36,7 @@ SESSIONS = (
     "docs/memory.md",
     "docs/scaling.md",
     "docs/training.md",
+    "docs/upgrading.md",
     "docs/using.md",
     "docs/writing-a-variant.md",
     "docs/your-project.md",
@@ -47,6 +48,7 @@ LONG = (
     "docs/memory.md",
     "docs/scaling.md",
     "docs/training.md",
+    "docs/upgrading.md",
     "docs/using.md",
     "docs/writing-a-variant.md",
 )

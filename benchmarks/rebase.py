@@ -1,0 +1,173 @@
+"""Counts the methods of forks that `patchgen rebase` carries from one release to the next.
+
+python benchmarks/rebase.py FORKS OLD NEW
+
+FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is the
+next release.  Each fork is adopted as a declaration, which is then rebased.  The table has the methods
+and functions that the forks changed and NEW changed too, each once, and what becomes of them: by
+`patchgen rebase`, by `git merge-file`, and by `git merge-file` with one argument a line.  A method that
+two forks change alike is counted once.  The table goes to stdout as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen.author.adopt.parents import find_parents
+from patchgen.author.adopt.read import read_fork
+from patchgen.author.adopt.releases import Release, releases_in
+from patchgen.author.adopt.work import adopt
+from patchgen.author.align.file import File, read_file
+from patchgen.author.align.same import plain_text
+from patchgen.author.rebase.proof import Prover
+from patchgen.author.rebase.releases import Tree
+from patchgen.author.rebase.rewriting import member_of
+from patchgen.author.rebase.state import OPEN
+from patchgen.author.rebase.work import Rebase, Rebased
+from patchgen.compiler.emit.format import format_texts
+from patchgen.compiler.settings import Settings
+from patchgen.errors import PatchgenError
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import make_source
+
+SETTINGS = Settings()
+_PARENT = re.compile(r"transformers\.models\.(\w+)\.modeling_(\w+)")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method in three versions, as text."""
+
+    fork: str
+    name: str
+    base: ast.stmt
+    ours: ast.stmt
+    theirs: ast.stmt | None
+
+
+def main() -> int:
+    """Print a row for each method, and the sums."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("forks", type=Path)
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    parser.add_argument("--show", action="store_true", help="also print merged methods")
+    options = parser.parse_args()
+    (old,), (new,) = (releases_in(folder, folder) for folder in (options.old, options.new))
+    print("| fork | method | rebase | git | one argument a line |")
+    print("|---|---|---|---|---|")
+    sums: Counter[str] = Counter()
+    seen: set[tuple[str, str]] = set()
+    for path in sorted(options.forks.glob("*.py")):
+        for method, state, merged in methods_of(path, old, new):
+            key = (method.name, plain_text(method.ours))
+            if key in seen:
+                continue
+            seen.add(key)
+            merges = [merges_cleanly(method, width) for width in (119, 1)]
+            words = ["clean" if clean else "conflict" for clean in merges]
+            print(f"| {path.stem} | {method.name} | {state} | {' | '.join(words)} |", flush=True)
+            sums.update(
+                {"all": 1, "rebase": state not in OPEN, "git": merges[0], "wide": merges[1]}
+            )
+            if options.show and merged:
+                print(merged, file=sys.stderr)
+    print(f"| all | {sums['all']} | {sums['rebase']} | {sums['git']} | {sums['wide']} |")
+    return 0
+
+
+def methods_of(path: Path, old: Release, new: Release) -> Iterator[tuple[Method, str, str]]:
+    """The methods that a fork and the new release both changed, with what `rebase` makes of them."""
+    fork = read_fork(path, path.name, SETTINGS, generated=True)
+    found = _PARENT.search(fork.source.text)
+    (parent, *_) = find_parents(fork, [old], found[2] if found else None, lambda count: None)
+    trees = [Tree(make_environment(path.parent, one.root(), ())) for one in (old, new)]
+    module = parent.subject.module
+    changed = list(changed_methods(path.stem, fork, trees, module))
+    if not changed:
+        return
+    name = f"modular_{path.stem.removeprefix('modeling_')}.py"
+    made = adopt(parent.subject, name, old.root(), SETTINGS)
+    modular = read_file(make_source(made.text, name))
+    try:
+        rebased = Rebase(modular, Prover(name, (), SETTINGS), old.root(), new.root(), *trees).run()
+    except PatchgenError as error:
+        for method in changed:
+            yield method, f"not rebased: {error.problem.what}", ""
+        return
+    for method in changed:
+        yield method, *state_of(method, rebased)
+
+
+def changed_methods(stem: str, fork: File, trees: list[Tree], module: str) -> Iterator[Method]:
+    """The functions and methods that differ from the old parent, and whose parent differs in the new."""
+    base, theirs = (tree.file(module) for tree in trees)
+    if base is None or theirs is None:
+        return
+    for name, definition in fork.definitions.items():
+        owners = (
+            [(name, member) for member in definition.members] if definition.kind == "class" else []
+        )
+        if definition.kind == "def":
+            owners = [("", name)]
+        for owner, member in owners:
+            versions = [member_of(file, owner, member) for file in (base, fork, theirs)]
+            before, own, after = versions
+            if before is None or own is None or own.method is None or before.method is None:
+                continue
+            if plain_text(before.method) == plain_text(own.method):
+                continue
+            new = after.method if after is not None else None
+            if new is None or plain_text(new) != plain_text(before.method):
+                shown = f"{owner}.{member}" if owner else member
+                yield Method(stem, shown, before.method, own.method, new)
+
+
+def state_of(method: Method, rebased: Rebased) -> tuple[str, str]:
+    """What `rebase` says of a method; it must name each, so that none is passed over."""
+    for result in rebased.results:
+        if result.change.name == method.name:
+            return str(result.state), result.merged
+    return "not named", ""
+
+
+# git
+
+
+def merges_cleanly(method: Method, width: int) -> bool:
+    """Whether `git merge-file` merges a method without a conflict."""
+    if method.theirs is None:
+        return False
+    nodes = {"base.py": method.base, "ours.py": method.ours, "theirs.py": method.theirs}
+    texts = {name: ast.unparse(without_docstring(node)) + "\n" for name, node in nodes.items()}
+    formatted = format_texts(dict(texts), Settings(line_length=width))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in formatted.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        command = ["git", "merge-file", "-p", "ours.py", "base.py", "theirs.py"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def without_docstring(node: ast.stmt) -> ast.stmt:
+    """A function without its docstring."""
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    if ast.get_docstring(node) is None:
+        return node
+    fields = dict(ast.iter_fields(node)) | {"body": node.body[1:] or [ast.Pass()]}
+    return ast.fix_missing_locations(ast.copy_location(type(node)(**fields), node))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
