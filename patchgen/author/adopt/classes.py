@@ -153,7 +153,7 @@ def said_member(
             choices.append((after, longer))
         if (owner, new.name) not in doubts.edits:
             over = Words(words.names)
-            edits = _edits(mine, theirs, over, set(taken))
+            edits = said_edits(mine, theirs, over, set(taken))
             if edits is not None:
                 choices.append((edits, over))
     if not choices:
@@ -219,7 +219,7 @@ def _passed(old: Function) -> list[str] | None:
     return [x.arg for x in a.args[1:]] + [f"{x.arg}={x.arg}" for x in a.kwonlyargs]
 
 
-def _edits(new: Function, old: Function, words: Words, taken: set[str]) -> list[str] | None:
+def said_edits(new: Function, old: Function, words: Words, taken: set[str]) -> list[str] | None:
     """A changed method as edits of the parent's."""
     if type(new) is not type(old) or not _same_signature(new, old):
         return None

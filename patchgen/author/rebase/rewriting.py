@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.adopt.classes import Doubts, said_member
+from patchgen.author.adopt.classes import Doubts, said_edits, said_member
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import File, Member, read_file
 from patchgen.author.align.same import is_docstring
+from patchgen.author.align.suites import key
 from patchgen.author.rebase.declared import Declared, absolute, resolve
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.text import make_source
 
+_Edit = ast.FunctionDef | ast.AsyncFunctionDef
 _EDIT_WORDS = ("edit", "new", "old")
 _EMPTY_CLASS = re.compile(r"after class definition on line (\d+)")
 
@@ -59,11 +61,14 @@ def rewrite(
         lines: list[str] | None = words.statements(new.nodes, indent)
     else:
         taken = {n for n in _member_names(modular, change.owner) if n != change.member}
-        lines = said_member(new, old, change.owner, words, Doubts(), taken)
+        lines = None
+        if change.kind == "edit" and old is not None and new.method and old.method:
+            lines = said_edits(new.method, old.method, words, set(taken))
+        lines = lines or said_member(new, old, change.owner, words, Doubts(), taken)
     if not lines:
         return None
     lines = _formatted(lines, settings) if change.owner else lines
-    kept = _with_known_edits(lines, change, modular)
+    kept = _with_known_edits(lines, change, modular, old)
     imports = [
         *_imports(words.read, modular, ours, theirs),
         *_own_imports(alias, kept, modular, change),
@@ -116,61 +121,99 @@ def _formatted(lines: Sequence[str], settings: Settings) -> list[str]:
 # Edits that are there already
 
 
-def _with_known_edits(lines: list[str], change: Declared, modular: File) -> list[str]:
+def _with_known_edits(
+    lines: list[str], change: Declared, modular: File, parent: Member | None
+) -> list[str]:
     """`lines` with the words of the edits that say the same, and the names of those that did."""
     if change.kind != "edit":
         return lines
     made = read_file(make_source("class _:\n" + "\n".join(lines) + "\n", "member.py"))
     (node,) = made.tree.body
     assert isinstance(node, ast.ClassDef)
-    known = [n for n in change.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    if len(functions) != len(node.body):
+        return lines
     found: list[str] = []
-    for function in node.body:
-        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            return lines
+    for function, same, keeps in _counterparts(functions, change, parent):
         first, last = first_line(function) - 1, function.end_lineno or 0
         text = lines[first - 1 : last - 1]
-        same = _counterpart(function, known, len(node.body))
         if same is not None:
-            known.remove(same)
-            text = _named_as(function, text, same, modular)
+            text = _lines(same, modular) if keeps else _named_as(function, text, same, modular)
         found += [*([""] if found else []), *text]
     return found
 
 
-def _counterpart(
-    function: ast.FunctionDef | ast.AsyncFunctionDef,
-    known: Sequence[ast.FunctionDef | ast.AsyncFunctionDef],
-    made: int,
-) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The edit of the modular file that `function` is now."""
-    if made == len(known) == 1:
-        return known[0]
-    for part in (_parts, _new_part):
-        for one in known:
-            if part(one) == part(function):
-                return one
-    return None
+def _counterparts(
+    made: Sequence[_Edit], change: Declared, parent: Member | None
+) -> Iterator[tuple[_Edit, _Edit | None, bool]]:
+    """Each new edit with the one of the modular file that it is, and whether that can stay as it is."""
+    known = [n for n in change.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    pairs: dict[_Edit, tuple[_Edit, bool]] = {}
+    tests: list[tuple[Callable[[_Edit, _Edit], bool], bool]] = [
+        (lambda k, f: _parts(k) == _parts(f), True),
+        (lambda k, f: parent is not None and _still_says(k, f, parent), True),
+        (lambda k, f: _parts(k)[-1:] == _parts(f)[-1:], False),
+    ]
+    for test, keeps in tests:
+        for function in made:
+            same = next((k for k in known if function not in pairs and test(k, function)), None)
+            if same is not None:
+                known.remove(same)
+                pairs[function] = (same, keeps)
+    left = [function for function in made if function not in pairs]
+    if len(left) == len(known) == 1:
+        pairs[left[0]] = (known[0], False)
+    for function in made:
+        one, keeps = pairs.get(function, (None, False))
+        yield function, one, keeps
 
 
-def _parts(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+def _lines(node: ast.stmt, modular: File) -> list[str]:
+    lines = modular.source.lines[first_line(node) - 1 : node.end_lineno or 0]
+    return [line.rstrip("\n") for line in lines]
+
+
+def _still_says(
+    known: _Edit,
+    made: _Edit,
+    parent: Member,
+) -> bool:
+    """Whether an edit of one expression, as it stands, does what the new edit of its statement does."""
+    match _withs(known):
+        case [
+            ast.With(body=[ast.Expr(value=old)]),
+            ast.With(body=[ast.Expr(value=new)]),
+        ]:
+            places = [n for s in parent.nodes for n in ast.walk(s) if _is(n, old)]
+            parts = _withs(made)
+            if len(places) != 1 or len(parts) != 2:
+                return False
+            before, after = ("\n".join(map(ast.unparse, part.body)) for part in parts)
+            text = ast.unparse(old)
+            return before.count(text) == 1 and before.replace(text, ast.unparse(new)) == after
+        case _:
+            return False
+
+
+def _withs(function: _Edit) -> list[ast.With]:
+    return [n for n in function.body if isinstance(n, ast.With)]
+
+
+def _is(node: ast.AST, other: ast.expr) -> bool:
+    return isinstance(node, ast.expr) and key(node) == key(other)
+
+
+def _parts(function: _Edit) -> list[str]:
     return [ast.dump(n) for n in function.body if not is_docstring(n)]
 
 
-def _new_part(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    return _parts(function)[-1:]
-
-
 def _named_as(
-    function: ast.FunctionDef | ast.AsyncFunctionDef,
+    function: _Edit,
     lines: list[str],
-    known: ast.FunctionDef | ast.AsyncFunctionDef,
+    known: _Edit,
     modular: File,
 ) -> list[str]:
     """An edit with the name and the docstring of the one that it takes the place of."""
-    if _parts(function) == _parts(known):
-        first, last = first_line(known), known.end_lineno or 0
-        return [line.rstrip("\n") for line in modular.source.lines[first - 1 : last]]
     place = function.lineno - first_line(function)
     lines[place] = lines[place].replace(f"def {function.name}(", f"def {known.name}(", 1)
     if known.body and is_docstring(known.body[0]):
@@ -228,7 +271,10 @@ def replaced(modular: File, changes: Mapping[Declared, Rewritten | None]) -> str
     for change, made in changes.items():
         for number, node in enumerate(change.nodes):
             new = list(made.lines) if made is not None and number == 0 else []
-            cuts.append((first_line(node), node.end_lineno or 0, new))
+            first = first_line(node)
+            while not new and not lines[first - 2].strip():
+                first -= 1
+            cuts.append((first, node.end_lineno or 0, new))
     for first, last, new in sorted(cuts, reverse=True):
         lines[first - 1 : last] = new
     wanted = {i for made in changes.values() if made is not None for i in made.imports}

@@ -119,7 +119,7 @@ class Rebase:
         result = Result(
             change, outcome.state, outcome.clashes, _shown(base.member), _shown(theirs.member)
         )
-        wanted = _plain(outcome.text) if outcome.text else None
+        wanted = _plain(outcome.text, change) if outcome.text else None
         return Case(change, result, outcome, wanted, theirs_file)
 
     def _added(self, change: Declared, given: Given) -> Case | None:
@@ -266,7 +266,10 @@ def _version(file: File, change: Declared, owner: str) -> Version | None:
     return None
 
 
-def _plain(text: str) -> list[str]:
+def _plain(text: str, change: Declared) -> list[str]:
+    """What a merged member says."""
+    if not change.owner:
+        return [plain_text(node) for node in ast.parse(text).body]
     (node,) = ast.parse("class _:\n" + text).body
     assert isinstance(node, ast.ClassDef)
     return [plain_text(one) for one in node.body]
