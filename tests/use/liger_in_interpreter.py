@@ -53,19 +53,19 @@ def step(model: torch.nn.Module, tokens: Tensor, labels: Tensor, **given) -> dic
 
 
 def differences(parent, variant) -> dict[str, float]:
-    tokens = torch.randint(parent.config.vocab_size, (2, 7))
+    tokens = torch.randint(parent.config.vocab_size, (2, 5))
     labels = tokens.clone()
-    labels[0, :3] = -100
+    labels[0, :2] = -100
     found = {}
     with torch.no_grad():
         found["logits"] = compare(variant.eval()(tokens).logits, parent.eval()(tokens).logits)
-    for case, given in {"mean": {}, "sum": {"num_items_in_batch": torch.tensor(5)}}.items():
+    for case, given in {"mean": {}, "sum": {"num_items_in_batch": torch.tensor(3)}}.items():
         theirs, ours = step(parent, tokens, labels, **given), step(variant, tokens, labels, **given)
         assert theirs.keys() == ours.keys()
         found |= {f"{case} {name}": compare(ours[name], theirs[name]) for name in theirs}
-    trained = variant(tokens, labels=labels, return_dict=False)
+    trained = variant(tokens, labels=labels.fill_(-100), return_dict=False)
+    assert trained[0] == 0, "Liger's mean of nothing"
     assert trained[1] is None, "the place of the logits"
-    assert variant(tokens, labels=labels.fill_(-100)).loss == 0, "Liger's mean of nothing"
     return found
 
 
@@ -77,7 +77,7 @@ def refusals(variant_class, config) -> list[str]:
     adapted = get_peft_model(
         variant_class(config), LoraConfig(target_modules=["lm_head"], task_type="CAUSAL_LM")
     )
-    tokens = torch.arange(6)[None]
+    tokens = torch.arange(3)[None]
     try:
         adapted.train()(input_ids=tokens, labels=tokens)
     except ValueError as error:

@@ -22,7 +22,7 @@ TINY = {
     "vocab_size": 37,
     "hidden_size": 16,
     "intermediate_size": 24,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 8,
@@ -40,10 +40,11 @@ MODELS = {
         {"partial_rotary_factor": 0.5},
     ),  # part of each head, halves of one product
 }
-BOUND = 1e-4  # of float32, over two layers; the smallest error that a wrong kernel made was 1e-2
+BOUND = 1e-4  # of float32, over one layer; the smallest error that a wrong kernel made was 1e-2
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # the interpreter runs one row at a time
 @pytest.mark.parametrize("model", MODELS)
 def test_computes_what_its_parent_does(tmp_path, model):
     path = tmp_path / "modular" / model / f"modular_{model}_liger.py"
@@ -66,7 +67,7 @@ def test_computes_what_its_parent_does(tmp_path, model):
     )
     assert ran.returncode == 0, ran.stderr
     found, said = json.loads(ran.stdout.splitlines()[-1])
-    assert len(found) > 20
+    assert len(found) > 15
     assert {name: far for name, far in found.items() if not far < BOUND} == {}
     assert len(said) == 2
     assert "leave the head out of the adapter" in said[0]
