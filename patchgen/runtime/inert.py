@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-# What the part calls in a head, by its name in the generated module.
-OF_THE_LOSS = ("loss_without_logits", "labelled_tokens")
+# What the parts `loss` and `liger` call in a head, by its name in the generated module.
+OF_THE_LOSS = ("loss_without_logits", "labelled_tokens", "liger_loss")
 
 
 def warn_where_the_loss_is_inert(model: PreTrainedModel, text: str) -> None:

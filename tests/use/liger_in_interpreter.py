@@ -15,6 +15,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import importlib
 
+import liger_kernel.ops.cross_entropy
 import liger_kernel.ops.geglu
 import liger_kernel.ops.rms_norm
 import numpy
@@ -36,7 +37,8 @@ def stand_in() -> None:
 
     interpreter._implicit_cvt = with_floats
     liger_kernel.ops.rms_norm.rsqrt = lambda x: tl.rsqrt(x)
-    liger_kernel.ops.geglu.tanh = lambda x: 2 * tl.sigmoid(2 * x) - 1
+    for module in (liger_kernel.ops.cross_entropy, liger_kernel.ops.geglu):
+        module.tanh = lambda x: 2 * tl.sigmoid(2 * x) - 1
 
 
 def compare(ours: Tensor, theirs: Tensor) -> float:
