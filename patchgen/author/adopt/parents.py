@@ -29,7 +29,7 @@ _FINALISTS = 3
 _NAME = 20
 # For so many parents a declaration is written and measured; the others are too far by their lines.
 _DECLARED = 6
-_MOST_DECLARED = 16
+_MOST_LOOKED_AT = 60
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 
@@ -134,8 +134,17 @@ def alike(fork: File, release: Release) -> list[Likeness]:
 
 def candidate(fork: File, release: Release, module: str, path: Path) -> Candidate:
     """The fork beside one parent."""
+    return _measured(_beside(fork, release, module, path), release)
+
+
+def _beside(fork: File, release: Release, module: str, path: Path) -> Subject:
     parent = read_file(read_source(path, module, "/".join(path.parts[-4:])))
-    subject = make_subject(parent, fork, module, root=release.root())
+    return make_subject(parent, fork, module, root=release.root())
+
+
+def _measured(subject: Subject, release: Release) -> Candidate:
+    """How long a declaration over this parent would be, and what would stand in its way."""
+    fork, parent = subject.fork, subject.parent
     shared = lines_of(fork.source.text) & lines_of(parent.source.text)
     text = declare(subject, Doubts()).text if subject.pairs else fork.source.text
     lines = sum(
@@ -212,14 +221,17 @@ def find_parents(
 
 
 def _declare_nearest(fork: File, near: Sequence[_Near]) -> list[Candidate]:
-    """The nearest parents with their declarations; more of them where none of these can hold."""
+    """The nearest parents with their declarations.
+
+    If something stands in the way of all of them, the first farther one that it does not stop.
+    """
     found: list[Candidate] = []
-    for number, one in enumerate(near):
+    for number, one in enumerate(near[:_MOST_LOOKED_AT]):
         if number >= _DECLARED and any(not other.blockers for other in found):
             break
-        if number >= _MOST_DECLARED:
-            break
-        found.append(candidate(fork, one.release, one.module, one.path))
+        subject = _beside(fork, one.release, one.module, one.path)
+        if number < _DECLARED or not any(blockers(subject)):
+            found.append(_measured(subject, one.release))
     return found
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen.author.adopt.bare import lost_statements
 from patchgen.author.adopt.subject import Subject
 from patchgen.author.align.file import Definition, File, read_file, said
 from patchgen.author.align.same import tree_text
@@ -24,7 +25,8 @@ class Proof:
     The output, or why there is none, and what of the fork is not in it.
 
     `strict` are definitions that are equal as trees with all that documents; `differ` and `missing`
-    are not equal.  `heads` were put on the file's own model.
+    are not equal.  `heads` were put on the file's own model.  `lost` are statements at the top
+    level that the fork added and the output does not run.
     """
 
     output: str
@@ -34,17 +36,21 @@ class Proof:
     missing: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
-        """Whether every definition of the fork is in the output."""
-        return bool(self.output) and not self.differ and not self.missing
+        """Whether every definition of the fork is in the output, and every statement it added."""
+        return bool(self.output) and not (self.differ or self.missing or self.lost)
 
 
 def prove(text: str, subject: Subject, name: str, root: Path | None, settings: Settings) -> Proof:
     """Flatten the declaration `text` of `subject` as the file `name`."""
     output, problems = flatten_text(text, name, root, settings)
-    return Proof("", problems) if problems else compare(output, subject.fork)
+    if problems:
+        return Proof("", problems)
+    lost = lost_statements(subject, read_file(make_source(output, "output.py")))
+    return replace(compare(output, subject.fork), lost=lost)
 
 
 def flatten_text(

@@ -73,6 +73,7 @@ class Report:
             "definitions": self.states(),
             "differ": list(adopted.proof.differ),
             "missing": list(adopted.proof.missing),
+            "lost": list(adopted.proof.lost),
             "problems": [str(problem) for problem in adopted.proof.problems],
             "declaration": adopted.text,
         }
@@ -124,6 +125,8 @@ def _differences(adopted: Adopted) -> Iterator[str]:
     fork = adopted.subject.fork
     if adopted.proof.missing:
         yield f"missing: {', '.join(adopted.proof.missing)}"
+    for statement in adopted.proof.lost:
+        yield f"not run by the output: {statement}"
     if not adopted.proof.differ:
         return
     made = read_file(make_source(adopted.proof.output, "output.py"))

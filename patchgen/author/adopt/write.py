@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from patchgen.author.adopt.bare import added_statements
 from patchgen.author.adopt.classes import Doubts, Said, said_class
 from patchgen.author.adopt.fit import homes
 from patchgen.author.adopt.proof import unplaced
@@ -41,10 +42,11 @@ def declare(subject: Subject, doubts: Doubts) -> Declaration:
         )
         words = Words(names)
         parts = [_part(subject, subject.fork.definitions[name], words, doubts) for name in declared]
+        bare = {node.lineno: words.statements([node], 0) for node in added_statements(subject)}
         lacking = [n for n in _lacking(subject, words) if n not in declared]
         lacking = lacking or _beside_guarded(subject, declared) or _anchor(subject, parts)
         if not lacking:
-            return Declaration(_text(subject, parts, words), tuple(parts))
+            return Declaration(_text(subject, parts, bare, words), tuple(parts))
         order = list(subject.fork.definitions)
         declared = sorted({*declared, *lacking}, key=order.index)
 
@@ -161,12 +163,16 @@ def _part(subject: Subject, definition: Definition, words: Words, doubts: Doubts
     return Said(definition.name, "new" if old is None else "replaced", tuple(lines))
 
 
-def _text(subject: Subject, parts: Iterable[Said], words: Words) -> str:
+def _text(
+    subject: Subject, parts: Iterable[Said], bare: Mapping[int, Sequence[str]], words: Words
+) -> str:
     package, _, module = subject.module.rpartition(".")
     own = f"from {package} import {module}" + (
         f" as {subject.alias}" if subject.alias != module else ""
     )
-    body = "\n\n\n".join("\n".join(part.lines).rstrip() for part in parts)
+    places = {subject.fork.definitions[part.name].nodes[0].lineno: part.lines for part in parts}
+    ordered = [lines for _, lines in sorted({**places, **bare}.items())]
+    body = "\n\n\n".join("\n".join(lines).rstrip() for lines in ordered)
     guards = _guards(subject, words)
     imports = [*_imports(subject, words), own]
     if "@edit(" in body:

@@ -1,0 +1,49 @@
+"""Statements at the top level that bind no name: registrations, settings, checks.
+
+fork                                   declaration
+ATTENTION["mine"] = attend             ATTENTION["mine"] = attend
+"""
+
+from __future__ import annotations
+
+import ast
+
+from patchgen.author.adopt.subject import Subject
+from patchgen.author.align.file import File, defined_names
+from patchgen.author.align.same import plain_text
+
+
+def bare_statements(file: File) -> list[ast.stmt]:
+    """The statements of `file` that define and import nothing, in order."""
+    return [node for node in file.tree.body if not defined_names(node) and not _is_idle(node)]
+
+
+def added_statements(subject: Subject) -> list[ast.stmt]:
+    """Those of the fork that the parent does not have and that no part of patchgen brings."""
+    theirs = {plain_text(node) for node in bare_statements(subject.parent)}
+    return [
+        node
+        for node in bare_statements(subject.fork)
+        if plain_text(node) not in theirs and not _names(node) & subject.borrowed.keys()
+    ]
+
+
+def lost_statements(subject: Subject, output: File) -> tuple[str, ...]:
+    """The statements that the fork added and the output does not run."""
+    there = {plain_text(node) for node in bare_statements(output)}
+    lost = [node for node in added_statements(subject) if plain_text(node) not in there]
+    return tuple(ast.unparse(node).split("\n")[0] for node in lost)
+
+
+def _is_idle(node: ast.stmt) -> bool:
+    """Whether a statement only imports or binds names, or is a string or a number."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.Assign):
+        stored = [inner for target in node.targets for inner in ast.walk(target)]
+        return all(isinstance(one, ast.Name | ast.Tuple | ast.expr_context) for one in stored)
+    return any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in ast.walk(node))
+
+
+def _names(node: ast.stmt) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
