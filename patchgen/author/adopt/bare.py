@@ -18,21 +18,11 @@ def bare_statements(file: File) -> list[ast.stmt]:
     return [node for node in file.tree.body if not defined_names(node) and not _is_idle(node)]
 
 
-def added_statements(subject: Subject) -> list[ast.stmt]:
-    """Those of the fork that the parent does not have and that no part of patchgen brings."""
-    theirs = {plain_text(node) for node in bare_statements(subject.parent)}
-    return [
-        node
-        for node in bare_statements(subject.fork)
-        if plain_text(node) not in theirs and not _names(node) & subject.borrowed.keys()
-    ]
-
-
-def lost_statements(subject: Subject, output: File) -> tuple[str, ...]:
-    """The statements that the fork added and the output does not run."""
-    there = {plain_text(node) for node in bare_statements(output)}
-    lost = [node for node in added_statements(subject) if plain_text(node) not in there]
-    return tuple(ast.unparse(node).split("\n")[0] for node in lost)
+def lost_statements(subject: Subject, output: File) -> tuple[ast.stmt, ...]:
+    """The statements that the fork added to the parent's and that the output does not run."""
+    files = (subject.parent, output)
+    known = {plain_text(node) for file in files for node in bare_statements(file)}
+    return tuple(node for node in bare_statements(subject.fork) if plain_text(node) not in known)
 
 
 def _is_idle(node: ast.stmt) -> bool:
@@ -43,7 +33,3 @@ def _is_idle(node: ast.stmt) -> bool:
         stored = [inner for target in node.targets for inner in ast.walk(target)]
         return all(isinstance(one, ast.Name | ast.Tuple | ast.expr_context) for one in stored)
     return any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in ast.walk(node))
-
-
-def _names(node: ast.stmt) -> set[str]:
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from patchgen.author.adopt.edits import spoken
 from patchgen.author.adopt.words import Words
@@ -26,16 +26,18 @@ class Doubts:
     edits: frozenset[tuple[str, str]] = frozenset()
     whole: frozenset[str] = frozenset()
     definitions: frozenset[str] = frozenset()
+    statements: frozenset[ast.stmt] = frozenset()
 
     def about(self, name: str, method: str = "") -> Doubts:
         """These, and that what is said of `name`, or of a method of it by edits, is not right."""
         if method and (name, method) not in self.edits:
-            return Doubts(self.edits | {(name, method)}, self.whole, self.definitions)
-        return Doubts(self.edits, self.whole | {name}, self.definitions)
+            return replace(self, edits=self.edits | {(name, method)})
+        return replace(self, whole=self.whole | {name})
 
-    def lacking(self, names: frozenset[str]) -> Doubts:
-        """These, and that `names` have to be declared."""
-        return Doubts(self.edits, self.whole, self.definitions | names)
+    def lacking(self, names: Iterable[str], statements: Iterable[ast.stmt] = ()) -> Doubts:
+        """These, and that definitions and statements have to be declared."""
+        definitions = self.definitions | {*names}
+        return replace(self, definitions=definitions, statements=self.statements | {*statements})
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Proof:
     missing: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
     heads: tuple[str, ...] = ()
-    lost: tuple[str, ...] = ()
+    lost: tuple[ast.stmt, ...] = ()
 
     @property
     def holds(self) -> bool:

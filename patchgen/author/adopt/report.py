@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class Report:
             "definitions": self.states(),
             "differ": list(adopted.proof.differ),
             "missing": list(adopted.proof.missing),
-            "lost": list(adopted.proof.lost),
+            "lost": [ast.unparse(node) for node in adopted.proof.lost],
             "problems": [str(problem) for problem in adopted.proof.problems],
             "declaration": adopted.text,
         }
@@ -125,8 +126,8 @@ def _differences(adopted: Adopted) -> Iterator[str]:
     fork = adopted.subject.fork
     if adopted.proof.missing:
         yield f"missing: {', '.join(adopted.proof.missing)}"
-    for statement in adopted.proof.lost:
-        yield f"not run by the output: {statement}"
+    for node in adopted.proof.lost:
+        yield f"not run by the output: {ast.unparse(node)}"
     if not adopted.proof.differ:
         return
     made = read_file(make_source(adopted.proof.output, "output.py"))

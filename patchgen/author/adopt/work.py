@@ -83,7 +83,7 @@ def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) ->
 
 
 def _left(proof: Proof) -> int:
-    return len(proof.differ) + len(proof.missing) + len(proof.problems)
+    return len(proof.differ) + len(proof.missing) + len(proof.lost) + len(proof.problems)
 
 
 def _wider(doubts: Doubts, made: Adopted) -> Doubts:
@@ -100,10 +100,10 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
     said = {one.name: one for one in made.said}
     for name in proof.differ:
         if name not in said:
-            doubts = doubts.lacking(frozenset({name})).about(name)
+            doubts = doubts.lacking([name]).about(name)
         else:
             doubts = _of_class(doubts, said[name], _differing(made, name))
-    return doubts.lacking(frozenset(proof.missing))
+    return doubts.lacking(proof.missing, proof.lost)
 
 
 def _differing(made: Adopted, name: str) -> frozenset[str]:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.adopt.bare import added_statements
 from patchgen.author.adopt.classes import Doubts, Said, said_class
 from patchgen.author.adopt.fit import homes
 from patchgen.author.adopt.proof import unplaced
@@ -42,7 +41,7 @@ def declare(subject: Subject, doubts: Doubts) -> Declaration:
         )
         words = Words(names)
         parts = [_part(subject, subject.fork.definitions[name], words, doubts) for name in declared]
-        bare = {node.lineno: words.statements([node], 0) for node in added_statements(subject)}
+        bare = {node.lineno: words.statements([node], 0) for node in doubts.statements}
         lacking = [n for n in _lacking(subject, words) if n not in declared]
         lacking = lacking or _beside_guarded(subject, declared) or _anchor(subject, parts)
         if not lacking:

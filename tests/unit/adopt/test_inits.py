@@ -1,4 +1,4 @@
-"""What a modular file says below `super().__init__()` to make another `__init__` of the parent's."""
+"""What a modular file says below `super().__init__()` to make another `__init__` of it."""
 
 from __future__ import annotations
 
