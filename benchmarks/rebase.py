@@ -31,7 +31,7 @@ from patchgen.author.align.same import plain_text
 from patchgen.author.rebase.proof import Prover
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import member_of
-from patchgen.author.rebase.state import OPEN
+from patchgen.author.rebase.state import OPEN, State
 from patchgen.author.rebase.work import Rebase, Rebased
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
@@ -40,6 +40,8 @@ from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import make_source
 
 SETTINGS = Settings()
+# What needs no person.  A fork that is not rebased, or a method that is not named, is not among them.
+DONE = {str(state) for state in State} - {str(state) for state in OPEN}
 _PARENT = re.compile(r"transformers\.models\.(\w+)\.modeling_(\w+)")
 
 

@@ -164,10 +164,12 @@ def _merge_keywords(
 ) -> list[str] | Clash:
     sides = [{_key(k): k.value for k in node.keywords} for node in (base, ours, theirs)]
     before, mine, upstream = sides
-    added = [{n for n in side if n.startswith("**")} - before.keys() for side in sides[1:]]
-    if added[0] and added[1] and added[0] != added[1]:
-        # One of them may hold what the other holds.
-        return three.clash("both added unpacked arguments", base, ours, theirs)
+    added = [side.keys() - before.keys() for side in (mine, upstream)]
+    unpacked = [{name for name in names if name.startswith("**")} for names in added]
+    if added[0] != added[1] and ((unpacked[0] and added[1]) or (unpacked[1] and added[0])):
+        # What one side unpacks may hold what the other gives by name: the call would fail.
+        what = "one side added unpacked arguments, which may hold what the other added"
+        return three.clash(what, base, ours, theirs)
     found: list[str] = []
     for name in dict.fromkeys([*upstream, *mine, *before]):
         one = _merge_entry(three, before.get(name), mine.get(name), upstream.get(name))
