@@ -57,18 +57,13 @@ def _merge_decorators(
         shown = [f"@{three.theirs.code(d)}" for d in theirs.decorator_list if is_documenting(d)]
         own = [f"@{three.ours.code(d)}" for d in ours.decorator_list if not is_documenting(d)]
         return [*own, *shown]
-    kept = [d for d in theirs.decorator_list if plain_text(d) in texts[1] or is_documenting(d)]
-    new = [d for d in theirs.decorator_list if d not in kept and plain_text(d) not in texts[0]]
-    own_new = [t for t in texts[1] if t not in texts[0] and t not in texts[2]]
-    if own_new:
-        return Clash(
-            "both changed the decorators",
-            *(
-                "\n".join(f"@{ast.unparse(d)}" for d in f.decorator_list)
-                for f in (base, ours, theirs)
-            ),
-        )
-    wanted = [d for d in theirs.decorator_list if d in kept or d in new]
+    before, mine, upstream_texts = map(set, texts)
+    dropped = before - mine
+    # What one side put in the place of a decorator that the other dropped may be that decorator.
+    if mine - before or (dropped - upstream_texts and upstream_texts - before):
+        words = [[f"@{ast.unparse(d)}" for d in f.decorator_list] for f in (base, ours, theirs)]
+        return Clash("both changed the decorators", *map("\n".join, words))
+    wanted = [d for d in theirs.decorator_list if plain_text(d) not in dropped]
     return [f"@{three.theirs.code(d)}" for d in wanted]
 
 

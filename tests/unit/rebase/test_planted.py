@@ -1,8 +1,8 @@
 """Changes of upstream, planted in a toy model: the state of each declared change, and what it becomes.
 
 `parent.py` is the old release.  A case of cases.toml says what the new release has instead (pairs of
-texts), what is declared, the state of each change, and the declaration afterwards.  A conflict names
-a word of its reason, and leaves the declaration as it is.
+texts; `old` are pairs for the old release), what is declared, the state of each change, and the
+declaration afterwards.  A conflict names a word of its reason, and leaves the declaration as it is.
 """
 
 from __future__ import annotations
@@ -51,19 +51,24 @@ def release(folder: Path, text: str) -> Path:
     return folder
 
 
-def rebased(declaration: str, new_parent: str, folder: Path) -> Rebased:
-    """The declaration, written for the toy model, made to fit `new_parent`."""
-    old, new = release(folder / "old", PARENT), release(folder / "new", new_parent)
+def rebased(declaration: str, parents: tuple[str, str], folder: Path) -> Rebased:
+    """The declaration, written for the first of two parents, made to fit the second."""
+    old, new = release(folder / "old", parents[0]), release(folder / "new", parents[1])
     trees = [Tree(make_environment(folder, root, ())) for root in (old, new)]
     modular = read_file(make_source(HEAD + declaration, "modular_toy_x.py"))
     prover = Prover("modular_toy_x.py", (), Settings())
     return Rebase(modular, prover, old, new, trees[0], trees[1]).run()
 
 
-def planted(case: dict[str, Any]) -> str:
-    """The new parent of a case."""
+def planted(case: dict[str, Any]) -> tuple[str, str]:
+    """The old and the new parent of a case."""
+    return changed(case.get("old", [])), changed(case["upstream"])
+
+
+def changed(pairs: list[list[str]]) -> str:
+    """The toy model with other texts."""
     text = PARENT
-    for old, new in case["upstream"]:
+    for old, new in pairs:
         assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times"
         text = text.replace(old, new)
     ast.parse(text)
