@@ -45,3 +45,8 @@ def list_defaults(arguments: ast.arguments) -> list[ast.expr]:
 def called_function(node: ast.expr) -> ast.expr:
     """The function of a call; a decorator that is written without a call is one itself."""
     return node.func if isinstance(node, ast.Call) else node
+
+
+def parse_class(text: str) -> ast.ClassDef:
+    """The first class statement of `text`, which has one."""
+    return next(node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))

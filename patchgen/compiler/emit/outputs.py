@@ -20,7 +20,7 @@ from patchgen.compiler.flat import FlatFile, Flattened, Note, Summary, UsedSymbo
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.header import find_origins
 from patchgen.compiler.link.module import FlatModule, link_module
-from patchgen.compiler.link.module_state import note_module_state
+from patchgen.compiler.link.module_reads import note_module_state
 from patchgen.compiler.link.unused import find_unused_classes
 from patchgen.compiler.plan.declare import ModulePlan
 from patchgen.compiler.plan.kinds import output_name

@@ -37,6 +37,7 @@ def make_imports_absolute(
         target = naming.bindings.absolute(module, node.module or "", node.level, at)
         for alias in node.names:
             refuse_local_import(module, block, Symbol(target, alias.name), at, naming)
+        # An absolute import stays, but must not bring what the flat file replaces either.
         if not node.level:
             continue
         # Latin-1 has one character for each byte, so that columns of both are the same.

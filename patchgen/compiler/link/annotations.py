@@ -12,25 +12,30 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen.syntax.trees import mentions, position_of
+
 
 def quote_own_name(text: str, name: str) -> str:
     """Put each unquoted annotation of the class statement `text` that reads `name` in quotes.
 
     Annotations with quotes of their own, or over several lines, stay as they are.
     """
+    # Once is the class statement itself.
     if text.count(name) < 2:
         return text
     lines = text.split("\n")
-    found = [node for node in _find_annotations(ast.parse(text)) if _reads(node, name)]
+    found = [node for node in _find_annotations(ast.parse(text)) if mentions(node, name)]
     # From the last to the first, so that the positions of the others stay true.
-    for node in sorted(found, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+    for node in sorted(found, key=position_of, reverse=True):
         if node.end_lineno != node.lineno:
             continue
+        # Columns of `ast` count bytes.
         line = lines[node.lineno - 1].encode()
-        before, written = line[: node.col_offset], line[node.col_offset : node.end_col_offset]
+        before = line[: node.col_offset]
+        written = line[node.col_offset : node.end_col_offset]
+        after = line[node.end_col_offset :]
         if b'"' in written or b"'" in written:
             continue
-        after = line[node.end_col_offset :]
         lines[node.lineno - 1] = b"".join([before, b'"', written, b'"', after]).decode()
     return "\n".join(lines)
 
@@ -49,7 +54,3 @@ def _find_annotations(tree: ast.Module) -> Iterator[ast.expr]:
                 yield returns
             case _:
                 pass
-
-
-def _reads(annotation: ast.expr, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(annotation))

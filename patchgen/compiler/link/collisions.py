@@ -12,8 +12,10 @@ from __future__ import annotations
 import ast
 import builtins
 
+from patchgen.compiler.link.dependencies import Dependency
 from patchgen.compiler.link.equivalence import is_copied_freely
-from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
+from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import PatchgenError
 from patchgen.syntax.scopes import references
 
@@ -40,7 +42,8 @@ def remove_duplicates(
     for block in blocks:
         strangers = _find_strangers(block, owner)
         # Nothing reads the name of `def _` under a decorator.
-        if all(name not in read and name.startswith("_") for name in block.defines):
+        is_unread = read.isdisjoint(block.defines)
+        if is_unread and all(name.startswith("_") for name in block.defines):
             strangers = []
         if strangers:
             if _are_copies([block, *strangers], builder):
@@ -102,19 +105,34 @@ def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:
 
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:
     """Raise PG401 where code that means a builtin would find another module's definition."""
-    definers: dict[str, str] = {}
-    for block in blocks:
-        definers |= {name: block.unit.module for name in block.defines if name in _BUILTINS}
-    for name, need in imports.items():
-        if name in _BUILTINS:
-            definers[name] = str(need.symbol)
+    definers = _find_definers_of_builtins(blocks, imports)
+    # Next to no file defines one, and reading all references takes time.
     if not definers:
         return
-    for piece in (piece for block in blocks for piece in block.pieces):
-        for reference in references(ast.parse(piece.text).body):
-            name = reference.name
-            if name not in definers or name in piece.dependencies or name in piece.defines:
-                continue
-            what = f"{name} is the builtin here, and in the flat file that of {definers[name]}"
-            hint = f"write builtins.{name} here, or give the other one another name"
-            raise PatchgenError("PG401", piece.at(reference.line, reference.column), what, hint)
+    for block in blocks:
+        for piece in block.pieces:
+            _refuse_builtins_read(piece, definers)
+
+
+def _find_definers_of_builtins(
+    blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]
+) -> dict[str, str]:
+    """The names of builtins that the flat file binds, with the module that does."""
+    definers: dict[str, str] = {}
+    for block in blocks:
+        for name in _BUILTINS.intersection(block.defines):
+            definers[name] = block.unit.module
+    for name in _BUILTINS.intersection(imports):
+        definers[name] = str(imports[name].symbol)
+    return definers
+
+
+def _refuse_builtins_read(piece: RewrittenBlock, definers: dict[str, str]) -> None:
+    for reference in references(ast.parse(piece.text).body):
+        name = reference.name
+        # With a dependency, the code itself means the definition.
+        if name not in definers or name in piece.dependencies or name in piece.defines:
+            continue
+        what = f"{name} is the builtin here, and in the flat file that of {definers[name]}"
+        hint = f"write builtins.{name} here, or give the other one another name"
+        raise PatchgenError("PG401", piece.at(reference.line, reference.column), what, hint)

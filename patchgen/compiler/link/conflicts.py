@@ -11,6 +11,7 @@ accident.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from patchgen.compiler.link.equivalence import mean_the_same
@@ -25,29 +26,35 @@ from patchgen.syntax.blocks import ModuleIndex
 def find_conflicts(builder: Builder) -> Iterator[Problem]:
     """A problem for each name of which one file's definition would be used for another file."""
     layers = builder.naming.plan.layers
-    for number, nearer in enumerate(layers):
-        for further in layers[number + 1 :]:
-            for name in _find_shared_names(nearer, further):
-                if not _may_replace(name, nearer, further, builder):
-                    yield _make_problem(name, nearer, further, builder)
+    for nearer, further in itertools.combinations(layers, 2):
+        for name in _find_shared_names(nearer, further):
+            if not _may_replace(name, nearer, further, builder):
+                yield _make_problem(name, nearer, further, builder)
 
 
 def _find_shared_names(nearer: ModuleIndex, further: ModuleIndex) -> Iterator[str]:
     """The names that both files define."""
     for name in nearer.names:
-        if name != "__all__" and nearer.definition(name) and further.definition(name):
+        # Each output has an `__all__` of its own.
+        if name == "__all__":
+            continue
+        if nearer.definition(name) and further.definition(name):
             yield name
 
 
 def _may_replace(name: str, nearer: ModuleIndex, further: ModuleIndex, builder: Builder) -> bool:
     """Whether the definition in `nearer` may stand for the one in `further`."""
+    plan = builder.naming.plan
     first, second = Symbol(nearer.source.module, name), Symbol(further.source.module, name)
-    declaration = builder.naming.plan.declaration(first)
+    declaration = plan.declaration(first)
     if declaration is not None and second in _list_ancestors(declaration):
         return True
-    if _is_settled(name, further, builder) or _are_copies(name, nearer, further, builder):
+    if _is_settled(name, further, builder):
         return True
-    is_class = declaration is not None or builder.naming.plan.declaration(second) is not None
+    if _are_copies(name, nearer, further, builder):
+        return True
+    # Two classes of one name are two classes, and a private name is not meant to be replaced.
+    is_class = declaration is not None or plan.declaration(second) is not None
     if is_class or name.startswith("_"):
         return False
     return further.source.module in _find_extended(nearer, builder)

@@ -11,7 +11,6 @@ changes a name that the other reads or changes, the first is the one that Python
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -37,6 +36,7 @@ class _Uses:
 
     def pairs(self) -> Iterator[tuple[BlockId, BlockId]]:
         """Each two blocks whose order matters, the first one first."""
+        # Two reads may change places.
         for place, unit in self.changes:
             for other_place, other in (*self.changes, *self.reads):
                 if other == unit or place == other_place:
@@ -65,16 +65,25 @@ def find_constraints(blocks: tuple[FlatBlock, ...], builder: Builder) -> Before:
 
 def _put_imports_first(blocks: tuple[FlatBlock, ...], before: Before) -> None:
     """Let an import among the blocks stand before the code that reads its name when it runs."""
-    bound = Counter(name for block in blocks for name in block.defines)
-    imported: dict[str, BlockId] = {}
-    for block in blocks:
-        if block.kind == "import":
-            # A name that something else binds too is ordered by execution alone.
-            imported |= {name: block.unit for name in block.defines if bound[name] == 1}
+    imported = _find_only_imported(blocks)
     for block in blocks:
         for need in block.needs:
             if need.eager and need.name in imported:
                 before.setdefault(block.unit, {}).setdefault(imported[need.name], need.name)
+
+
+def _find_only_imported(blocks: tuple[FlatBlock, ...]) -> dict[str, BlockId]:
+    """The names that one import among `blocks` binds, and nothing else."""
+    binders: dict[str, list[FlatBlock]] = {}
+    for block in blocks:
+        for name in block.defines:
+            binders.setdefault(name, []).append(block)
+    found: dict[str, BlockId] = {}
+    for name, binding in binders.items():
+        # A name that something else binds too is ordered by execution alone.
+        if len(binding) == 1 and binding[0].kind == "import":
+            found[name] = binding[0].unit
+    return found
 
 
 class _UseRecorder:
@@ -90,28 +99,35 @@ class _UseRecorder:
         home = piece.symbol.module
         unit = BlockId(home, piece.first)
         place = self._places[unit]
-        source = builder.source_block(unit)
         if block.aside:
             self._get(block.name).changes.append((place, block.unit))
-        change = builder.changes.of(builder.index(home), source)
+        change = builder.changes.of(builder.index(home), builder.source_block(unit))
         for symbol in change.symbols | change.reads:
-            found = builder.naming.resolve(symbol, home)
-            if found.key is None:
-                continue
-            is_own = symbol.module == home and symbol.name in source.defines
-            if is_own != (found.name in block.defines):
-                continue  # a class of the chain, which is merged or stands in the file by itself
-            at = place
-            if is_own:
-                # What takes the place of a parent's statement may have to stand where that did.
-                replaced = self._find_replaced_places(found.name, found.key)
-                at = min([place, *replaced, *self._find_merged_places(block)])
-            uses = self._get(self._name_in(block, symbol, found.name))
-            entries = uses.changes if symbol in change.symbols else uses.reads
-            entries.append((at, block.unit))
+            self._record_symbol(block, unit, symbol, is_changed=symbol in change.symbols)
+        # An import acts on everything outside: nothing is known of what the module does.
         acts_outside = change.outside or block.kind == "import"
         if acts_outside and piece is block.pieces[0]:
             self._get(_OUTSIDE).changes.append((place, block.unit))
+
+    def _record_symbol(
+        self, block: FlatBlock, unit: BlockId, symbol: Symbol, is_changed: bool
+    ) -> None:
+        """Record that the statement `unit`, a part of `block`, reads or changes `symbol`."""
+        home = unit.module
+        found = self._builder.naming.resolve(symbol, home)
+        if found.key is None:
+            return
+        is_own = symbol.module == home and symbol.name in self._builder.source_block(unit).defines
+        if is_own != (found.name in block.defines):
+            return  # a class of the chain, which is merged or stands in the file by itself
+        place = self._places[unit]
+        if is_own:
+            # What takes the place of a parent's statement may have to stand where that did.
+            replaced = self._find_replaced_places(found.name, found.key)
+            place = min([place, *replaced, *self._find_merged_places(block)])
+        uses = self._get(self._name_in(block, symbol, found.name))
+        entries = uses.changes if is_changed else uses.reads
+        entries.append((place, block.unit))
 
     def _get(self, name: str) -> _Uses:
         return self.uses.setdefault(name, _Uses())
@@ -136,12 +152,14 @@ class _UseRecorder:
     def _find_replaced_places(self, name: str, key: Symbol) -> Iterator[int]:
         """The places of the parents' statements whose `name` a modular file declares as `key`."""
         naming = self._builder.naming
+        # What a parent defines replaces nothing.
         if key.module not in self._builder.layers:
             return
         for parent in naming.plan.parents:
+            if naming.resolve(Symbol(parent, name), parent).key != key:
+                continue
             for block in self._builder.index(parent).blocks:
                 unit = BlockId(parent, block.first)
-                if name not in block.defines or block.kind == "import" or unit not in self._places:
-                    continue
-                if naming.resolve(Symbol(parent, name), parent).key == key:
+                is_import = block.kind == "import"
+                if name in block.defines and not is_import and unit in self._places:
                     yield self._places[unit]

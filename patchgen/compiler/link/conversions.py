@@ -36,7 +36,7 @@ imported.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 _GET = "get_checkpoint_conversion_mapping"
 _REGISTER = "register_checkpoint_conversion_mapping"
@@ -60,6 +60,7 @@ def read_registered_names(conversion_mapping: str) -> frozenset[str]:
             aliases.append(node.value)
         if isinstance(node, ast.FunctionDef) and node.name == _BUILDER:
             builders.append(node)
+    # A release that keeps them otherwise must not look as if it had none.
     if len(aliases) != 1 or len(builders) != 1:
         raise ValueError(
             f"no {_ALIASES} and {_BUILDER}() in the text; "
@@ -72,16 +73,21 @@ def read_model_types(configuration: str) -> frozenset[str]:
     """The model types that the classes of a configuration module declare, from its text."""
     found: set[str] = set()
     for owner in ast.walk(ast.parse(configuration)):
-        if not isinstance(owner, ast.ClassDef):
-            continue
-        for node in owner.body:
-            if not isinstance(node, ast.Assign | ast.AnnAssign):
-                continue
-            if "model_type" not in _find_targets(node):
-                continue
-            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-                found.add(node.value.value)
+        if isinstance(owner, ast.ClassDef):
+            for node in owner.body:
+                found.update(_find_model_type(node))
     return frozenset(found)
+
+
+def _find_model_type(node: ast.stmt) -> Iterator[str]:
+    """`model_type = "mixtral"`, with or without an annotation."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign):
+        return
+    match node.value:
+        case ast.Constant(value=str(name)) if "model_type" in _find_targets(node):
+            yield name
+        case _:
+            pass
 
 
 def select_registered(registered: Collection[str], sources: Mapping[str, str]) -> dict[str, str]:
@@ -90,6 +96,7 @@ def select_registered(registered: Collection[str], sources: Mapping[str, str]) -
     `sources` maps each model type and class name of a flat module to the one in transformers.  They
     differ where a variant has a `model_type` or class names of its own.
     """
+    # Sorted, so that the output does not depend on the order of the classes.
     return {name: source for name, source in sorted(sources.items()) if source in registered}
 
 
@@ -118,14 +125,20 @@ def _find_stored_keys(builder: ast.FunctionDef) -> frozenset[str]:
                 if table in returned:
                     keys |= _find_keys(literal)
             # mapping["x"] = ..., mapping["x"] += ...
-            case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
-                match target:
-                    case ast.Subscript(
+            case (
+                ast.Assign(
+                    targets=[
+                        ast.Subscript(value=ast.Name(id=table), slice=ast.Constant(value=str(key)))
+                    ]
+                )
+                | ast.AugAssign(
+                    target=ast.Subscript(
                         value=ast.Name(id=table), slice=ast.Constant(value=str(key))
-                    ) if table in returned:
-                        keys.add(key)
-                    case _:
-                        pass
+                    )
+                )
+            ):
+                if table in returned:
+                    keys.add(key)
             case _:
                 pass
     return frozenset(keys)

@@ -19,6 +19,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.plain_values import is_plain, is_plain_value
 from patchgen.errors import Location
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.trees import called_function, list_defaults
 
 _LIBRARIES = frozenset({"torch", "nn"})
 # Decorators that store nothing: an object made with one of them is as good as its copy.
@@ -52,14 +53,19 @@ def is_same_definition(
     if a.is_same(b) or (a, b) in assumed:
         return True
     first, second = _follow_re_exports(a, bindings), _follow_re_exports(b, bindings)
-    return first.is_same(second) or _are_copies(first, second, bindings, assumed | {(a, b)})
+    if first.is_same(second):
+        return True
+    return _are_copies(first, second, bindings, assumed | {(a, b)})
 
 
 def _follow_re_exports(symbol: Symbol, bindings: Bindings) -> Symbol:
     """The symbol with every re-export inside transformers followed."""
+    # A bound in place of a record of what was seen: no chain is that long, and a cycle ends.
     for _ in range(_MAX_RE_EXPORTS):
         in_transformers = symbol.module.partition(".")[0] == "transformers"
-        if not symbol.name or not in_transformers or bindings.env.path(symbol.module) is None:
+        if not symbol.name or not in_transformers:
+            break
+        if bindings.env.path(symbol.module) is None:
             break
         index = bindings.env.index(symbol.module, _NOWHERE)
         if index.definition(symbol.name):
@@ -153,20 +159,22 @@ def _is_definition(owner: ast.expr, name: str) -> bool:
 
 def _is_stateless(decorator: ast.expr) -> bool:
     """Whether a decorator is known to store nothing; all of torch are taken for such."""
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    names = ast.unparse(called).split(".")
+    names = ast.unparse(called_function(decorator)).split(".")
     return names[0] in _LIBRARIES or names[-1] in _STATELESS_DECORATORS
 
 
 def _only_imports(node: ast.stmt) -> bool:
     """Whether `node` only imports by absolute names and binds plain values."""
     match node:
+        # `try: import x` with any number of handlers.
         case ast.Try():
-            handled = [child for handler in node.handlers for child in handler.body]
-            inner = [*node.body, *handled, *node.orelse, *node.finalbody]
-            return all(_only_imports(child) for child in inner)
+            inner = [*node.body, *node.orelse, *node.finalbody]
+            for handler in node.handlers:
+                inner += handler.body
+            return all(map(_only_imports, inner))
+        # `if is_flash_attn_available():`, which asks for no argument that could differ.
         case ast.If(test=ast.Name() | ast.Call(func=ast.Name(), args=[], keywords=[])):
-            return all(_only_imports(child) for child in [*node.body, *node.orelse])
+            return all(map(_only_imports, [*node.body, *node.orelse]))
         case ast.Assign(targets=[ast.Name()], value=value):
             return is_plain_value(value)
         case ast.ImportFrom():
@@ -180,10 +188,13 @@ def _has_no_state(node: ast.stmt) -> bool:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             # `def f(x, seen=[])` keeps a list between calls.
-            defaults = [*node.args.defaults, *node.args.kw_defaults]
-            parts = [part for default in defaults if default for part in ast.walk(default)]
-            return not any(isinstance(n, ast.Call | ast.List | ast.Dict | ast.Set) for n in parts)
+            return not any(_makes_object(default) for default in list_defaults(node.args))
         case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
             return is_plain_value(value) or isinstance(value, ast.Name | ast.Attribute)
         case _:
             return isinstance(node, ast.AnnAssign | ast.Pass | ast.Expr)
+
+
+def _makes_object(value: ast.expr) -> bool:
+    kinds = ast.Call | ast.List | ast.Dict | ast.Set
+    return any(isinstance(node, kinds) for node in ast.walk(value))

@@ -33,6 +33,7 @@ def trace_execution(modules: Iterable[str], builder: Builder) -> dict[BlockId, i
     # A module that no import of these files reaches was imported before.
     for module in sorted(run.modules - reached - set(own)):
         run.execute(module)
+    # The modular file comes first, as Python would import it.
     for name in own:
         for module in with_packages(name):
             if module == name or is_followed(module, bindings):

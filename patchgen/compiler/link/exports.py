@@ -17,22 +17,33 @@ def render_exports(gathered: Gathered, builder: Builder) -> str:
 
     Raises PatchgenError PG134 where a module works out its `__all__` when it runs.
     """
-    defined = {name for block in gathered.blocks for name in block.defines}
-    declared = []
-    for layer in reversed(builder.naming.plan.layers):
-        declared += [name for name in layer.exports or () if name in defined]
-    if gathered.base is None:
-        names = declared
-    else:
-        followed = builder.index(gathered.base).exports
-        if followed is None or set(declared) <= set(followed):
+    declared = _find_declared_exports(gathered, builder)
+    followed: tuple[str, ...] = ()
+    if gathered.base is not None:
+        exports = builder.index(gathered.base).exports
+        # Its own statement is carried, and says all there is to say.
+        if exports is None or set(declared) <= set(exports):
             return ""
-        names = [*followed, *(name for name in declared if name not in followed)]
+        followed = exports
     _refuse_computed_exports(gathered, builder)
-    if not names:
+    added = [name for name in declared if name not in followed]
+    if not followed and not added:
         return ""
-    listed = ", ".join(f'"{name}"' for name in names)
+    listed = ", ".join(f'"{name}"' for name in [*followed, *added])
     return f"\n\n__all__ = [{listed}]\n"
+
+
+def _find_declared_exports(gathered: Gathered, builder: Builder) -> list[str]:
+    """What the modular files export of this output, the one extended most first."""
+    defined: set[str] = set()
+    for block in gathered.blocks:
+        defined.update(block.defines)
+    declared: list[str] = []
+    for layer in reversed(builder.naming.plan.layers):
+        exported = layer.exports or ()
+        # A file may export names of several outputs.
+        declared += [name for name in exported if name in defined]
+    return declared
 
 
 def _refuse_computed_exports(gathered: Gathered, builder: Builder) -> None:

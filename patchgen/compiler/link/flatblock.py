@@ -20,11 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.annotations import quote_own_name
-from patchgen.compiler.link.equivalence import is_same_definition
+from patchgen.compiler.link.dependencies import Dependency, find_dependencies
 from patchgen.compiler.link.future_annotations import stringify_annotations
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import note_data_strings
-from patchgen.compiler.plan.bindings import Bindings, is_kept
 from patchgen.compiler.plan.changes import Changes
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.flatten_scope import PARTS
@@ -34,8 +33,9 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.outside import outside
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.scopes import references
+from patchgen.syntax.trees import parse_class
 
+# A name with two leading underscores, which does not end with two.
 _PRIVATE = re.compile(r"\b__\w*[^\W_](?!\w)(?<!__)\b")
 Merge = Callable[[ClassPlan], MergedClass]
 
@@ -46,20 +46,6 @@ class BlockId:
 
     module: str
     first: int
-
-
-@dataclass(frozen=True, slots=True)
-class Dependency:
-    """A global name that a block reads.
-
-    `symbol` is what the name stands for in the module `home`.  `eager`: it is read when the block
-    runs, and not only when a function of it is called.
-    """
-
-    name: str
-    symbol: Symbol
-    home: str
-    eager: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +129,10 @@ class Builder:
 
     def source_block(self, unit: BlockId) -> Block:
         """The block of `unit` as its file has it."""
-        return next(block for block in self.index(unit.module).blocks if block.first == unit.first)
+        for block in self.index(unit.module).blocks:
+            if block.first == unit.first:
+                return block
+        raise AssertionError(f"no block of {unit.module} begins on line {unit.first}")
 
     def _make_block(self, unit: BlockId) -> FlatBlock:
         index, block = self.index(unit.module), self.source_block(unit)
@@ -172,7 +161,7 @@ class Builder:
             name=piece.name,
             leading=piece.leading,
             text=piece.text,
-            needs=_find_dependencies(piece.text, (piece,), lazy, self.naming.bindings),
+            needs=find_dependencies(piece.text, (piece,), lazy, self.naming.bindings),
             defines=piece.defines,
             pieces=(piece,),
             notes=note_data_strings(piece.text, (piece,)),
@@ -186,7 +175,7 @@ class Builder:
 
     def _keep_private_names(self, piece: RewrittenBlock) -> str:
         """The text of a renamed class, whose `__names` stay mangled with the old name."""
-        bases = tuple(ast.unparse(base) for base in _parse_class(piece.text).bases)
+        bases = tuple(ast.unparse(base) for base in parse_class(piece.text).bases)
         return self.merge(ClassPlan(piece.name, (piece,), bases, (piece.symbol.name,))).text
 
     def _make_merged(self, unit: BlockId, declaration: Declaration) -> FlatBlock:
@@ -203,7 +192,7 @@ class Builder:
         merged = self.merge(plan)
         lazy = self.source_block(unit).lazy_annotations and not self.spells
         text = merged.text if lazy else quote_own_name(merged.text, plan.name)
-        needs = _find_dependencies(text, pieces, lazy, self.naming.bindings)
+        needs = find_dependencies(text, pieces, lazy, self.naming.bindings)
         if any(need.eager and need.name == plan.name for need in needs):
             # Of parent and child with one name, the flat file has only the child.
             what = f"the body of {plan.name} reads a parent of that name while the class is made"
@@ -237,16 +226,17 @@ class Builder:
     def _make_beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
         """What `super()` can find behind the chain, for `ClassPlan.beyond`."""
         plan = self.naming.plan
+        has_parents = len(declaration.chain) > 1
 
-        def beyond(module: str, name: str) -> frozenset[str] | None:
+        def find_beyond(module: str, name: str) -> frozenset[str] | None:
             # A call in upstream code is not checked, nor is one in a class with nothing merged:
             # both do what Python does.
             is_ours = module in self.layers or module.startswith(f"{PARTS}.")
-            if len(declaration.chain) == 1 or not is_ours:
+            if not has_parents or not is_ours:
                 return None
             return outside(self.naming.bindings.env).lacking(declaration, plan, name)
 
-        return beyond
+        return find_beyond
 
     def _spell_bases(
         self, declaration: Declaration, pieces: tuple[RewrittenBlock, ...]
@@ -254,15 +244,11 @@ class Builder:
         """The expressions of the bases that stay, as the pieces write them."""
         spelled: dict[Symbol, str] = {}
         for symbol, piece in zip(declaration.chain, pieces, strict=True):
-            written = _parse_class(piece.text).bases
+            written = parse_class(piece.text).bases
             known = bases_of(self.naming.bindings, self.index(symbol.module), symbol.name)
             for base, expression in zip(known, written, strict=True):
                 spelled.setdefault(base.symbol, ast.unparse(expression))
         return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
-
-
-def _parse_class(text: str) -> ast.ClassDef:
-    return next(node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
 
 
 def _put_aside(block: FlatBlock, name: str) -> FlatBlock:
@@ -287,44 +273,3 @@ def _name_statement(index: ModuleIndex, block: Block) -> str:
     """
     alike = [other for other in index.blocks if other.kind == block.kind and not other.defines]
     return f"<{block.kind} {alike.index(block) + 1}>"
-
-
-def _find_dependencies(
-    text: str, pieces: tuple[RewrittenBlock, ...], lazy_annotations: bool, bindings: Bindings
-) -> tuple[Dependency, ...]:
-    """What the global names of `text` stand for in the pieces that it was made from.
-
-    Raises PatchgenError PG401 when a name stands for different things in two pieces.
-    """
-    meanings: dict[str, tuple[Symbol, RewrittenBlock]] = {}
-    found: dict[str, Dependency] = {}
-    for reference in references(ast.parse(text).body, lazy_annotations):
-        name = reference.name
-        for piece in pieces:
-            symbol = piece.dependencies.get(name)
-            if symbol is None:
-                continue
-            known, first = meanings.setdefault(name, (symbol, piece))
-            if is_kept(symbol) and not is_kept(known):
-                # An import that the user wrote to be kept wins.
-                meanings[name] = (symbol, piece)
-            elif not is_kept(known) and not is_same_definition(known, symbol, bindings):
-                paths = first.source.path, piece.source.path
-                what = f"{name} means {known} in {paths[0]} and {symbol} in {paths[1]}"
-                hint = _suggest_name(name, pieces[0])
-                raise PatchgenError("PG401", pieces[0].at(1, 0), what, hint)
-        if name in meanings:
-            symbol, piece = meanings[name]
-            was_eager = name in found and found[name].eager
-            eager = reference.eager or was_eager
-            found[name] = Dependency(name, symbol, piece.symbol.module, eager)
-    return tuple(found.values())
-
-
-def _suggest_name(name: str, own: RewrittenBlock) -> str:
-    """What to change in the modular file, of which `own` is, about a name with two meanings."""
-    imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
-    path = own.source.path
-    if imports.search(own.source.text):
-        return f"import {name} under another name in {path}"
-    return f"define {name} in {path}, where it counts for both, or give one of them another name"

@@ -20,9 +20,11 @@ from patchgen.compiler.link.conversions import (
     select_registered,
 )
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.kinds import kind_of_module
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block
+from patchgen.syntax.trees import parse_class
 
 _TABLE = "transformers.conversion_mapping"
 _MODELS = "transformers.modeling_utils"
@@ -56,6 +58,7 @@ def render_initialization(blocks: tuple[FlatBlock, ...], builder: Builder) -> st
     protects loaded weights from initialisation in place.
     """
     env = builder.naming.bindings.env
+    # Older releases make no such difference.
     if env.path(_MODELS) is None or not env.spells(_MODELS, "def is_custom_code"):
         return ""
     lines = []
@@ -70,9 +73,12 @@ def render_initialization(blocks: tuple[FlatBlock, ...], builder: Builder) -> st
 
 def _derives_from_pretrained_model(block: FlatBlock) -> bool:
     """Whether a base of the class is `PreTrainedModel` itself."""
-    node = next(n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef))
-    names = {base.id for base in node.bases if isinstance(base, ast.Name)}
-    return any(need.symbol.name == "PreTrainedModel" and need.name in names for need in block.needs)
+    bases = parse_class(block.text).bases
+    names = {base.id for base in bases if isinstance(base, ast.Name)}
+    for need in block.needs:
+        if need.symbol.name == "PreTrainedModel" and need.name in names:
+            return True
+    return False
 
 
 def _find_replacing(block: FlatBlock, blocks: tuple[FlatBlock, ...]) -> Iterator[FlatBlock]:
@@ -112,16 +118,21 @@ def _map_model_types(builder: Builder) -> dict[str, str]:
     for declaration in builder.naming.plan.declarations:
         if declaration.kind != "configuration" or not declaration.parents:
             continue
-        # From the variant's configuration to the last parent: the first has its type, the last
-        # the one that transformers knows.
-        stated: list[str] = []
-        for symbol in (declaration.symbol, *declaration.parents):
-            block = builder.index(symbol.module).definition(symbol.name)
-            if block is not None:
-                stated += _find_model_types(block)
+        stated = _list_model_types(declaration, builder)
+        # The first is the variant's, the last the one that transformers knows.
         if stated:
             found[stated[0]] = stated[-1]
     return found
+
+
+def _list_model_types(declaration: Declaration, builder: Builder) -> list[str]:
+    """The model types of a configuration, from the variant's own to the last parent's."""
+    stated: list[str] = []
+    for symbol in (declaration.symbol, *declaration.parents):
+        block = builder.index(symbol.module).definition(symbol.name)
+        if block is not None:
+            stated += _find_model_types(block)
+    return stated
 
 
 def _find_configurations(builder: Builder) -> Iterator[str]:
@@ -129,11 +140,10 @@ def _find_configurations(builder: Builder) -> Iterator[str]:
     bindings = builder.naming.bindings
     for parent in builder.naming.plan.parents:
         index = builder.index(parent)
-        for block in index.blocks:
-            for item in block.imports:
-                module = bindings.absolute(index, item.module, item.level, Location(parent))
-                if kind_of_module(module) == "configuration":
-                    yield module
+        for item in index.imports:
+            module = bindings.absolute(index, item.module, item.level, Location(parent))
+            if kind_of_module(module) == "configuration":
+                yield module
 
 
 def _find_model_types(block: Block) -> Iterator[str]:

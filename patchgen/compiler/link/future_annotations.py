@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from patchgen.compiler.plan.model import Edit, RewrittenBlock
 from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.trees import names_within, position_of
 
 # Annotations with names of this module are instructions to patchgen, and stand in no output.
 _EDITS = "patchgen.edits"
@@ -39,7 +40,7 @@ def stringify_annotations(piece: RewrittenBlock) -> RewrittenBlock:
     found = _find_annotations([ast.parse(piece.text)])
     ours = [node for node in found if not _is_read_by_patchgen(node, piece)]
     # From the last to the first, so that the positions of the others stay true.
-    for node in sorted(ours, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+    for node in sorted(ours, key=position_of, reverse=True):
         piece = _stringify(piece, node)
     return piece
 
@@ -66,11 +67,13 @@ def _find_annotations(nodes: Iterable[ast.AST], in_function: bool = False) -> It
 
 def _is_read_by_patchgen(annotation: ast.expr, piece: RewrittenBlock) -> bool:
     """Whether patchgen itself reads `annotation`: `gate: Hole`, or a parent that is merged."""
-    names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
-    if any(name.startswith(_PARENT) for name in names):
-        return True
-    symbols = [piece.dependencies[name] for name in names if name in piece.dependencies]
-    return any(symbol.module == _EDITS for symbol in symbols)
+    for name in names_within(annotation):
+        if name.id.startswith(_PARENT):
+            return True
+        symbol = piece.dependencies.get(name.id)
+        if symbol is not None and symbol.module == _EDITS:
+            return True
+    return False
 
 
 def _stringify(piece: RewrittenBlock, node: ast.expr) -> RewrittenBlock:
@@ -99,10 +102,15 @@ def _replace_on_line(
     lines = piece.text.split("\n")
     written = lines[line - 1]
     lines[line - 1] = written[:start] + new + written[end:]
+    # Edits count the columns of the original line.
     first = piece.at(line, start).column - 1
     last = piece.at(line, end).column - 1
     # The new edit replaces those inside it.
-    edits = [each for each in piece.edits if each.line != line or not first <= each.column < last]
+    edits = [each for each in piece.edits if not _lies_within(each, line, first, last)]
     edits.append(Edit(line, first, " " * (last - first), new))
     edits.sort(key=lambda edit: (edit.line, edit.column))
     return replace(piece, text="\n".join(lines), edits=tuple(edits))
+
+
+def _lies_within(edit: Edit, line: int, first: int, last: int) -> bool:
+    return edit.line == line and first <= edit.column < last

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.collisions import remove_duplicates
+from patchgen.compiler.link.dependencies import Dependency
 from patchgen.compiler.link.equivalence import is_same_definition
 from patchgen.compiler.link.execution import executed_modules, is_followed, with_packages
-from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
+from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.roots import find_roots
 from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.changes import own_symbols
@@ -112,10 +113,7 @@ class _Closure:
         A statement that changes nothing of any such file, as `os.environ["X"] = "1"` does, is
         carried too: a later one may depend on it.
         """
-        carried = set()
-        for unit in self._seen:
-            names = self._builder.source_block(unit).defines
-            carried |= {Symbol(unit.module, name) for name in names}
+        carried = self._find_carried_symbols()
         read = {unit.module for unit in self._seen}
         for module in self._find_running():
             index = self._builder.index(module)
@@ -127,27 +125,41 @@ class _Closure:
                 change = self._builder.changes.of(index, block)
                 own = own_symbols(index, block)
                 acts = change.concerns_only_outside(own) and not is_package_on_the_way
-                changes_carried = (change.symbols - own) & carried
-                if self._belongs_here(index, block) and (acts or changes_carried):
+                changes_carried = not carried.isdisjoint(change.symbols - own)
+                if (acts or changes_carried) and self._belongs_here(index, block):
                     yield BlockId(module, block.first)
+
+    def _find_carried_symbols(self) -> set[Symbol]:
+        """What the blocks that are carried so far define."""
+        carried: set[Symbol] = set()
+        for unit in self._seen:
+            names = self._builder.source_block(unit).defines
+            carried |= {Symbol(unit.module, name) for name in names}
+        return carried
 
     def _find_running(self) -> tuple[str, ...]:
         """The modules that something is carried from, and those of the project that they import."""
         home = self._builder.naming.plan.modular.source.module
-        read = {unit.module for unit in self._seen} | {home}
-        found: dict[str, None] = {}
-        for module in (*(unit.module for unit in self._seen), *with_packages(home)):
-            if module in read or is_followed(module, self._bindings):
+        found: dict[str, None] = {unit.module: None for unit in self._seen}
+        # Importing `a.b.c` runs `a` and `a.b` before it.
+        for module in with_packages(home):
+            if module == home or is_followed(module, self._bindings):
                 found[module] = None
         queue = list(found)
         while queue:
-            index = self._builder.index(queue.pop())
-            for block in index.blocks:
-                for module in executed_modules(index, block, self._bindings):
-                    if module not in found and is_followed(module, self._bindings):
-                        found[module] = None
-                        queue.append(module)
+            for module in self._find_imported(queue.pop()):
+                if module not in found:
+                    found[module] = None
+                    queue.append(module)
         return tuple(found)
+
+    def _find_imported(self, module: str) -> Iterator[str]:
+        """The modules of the project that an import of `module` runs."""
+        index = self._builder.index(module)
+        for block in index.blocks:
+            for executed in executed_modules(index, block, self._bindings):
+                if is_followed(executed, self._bindings):
+                    yield executed
 
     def _belongs_here(self, index: ModuleIndex, block: Block) -> bool:
         """Whether this output carries a statement, and not the output of another kind."""
@@ -189,15 +201,13 @@ class _Closure:
         Raises PatchgenError PG401 where two modules import different things under that name.
         """
         need = self._prefer_kept_import(need)
-        guards, is_plain_import = [], False
-        for other in self._builder.index(need.home).blocks:
-            if any(item.bound == need.name for item in other.imports):
-                if other.kind == "import":
-                    is_plain_import = True
-                else:
-                    guards.append(BlockId(need.home, other.first))
-        if not is_plain_import:
-            return tuple(guards)
+        importing = self._find_importing(need)
+        guards = tuple(
+            BlockId(need.home, other.first) for other in importing if other.kind != "import"
+        )
+        # The guarded blocks bind the name: an import statement would be one too many.
+        if len(guards) == len(importing):
+            return guards
         for piece in block.pieces:
             if need.name in piece.dependencies:
                 self.homes.add((need.name, piece.symbol.module))
@@ -208,15 +218,25 @@ class _Closure:
             what = f"{need.name} is {one} and {other_one}"
             hint = "import one of them under another name"
             raise PatchgenError("PG401", block.pieces[0].at(1, 0), what, hint)
-        return tuple(guards)
+        return guards
+
+    def _find_importing(self, need: Dependency) -> list[Block]:
+        """The statements of its module that import the name of `need`."""
+        found = []
+        for block in self._builder.index(need.home).blocks:
+            if any(item.bound == need.name for item in block.imports):
+                found.append(block)
+        return found
 
     def _prefer_kept_import(self, need: Dependency) -> Dependency:
         """`need`, from the modular file where that has an import of the name that is kept."""
         naming = self._builder.naming
         for layer in naming.plan.layers:
             item = layer.imported(need.name)
-            if item is not None and item.level:
-                symbol = naming.bindings.imported_symbol(layer, item)
-                if is_kept(symbol):
-                    return replace(need, symbol=symbol, home=layer.source.module)
+            # Only a relative import can be marked to be kept.
+            if item is None or not item.level:
+                continue
+            symbol = naming.bindings.imported_symbol(layer, item)
+            if is_kept(symbol):
+                return replace(need, symbol=symbol, home=layer.source.module)
         return need

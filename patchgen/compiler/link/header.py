@@ -34,26 +34,33 @@ def render_header(gathered: Gathered, builder: Builder) -> str:
 def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
     """The modules of others that `blocks` were copied from."""
     layers = {layer.source.module for layer in plan.layers}
-    modules = dict.fromkeys(piece.symbol.module for block in blocks for piece in block.pieces)
-    origins = []
-    for module in modules:
-        is_foreign = module in plan.parents or module.startswith("transformers.")
-        if module not in layers and is_foreign:
-            origins.append(module)
+    origins: dict[str, None] = {}
+    for block in blocks:
+        for piece in block.pieces:
+            module = piece.symbol.module
+            # The licence of a part is that of patchgen, whose output belongs to its user.
+            is_foreign = module in plan.parents or module.startswith("transformers.")
+            if module not in layers and is_foreign:
+                origins[module] = None
     return tuple(origins)
 
 
 def _find_first_comment(index: ModuleIndex) -> str:
     """The first comment block of a file, without shebang and coding lines."""
     text = index.blocks[0].leading if index.blocks else index.tail
-    kept = []
-    for line in text.splitlines(True):
-        is_directive = line.startswith("#!") or "coding:" in line
-        if not is_directive and not declares_another_encoding(line):
-            kept.append(line)
+    lines = [line for line in text.splitlines(True) if not _is_directive(line)]
     # What stands between the marks is true of the generated file, not of a copy.
-    marks = [number for number, line in enumerate(kept) if _GENERATED_MARK in line]
+    marks = [number for number, line in enumerate(lines) if _GENERATED_MARK in line]
     if marks:
-        kept = kept[: marks[0]] + kept[marks[-1] + 1 :]
-    comment = "".join(kept)
-    return comment.strip("\n") + "\n" if comment.strip() else ""
+        lines = lines[: marks[0]] + lines[marks[-1] + 1 :]
+    comment = "".join(lines)
+    if not comment.strip():
+        return ""
+    return comment.strip("\n") + "\n"
+
+
+def _is_directive(line: str) -> bool:
+    """Whether a comment is read by the system or by Python; outputs are UTF-8."""
+    if line.startswith("#!") or "coding:" in line:
+        return True
+    return declares_another_encoding(line)

@@ -22,12 +22,14 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
+from patchgen.compiler.link.dependencies import Dependency
+from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.footer import parent_model_types
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.scopes import references
+from patchgen.syntax.trees import parse_class
 
 GENERIC = "transformers.modeling_layers"
 _AUTO = "transformers.models.auto.modeling_auto"
@@ -38,6 +40,7 @@ _SUPER_CALL = "super().__init__(config)"
 
 def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     """Put every generic head on the base model of the file, where that is not the parent's."""
+    # A diff base declares nothing, and is transformers' own file.
     if any(block.pieces[0].symbol.module in builder.layers for block in gathered.blocks):
         blocks = tuple(_note_auto_model(block) for block in gathered.blocks)
         gathered = replace(gathered, blocks=blocks)
@@ -56,7 +59,8 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
         if block.name in heads:
             block, added = _rebind_head(block, heads[block.name], models, builder)
             # An import that was there before wins.
-            imports = {need.name: need for need in added} | imports
+            for need in added:
+                imports.setdefault(need.name, need)
         rebound.append(block)
     return replace(gathered, blocks=tuple(rebound), imports=tuple(imports.values()))
 
@@ -66,12 +70,15 @@ def _note_auto_model(block: FlatBlock) -> FlatBlock:
     if block.kind != "class" or "AutoModel" not in block.text:
         return block
     asked = set()
-    for node in ast.walk(_parse_class(block.text)):
+    for node in ast.walk(parse_class(block.text)):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             if called.startswith("AutoModel"):
                 asked.add(called)
-    return _add_note(block, f"a model from {min(asked)}") if asked else block
+    if not asked:
+        return block
+    # One is enough, and always the same one.
+    return _add_note(block, f"a model from {min(asked)}")
 
 
 def _add_note(block: FlatBlock, what: str) -> FlatBlock:
@@ -83,24 +90,23 @@ def _add_note(block: FlatBlock, what: str) -> FlatBlock:
     return replace(block, notes=(*block.notes, note))
 
 
-def _parse_class(text: str) -> ast.ClassDef:
-    return next(node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
-
-
 def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
     """The generic heads among the bases of a class."""
-    generics = [
-        need
-        for need in block.needs
-        if need.symbol.module == GENERIC and need.symbol.name.startswith("GenericFor")
-    ]
-    if block.kind != "class" or not generics:
+    if block.kind != "class":
         return
-    bases = _parse_class(block.text).bases
+    generics = [need for need in block.needs if _is_generic(need.symbol)]
+    # Parsing takes longer than the look at the names.
+    if not generics:
+        return
+    bases = parse_class(block.text).bases
     names = {base.id for base in bases if isinstance(base, ast.Name)}
     for need in generics:
         if need.name in names:
             yield need.symbol
+
+
+def _is_generic(symbol: Symbol) -> bool:
+    return symbol.module == GENERIC and symbol.name.startswith("GenericFor")
 
 
 def _find_base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatBlock, ...]:
@@ -109,8 +115,12 @@ def _find_base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[
         return ()
     known = _read_auto_models(builder.index(_AUTO).source.text)
     wanted = {known[name] for name in parent_model_types(builder) if name in known}
-    classes = (block for block in blocks if block.kind == "class" and not block.aside)
-    return tuple(block for block in classes if block.origin.name in wanted)
+    found = []
+    for block in blocks:
+        # A parent that was put aside is not the model of this file.
+        if block.kind == "class" and not block.aside and block.origin.name in wanted:
+            found.append(block)
+    return tuple(found)
 
 
 def _read_auto_models(text: str) -> dict[str, str]:
@@ -119,10 +129,11 @@ def _read_auto_models(text: str) -> dict[str, str]:
     MODEL_MAPPING_NAMES = OrderedDict([("llama", "LlamaModel"), ...])
     """
     for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign):
-            targets = [ast.unparse(target) for target in node.targets]
-            if targets == [_TABLE]:
-                return dict(_find_string_pairs(node.value))
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=table) if name == _TABLE:
+                return dict(_find_string_pairs(table))
+            case _:
+                pass
     return {}
 
 
@@ -139,13 +150,16 @@ def _find_string_pairs(table: ast.expr) -> Iterator[tuple[str, str]]:
 
 def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) -> bool:
     """Whether the base model, or anything that it uses, is not the parent's."""
-    by_name = {name: block for block in blocks for name in block.defines}
+    by_name: dict[str, FlatBlock] = {}
+    for block in blocks:
+        by_name.update(dict.fromkeys(block.defines, block))
     waiting, seen = [own], {own.unit}
     while waiting:
         block = waiting.pop()
         source = block.pieces[-1]
         if source.symbol.module in builder.layers:
             return True
+        # Comments and docstrings may differ.
         if _dump_code(block.text) != _dump_code(source.text):
             return True
         for need in block.needs:
@@ -189,33 +203,38 @@ def _write_init(
     """
     if _find_init(block.text) is not None:
         return None
-    index = builder.index(GENERIC)
-    source = index.definition(generic.name)
+    source = builder.index(GENERIC).definition(generic.name)
     assert source is not None
-    piece = qualify_names(index, source, generic, builder.naming)
+    piece = qualify_names(builder.index(GENERIC), source, generic, builder.naming)
     method = _find_init(piece.text)
-    if method is None or method.count(_SUPER_CALL) != 1 or _count_auto_calls(method) != 1:
+    if method is None:
         return None
+    # Another release may build the model in another way.
+    if method.count(_SUPER_CALL) != 1 or _count_auto_calls(method) != 1:
+        return None
+    base = next(need.name for need in block.needs if need.symbol == generic)
+    method = _rewrite_init(method, own, base)
+    read = {reference.name for reference in references(_parse_method(method).body, True)}
+    # `own` is a class of this file.
+    names = [name for name in piece.dependencies if name in read and name != own]
+    needs = tuple(Dependency(name, piece.dependencies[name], GENERIC, False) for name in names)
+    return replace(block, text=_add_method(block.text, method)), needs
+
+
+def _rewrite_init(method: str, own: str, base: str) -> str:
+    """The method of the generic class `base` for a subclass, with the model `own`."""
     lines = []
     for line in method.split("\n"):
         # The comments of the generic class explain the call of AutoModel.
         if not line.lstrip().startswith("#"):
             lines.append(line.replace(_AUTO_CALL, f"{own}._from_config(config)"))
     # The head comes before its generic class in the MRO, so that `super()` would call that one.
-    base = next(need.name for need in block.needs if need.symbol == generic)
-    method = "\n".join(lines).replace(_SUPER_CALL, f"super({base}, self).__init__(config)")
-    read = {reference.name for reference in references(_parse_method(method).body, True)}
-    needs = tuple(
-        Dependency(name, symbol, GENERIC, False)
-        for name, symbol in piece.dependencies.items()
-        if name in read and name != own
-    )
-    return replace(block, text=_add_method(block.text, method)), needs
+    return "\n".join(lines).replace(_SUPER_CALL, f"super({base}, self).__init__(config)")
 
 
 def _find_init(text: str) -> str | None:
     """The lines of `__init__` in the text of a class, as they are indented there."""
-    for node in _parse_class(text).body:
+    for node in parse_class(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             return "\n".join(text.split("\n")[node.lineno - 1 : node.end_lineno])
     return None
@@ -233,7 +252,7 @@ def _parse_method(method: str) -> ast.Module:
 
 def _add_method(text: str, method: str) -> str:
     """Add a method to the text of a class; it replaces a last `pass` or `...`."""
-    last = _parse_class(text).body[-1]
+    last = parse_class(text).body[-1]
     lines = text.split("\n")
     end = last.end_lineno or last.lineno
     if ast.unparse(last) not in ("pass", "..."):

@@ -24,6 +24,13 @@ from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.trees import (
+    called_function,
+    list_defaults,
+    list_parameters,
+    names_within,
+    parse_class,
+)
 
 # Code that looks at the classes of an object.
 _CLASSES = re.compile(
@@ -66,6 +73,7 @@ def find_observed_merges(blocks: Sequence[FlatBlock], builder: Builder) -> dict[
             merged.append(declaration)
     found: dict[Symbol, str] = {}
     for declaration in merged:
+        # Asked of every class, as the question may raise.
         why = next(_find_reasons(declaration, blocks, merged), "")
         if why and not declaration.rewrites:
             found[declaration.symbol] = why
@@ -79,20 +87,24 @@ def _find_reasons(
     if declaration.rewrites:
         return  # it cannot stay a subclass
     yield from _find_shared_objects(declaration, blocks, merged)
-    has_helpers = None
     for block in blocks:
-        lines = block.text.split("\n")
-        code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-        name = block.name or "a statement"
-        seen = _CLASSES.search(code) or _OWN_NAMES.search(code)
-        if seen is not None:
-            yield f"{name} looks at the classes of an object ({seen.group()})"
-        seen = _NAMES.search(code)
-        if seen is not None:
-            if has_helpers is None:
-                has_helpers = _has_helpers(declaration, blocks)
-            if has_helpers:
-                yield f"{name} looks at the names of an object ({seen.group()})"
+        yield from _find_inspections(declaration, block, blocks)
+
+
+def _find_inspections(
+    declaration: Declaration, block: FlatBlock, blocks: Sequence[FlatBlock]
+) -> Iterator[str]:
+    """A reason where the code of `block` looks at classes, or at the names of objects."""
+    lines = block.text.split("\n")
+    code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    name = block.name or "a statement"
+    seen = _CLASSES.search(code) or _OWN_NAMES.search(code)
+    if seen is not None:
+        yield f"{name} looks at the classes of an object ({seen.group()})"
+    # An object of a merged class has the same names, unless merging added some.
+    seen = _NAMES.search(code)
+    if seen is not None and _has_helpers(declaration, blocks):
+        yield f"{name} looks at the names of an object ({seen.group()})"
 
 
 def _find_carried_parents(declaration: Declaration, blocks: Sequence[FlatBlock]) -> Iterator[str]:
@@ -128,14 +140,14 @@ def _find_question(block: FlatBlock, name: str, symbol: Symbol) -> Location | No
         return None
     tree = ast.parse(block.text)
     harmless = {id(node) for node in _find_harmless_uses(tree)}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+    for node in names_within(tree):
+        if node.id != name or not isinstance(node.ctx, ast.Load) or id(node) in harmless:
             continue
-        if node.id == name and id(node) not in harmless:
-            piece = block.pieces[0]
-            # In a merged class, the line is not known.
-            is_merged = len(block.pieces) > 1
-            return piece.at(1, 0) if is_merged else piece.at(node.lineno, node.col_offset)
+        piece = block.pieces[0]
+        # In a merged class, the line is not known.
+        if len(block.pieces) > 1:
+            return piece.at(1, 0)
+        return piece.at(node.lineno, node.col_offset)
     return None
 
 
@@ -146,10 +158,10 @@ def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
                 yield from bases
             case ast.Call(func=ast.Name() as called):
                 yield called
+            # A decorator might read the annotations.
             case ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]):
-                # A decorator might read the annotations.
-                arguments = [each for each in ast.walk(node.args) if isinstance(each, ast.arg)]
-                for annotation in (*(each.annotation for each in arguments), node.returns):
+                annotations = [parameter.annotation for parameter in list_parameters(node.args)]
+                for annotation in [*annotations, node.returns]:
                     if annotation is not None:
                         yield from ast.walk(annotation)
             case _:
@@ -164,30 +176,27 @@ def _find_shared_objects(
     Merged, each class would make an object of its own.
     """
     pieces = {piece.symbol: piece for block in blocks for piece in block.pieces}
+    others = [other for other in merged if other.symbol != declaration.symbol]
     for parent in declaration.parents:
-        others = [
-            other.symbol.name
-            for other in merged
-            if parent in other.parents and other.symbol != declaration.symbol
-        ]
-        if others and parent in pieces:
-            attribute = _find_object(pieces[parent])
-            if attribute is not None:
-                yield f"{others[0]} has the same {parent.name}.{attribute}"
+        heirs = [other.symbol.name for other in others if parent in other.parents]
+        if not heirs or parent not in pieces:
+            continue
+        attribute = _find_object(pieces[parent])
+        if attribute is not None:
+            yield f"{heirs[0]} has the same {parent.name}.{attribute}"
 
 
 def _find_object(piece: RewrittenBlock) -> str | None:
     """The name of an object that can change and that the class body makes."""
-    owner = next(node for node in ast.parse(piece.text).body if isinstance(node, ast.ClassDef))
-    for node in owner.body:
+    for node in parse_class(piece.text).body:
         match node:
             case ast.Assign(targets=[target, *_], value=value) if _makes_object(value):
                 return ast.unparse(target)
             case ast.AnnAssign(target=target, value=ast.expr() as value) if _makes_object(value):
                 return ast.unparse(target)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                defaults = [*node.args.defaults, *(d for d in node.args.kw_defaults if d)]
-                if any(_makes_object(default) for default in defaults) or _is_cached(node):
+                # Defaults and the cache of a function last as long as the function.
+                if any(map(_makes_object, list_defaults(node.args))) or _is_cached(node):
                     return node.name
             case _:
                 pass
@@ -197,8 +206,8 @@ def _find_object(piece: RewrittenBlock) -> str | None:
 def _is_cached(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a decorator keeps the results: `@lru_cache`, `@functools.cache`."""
     for decorator in method.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if ast.unparse(called).rpartition(".")[2] in _CACHES:
+        name = ast.unparse(called_function(decorator))
+        if name.rpartition(".")[2] in _CACHES:
             return True
     return False
 
@@ -211,9 +220,11 @@ def _makes_object(value: ast.expr) -> bool:
 def _has_helpers(declaration: Declaration, blocks: Sequence[FlatBlock]) -> bool:
     """Whether merging added methods to the class, such as `_forward_of_LlamaMLP`."""
     block = next(block for block in blocks if block.pieces[0].symbol == declaration.symbol)
-    owner = next(node for node in ast.parse(block.text).body if isinstance(node, ast.ClassDef))
-    written = {name for piece in block.pieces for name in re.findall(r"\w+", piece.text)}
-    for node in owner.body:
+    # A method of such a name may also have been written by hand.
+    written: set[str] = set()
+    for piece in block.pieces:
+        written.update(re.findall(r"\w+", piece.text))
+    for node in parse_class(block.text).body:
         name = getattr(node, "name", "")
         if _HELPER.fullmatch(name) and name not in written:
             return True

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency
+from patchgen.compiler.link.dependencies import Dependency
+from patchgen.compiler.link.flatblock import BlockId, Builder
 from patchgen.compiler.link.future_annotations import has_future_annotations
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.plan.kinds import output_name
@@ -66,17 +67,17 @@ def _select_imports(
     builder: Builder,
 ) -> Iterator[NeededImport]:
     """The needed imports of one module; `submodules` are the names that its code reads."""
+    read_here = submodules & set(needed)
     for block in index.blocks:
+        # `render_imports` decides about the future imports of all modules together.
         if block.kind != "import" or "__future__" in {item.module for item in block.imports}:
             continue
         wanted = []
         for item in block.imports:
-            is_submodule = _is_submodule(item) and item.bound in submodules & set(needed)
-            if (
-                is_submodule
-                or _is_needed(item, needed, index, builder)
-                or _is_for_effect(item, index, builder)
-            ):
+            is_submodule = _is_submodule(item) and item.bound in read_here
+            if is_submodule or _is_needed(item, needed, index, builder):
+                wanted.append(item)
+            elif _is_for_effect(item, index, builder):
                 wanted.append(item)
         if wanted:
             unit = BlockId(index.source.module, block.first)
@@ -94,17 +95,23 @@ def _render_import(
 ) -> str:
     is_whole = len(wanted) == len(block.imports)
     is_absolute = not any(item.level for item in wanted)
+    # A statement over several lines may have comments inside.
     if is_whole and is_absolute and "\n" in block.text:
-        lines = block.leading.splitlines(True)
-        # The comment above the first statement is the licence.
-        comments = [] if block is index.blocks[0] else [line for line in lines if line[0] == "#"]
-        return "".join([*comments, block.text])
+        return _find_comments_above(index, block) + block.text
     at = Location(index.source.module)
     statements = []
     for item in wanted:
         module = builder.naming.bindings.absolute(index, item.module, item.level, at)
         statements.append(_render_statement(module, item))
     return "".join(statements)
+
+
+def _find_comments_above(index: ModuleIndex, block: Block) -> str:
+    # The comment above the first statement is the licence.
+    if block is index.blocks[0]:
+        return ""
+    lines = block.leading.splitlines(True)
+    return "".join(line for line in lines if line.startswith("#"))
 
 
 def _is_needed(
@@ -119,8 +126,11 @@ def _is_needed(
 
 def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
     """Whether a module is imported for what it does: nothing reads the name that it binds."""
+    # `from a import b` without a use of b is most likely left over.
+    if item.name or item.level:
+        return False
     top = item.module.partition(".")[0]
-    if item.name or item.level or top in sys.stdlib_module_names or top == "patchgen":
+    if top in sys.stdlib_module_names or top == "patchgen":
         return False
     is_read = any(item.bound in block.uses for block in index.blocks)
     if is_read or item.bound in (index.exports or ()):
@@ -129,8 +139,10 @@ def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
 
 
 def _render_statement(module: str, item: Import) -> str:
+    if item.binds_package:
+        return f"import {module}\n"
     if not item.name:
-        return f"import {module}\n" if item.binds_package else f"import {module} as {item.bound}\n"
+        return f"import {module} as {item.bound}\n"
     alias = "" if item.bound == item.name else f" as {item.bound}"
     return f"from {module} import {item.name}{alias}\n"
 

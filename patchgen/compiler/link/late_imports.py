@@ -40,7 +40,8 @@ def find_late_imports(
         return ()
     modules = {unit.module for unit in acting}
     modules |= {each.unit.module for each in needed}
-    modules |= {piece.symbol.module for block in gathered.blocks for piece in block.pieces}
+    for block in gathered.blocks:
+        modules |= {piece.symbol.module for piece in block.pieces}
     places = trace_execution(modules, builder)
     first = min(places[unit] for unit in acting)
     imported = _find_imports_before(places, first, builder)
@@ -49,12 +50,13 @@ def find_late_imports(
     modules_before = {item.module for item, _ in imported if not (item.name or item.level)}
     late = []
     for each in needed:
-        undecided = {
-            _find_package(item, each.unit.module)
-            for item in each.items
-            if item.name or item.level or item.module not in modules_before
-        }
-        if places[each.unit] > first and undecided - before:
+        if places[each.unit] <= first:
+            continue
+        undecided: set[str] = set()
+        for item in each.items:
+            if item.name or item.level or item.module not in modules_before:
+                undecided.add(_find_package(item, each.unit.module))
+        if undecided - before:
             late.append(_make_block(each, builder))
     return tuple(late)
 

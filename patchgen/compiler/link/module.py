@@ -116,20 +116,27 @@ def register_custom_code(draft: Draft) -> Draft:
 def write_text(draft: Draft) -> Draft:
     """Write the texts of the module."""
     gathered, builder = draft.gathered, draft.builder
-    in_place = {block.unit for block in draft.late}
-    at_top = tuple(each for each in draft.imports if each.unit not in in_place)
-    imports = render_imports(gathered, at_top, builder)
-    if draft.has_conversions:
-        imports = (*imports, f"{IMPORT}\n")
     # The docstring stands above the imports.
     docstring = [block for block in draft.blocks if block.kind == "doc"][:1]
-    opening = [render_header(gathered, builder), *(block.text for block in docstring), *imports]
+    opening = [render_header(gathered, builder)]
+    opening += [block.text for block in docstring]
+    opening += _render_imports_at_top(draft)
     blocks = [block for block in draft.blocks if block not in docstring]
     tail = builder.index(gathered.base).tail if gathered.base else ""
     body = assemble(blocks, tail, render_exports(gathered, builder))
+    # Below `__all__`, as the statements read classes of the file.
     if draft.ending:
         body += f"\n\n{draft.ending}"
     return replace(draft, opening="".join(opening), body=body)
+
+
+def _render_imports_at_top(draft: Draft) -> list[str]:
+    in_place = {block.unit for block in draft.late}
+    at_top = tuple(each for each in draft.imports if each.unit not in in_place)
+    imports = [*render_imports(draft.gathered, at_top, draft.builder)]
+    if draft.has_conversions:
+        imports.append(f"{IMPORT}\n")
+    return imports
 
 
 PASSES: tuple[tuple[str, Pass], ...] = (
@@ -182,8 +189,10 @@ def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
 
 def _concerns_exports(block: FlatBlock) -> bool:
     """Whether a statement binds or changes `__all__`."""
-    changes = not block.defines and block.text.startswith("__all__")
-    return changes or "__all__" in block.defines
+    if "__all__" in block.defines:
+        return True
+    # `__all__.append("x")` binds nothing.
+    return not block.defines and block.text.startswith("__all__")
 
 
 def _find_leading(block: FlatBlock) -> str:

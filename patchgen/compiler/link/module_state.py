@@ -1,13 +1,9 @@
 """Refuse code whose meaning depends on the module that it stands in.
 
-    toy.SCALE = 3                   in a function, it would set a local variable of the flat file
-    global SCALE                    over `from toy import SCALE`: one name for those of two modules
-    globals()["ToyBlock"]           the flat file has other names than the module
-    try: from .fast import act      a flattened module, which may not exist
-    open(__file__)                  the path of another file
-
-Such a block is refused.  Where it is transformers' own and the code reads only the path or the
-names of its file, the output gets a note instead.
+toy.SCALE = 3                   in a function, it would set a local variable of the flat file
+global SCALE                    over `from toy import SCALE`: one name for those of two modules
+try: from .fast import act      a flattened module, which may not exist
+open(__file__)                  the path of another file (`module_reads`)
 """
 
 from __future__ import annotations
@@ -15,20 +11,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen.compiler.link.module_reads import find_inner_nodes, refuse_module_reads
 from patchgen.compiler.plan.flatten_scope import MODELS
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.bound import ScopeNode, own_nodes
 from patchgen.syntax.scopes import references
-
-_NAMESPACE_FUNCTIONS = frozenset({"globals", "vars", "locals", "dir"})
-_MODULE_ATTRIBUTES = frozenset(
-    {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
-)
-# A block without one of these words reads nothing of its module.
-_WORDS = (*_NAMESPACE_FUNCTIONS, *_MODULE_ATTRIBUTES, "__name__", "exec")
+from patchgen.syntax.trees import Position, position_of
 
 
 def refuse_module_state(module: ModuleIndex, block: Block, naming: Naming) -> None:
@@ -37,16 +27,7 @@ def refuse_module_state(module: ModuleIndex, block: Block, naming: Naming) -> No
     _refuse_stores(module, block, naming)
     _refuse_global_statements(module, block, naming)
     _refuse_stale_imports(module, block, naming)
-    _refuse_module_reads(module, block, naming)
-
-
-def note_module_state(block: Block) -> tuple[str, ...]:
-    """A note for each kind of code that reads the path or the names of its own file."""
-    found = {text for _, _, text in _find_module_reads(block) if text != "__name__"}
-    return tuple(
-        f"{text} is that of the flat file, not of the file in transformers"
-        for text in sorted(found)
-    )
+    refuse_module_reads(module, block, naming)
 
 
 def _refuse_conditional_imports(module: ModuleIndex, block: Block, naming: Naming) -> None:
@@ -88,7 +69,7 @@ def _refuse_stores(module: ModuleIndex, block: Block, naming: Naming) -> None:
     if not stores:
         return
     for reference in references(tree.body, block.lazy_annotations):
-        store = stores.get((reference.line, reference.column))
+        store = stores.get(reference.position)
         if store is None:
             continue
         target = _find_stored_module(module, reference.name, reference.attributes, naming)
@@ -102,26 +83,17 @@ def _refuse_stores(module: ModuleIndex, block: Block, naming: Naming) -> None:
             raise PatchgenError("PG132", at, what, hint)
 
 
-def _find_inner_stores(tree: ast.Module) -> dict[tuple[int, int], ast.Attribute]:
+def _find_inner_stores(tree: ast.Module) -> dict[Position, ast.Attribute]:
     """The attributes of names that functions and classes set, by the position of the name."""
-    inside = _find_inner_nodes(tree)
-    stores: dict[tuple[int, int], ast.Attribute] = {}
+    inside = find_inner_nodes(tree)
+    stores: dict[Position, ast.Attribute] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
             continue
         root = _find_root(node)
         if root is not None and id(node) in inside:
-            stores[root.lineno, root.col_offset] = node
+            stores[position_of(root)] = node
     return stores
-
-
-def _find_inner_nodes(tree: ast.Module) -> set[int]:
-    """The ids of the nodes inside functions, classes, lambdas and comprehensions."""
-    inside: set[int] = set()
-    for scope in ast.walk(tree):
-        if isinstance(scope, ScopeNode):
-            inside |= {id(child) for child in ast.walk(scope) if child is not scope}
-    return inside
 
 
 def _find_root(node: ast.expr) -> ast.Name | None:
@@ -136,18 +108,20 @@ def _find_stored_module(
 ) -> str | None:
     """The flattened module of which `name.attributes` is a name, else None."""
     symbol = naming.bindings.meaning(module, name)
+    # All but the last attribute have to lead to a module.
     for attribute in attributes[:-1]:
-        if (
-            symbol is None
-            or symbol.name
-            or not naming.bindings.flatten_scope.flattens(symbol.module)
-        ):
+        if symbol is None or not _may_have_modules(symbol, naming):
             return None
         member = Symbol(symbol.module, attribute)
         symbol = naming.bindings.canonical(member, Location(module.source.path))
     if symbol is None or symbol.name or not _is_flattened(symbol.module, naming):
         return None
     return symbol.module
+
+
+def _may_have_modules(symbol: Symbol, naming: Naming) -> bool:
+    """Whether `symbol` is a module or package of the flattened ones."""
+    return not symbol.name and naming.bindings.flatten_scope.flattens(symbol.module)
 
 
 def _refuse_global_statements(module: ModuleIndex, block: Block, naming: Naming) -> None:
@@ -209,98 +183,3 @@ def _is_rebound(symbol: Symbol, naming: Naming) -> bool:
             if name == symbol.name:
                 return True
     return False
-
-
-def _refuse_module_reads(module: ModuleIndex, block: Block, naming: Naming) -> None:
-    """Raise PG133 for code that reads the path of its file or the table of its names."""
-    home = module.source.module
-    if home.startswith(f"{MODELS}."):
-        return  # `note_module_state` notes it
-    # A module that the output follows is carried whole, so that its names are all there.
-    is_followed = home in naming.plan.bases.values()
-    for line, column, spelled in _find_module_reads(block):
-        word = spelled.partition("(")[0]
-        reads_names = word in _NAMESPACE_FUNCTIONS or "sys.modules" in word
-        if is_followed and reads_names:
-            continue
-        if word.isidentifier() and _is_assigned(module, word):
-            continue
-        at = module.source.at(block.first + line - 1, column)
-        what = f"{spelled} would be another file's than that of {module.source.path}"
-        if word == "__doc__":
-            hint = "write the text out, or keep it under a name of its own"
-        else:
-            hint = (
-                "name what is needed: a table of classes for globals(), "
-                "a path that is handed in for __file__"
-            )
-        raise PatchgenError("PG133", at, what, hint)
-
-
-def _is_assigned(module: ModuleIndex, name: str) -> bool:
-    """Whether `module` gives `name` a value of its own, and so hides the one from Python.
-
-    `__doc__ += "..."` does not count, because it reads Python's value.
-    """
-    statements = [node for block in module.binders(name) for node in ast.parse(block.text).body]
-    if not statements:
-        return False
-    return not any(isinstance(node, ast.AugAssign) for node in statements)
-
-
-def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
-    """The code that reads something of its module: (line, column, text)."""
-    # The search for a word is quick, and almost no block has one.
-    if not any(word in block.text for word in _WORDS):
-        return
-    tree = ast.parse(block.text)
-    inside = _find_inner_nodes(tree)
-    harmless = _find_class_docstrings(tree)
-    for node in ast.walk(tree):
-        harmless |= {id(name) for name in _find_harmless_names(node)}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if (
-                name in _NAMESPACE_FUNCTIONS
-            ):
-                # In a function, all but `globals()` read the names of the function.
-                if name == "globals" or id(node) not in inside:
-                    yield node.lineno, node.col_offset, f"{name}()"
-            case ast.Call(func=ast.Name(id="exec"), args=[_]):
-                yield node.lineno, node.col_offset, "exec(...)"
-            case ast.Subscript(
-                value=ast.Attribute(attr="modules"), slice=ast.Name(id="__name__") as own
-            ):
-                # `sys.modules[__name__]` is one finding: its `__name__` is no second one.
-                harmless.add(id(own))
-                yield node.lineno, node.col_offset, ast.unparse(node)
-            case ast.Name(id=name) if name in _MODULE_ATTRIBUTES or name == "__name__":
-                if id(node) not in harmless:
-                    yield node.lineno, node.col_offset, name
-            case _:
-                pass
-
-
-def _find_class_docstrings(tree: ast.Module) -> set[int]:
-    """The ids of the names `__doc__` in the bodies of classes that have a docstring."""
-    found: set[int] = set()
-    for owner in ast.walk(tree):
-        if isinstance(owner, ast.ClassDef) and ast.get_docstring(owner) is not None:
-            for node in own_nodes(owner.body):
-                if isinstance(node, ast.Name) and node.id == "__doc__":
-                    found.add(id(node))
-    return found
-
-
-def _find_harmless_names(node: ast.AST) -> Iterator[ast.AST]:
-    """Names in places where another `__name__` does no harm.
-
-    These are the name of a logger, and `if __name__ == "__main__"`.
-    """
-    match node:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if "ogger" in name:
-            yield from node.args
-        case ast.Compare(left=left):
-            yield left
-        case _:
-            pass

@@ -45,22 +45,30 @@ class Linked:
 def link_modules(make_builder: Callable[[Kept], Builder]) -> Linked:
     """Link all outputs.  Raises PatchgenError with every problem of the first step that has any."""
     kept: dict[Symbol, str] = {}
+    # Each round keeps at least one class more, so that there is a last one.
     while True:
         builder = make_builder(kept)
-        found = merge_classes(builder)
-        if not found:
-            try:
-                linked = _link_with_annotations(builder)
-            except OrderError as error:
-                found = _find_misplaced(error, builder)
-                if not found:
-                    raise
-            else:
-                blocks = [block for module in linked.modules for block in module.blocks]
-                found = find_observed_merges(blocks, linked.builder)
-                if not found:
-                    return linked
+        linked, found = _try_to_link(builder)
+        if linked is not None and not found:
+            return linked
         kept |= found
+
+
+def _try_to_link(builder: Builder) -> tuple[Linked | None, dict[Symbol, str]]:
+    """The linked outputs, and the classes that should not have been merged."""
+    found = merge_classes(builder)
+    if found:
+        return None, found
+    try:
+        linked = _link_with_annotations(builder)
+    except OrderError as error:
+        found = _find_misplaced(error, builder)
+        # No class can be kept to solve it.
+        if not found:
+            raise
+        return None, found
+    blocks = [block for module in linked.modules for block in module.blocks]
+    return linked, find_observed_merges(blocks, linked.builder)
 
 
 def merge_classes(builder: Builder) -> dict[Symbol, str]:
@@ -78,6 +86,7 @@ def merge_classes(builder: Builder) -> dict[Symbol, str]:
                 found = problems_of(error)
                 refusals = _find_refusals(found, declaration)
                 problems += refusals
+                # As a subclass, the class would not have the problem.
                 if not refusals:
                     separate.setdefault(declaration.symbol, found[0].what)
     if problems:
@@ -125,11 +134,12 @@ def _link_with_annotations(builder: Builder) -> Linked:
 def _mixes_annotations(module: FlatModule, builder: Builder) -> bool:
     """Whether `from __future__ import annotations` of one file would change another file's code."""
     is_any_lazy = has_eager_annotations = False
-    for piece in (piece for block in module.blocks for piece in block.pieces):
-        if has_future_annotations(builder.index(piece.symbol.module)):
-            is_any_lazy = True
-        elif has_annotations(piece.text):
-            has_eager_annotations = True
+    for block in module.blocks:
+        for piece in block.pieces:
+            if has_future_annotations(builder.index(piece.symbol.module)):
+                is_any_lazy = True
+            elif has_annotations(piece.text):
+                has_eager_annotations = True
     return is_any_lazy and has_eager_annotations
 
 
@@ -141,8 +151,9 @@ def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
         wanted = dict(requested)
         for module in modules:
             for kind, symbol in module.requests:
-                if symbol not in wanted.get(kind, ()):
-                    wanted[kind] = (*wanted.get(kind, ()), symbol)
+                known = wanted.get(kind, ())
+                if symbol not in known:
+                    wanted[kind] = (*known, symbol)
         # A module that another one imports more from may need other modules in turn.
         if wanted == requested:
             return modules

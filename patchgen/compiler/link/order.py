@@ -59,11 +59,8 @@ def _find_given_order(
 ) -> tuple[BlockId, ...]:
     """The blocks whose order is given: the followed module's, or the modular file's own classes."""
     if gathered.base is None:
-        classes = [
-            unit
-            for unit, block in blocks.items()
-            if unit.module in builder.layers and block.kind == "class"
-        ]
+        own = [unit for unit in blocks if unit.module in builder.layers]
+        classes = [unit for unit in own if blocks[unit].kind == "class"]
         return tuple(sorted(classes, key=lambda unit: _sort_key(unit, builder)))
     given: dict[BlockId, None] = {}
     for block in builder.index(gathered.base).blocks:
@@ -97,6 +94,7 @@ class _Placing:
         self._blocks = blocks
         self._given = frozenset(given)
         self._before = before
+        # Several blocks may bind one name: `NAMES = []` and `NAMES += [...]`.
         self._definers: dict[str, list[BlockId]] = {}
         for unit, block in blocks.items():
             for name in block.defines:
@@ -111,6 +109,18 @@ class _Placing:
         """
         if unit in self.placed:
             return
+        after = self._place_needed(unit, below)
+        # Placing what it needs may have placed it too.
+        self.placed.setdefault(unit, self._blocks[unit])
+        for needed in after:
+            if needed not in self._given and self._is_free(needed, below):
+                self.place(needed, below)
+        for follower in self._followers.get(unit, ()):
+            if follower not in self._given and self._can_follow(follower, below):
+                self.place(follower, below)
+
+    def _place_needed(self, unit: BlockId, below: tuple[BlockId, ...]) -> list[BlockId]:
+        """Place what `unit` needs; returns what changes it later, which is not placed yet."""
         required = self._before.get(unit, {})
         after = []
         for needed in self._find_needed(unit):
@@ -120,15 +130,10 @@ class _Placing:
                 self._place_required(needed, unit, below)
             elif _stands_later(needed, unit):
                 after.append(needed)
+            # What is only read when a function runs need not come first, but reads better so.
             elif needed not in self._given and self._is_free(needed, (*below, unit)):
                 self.place(needed, (*below, unit))
-        self.placed.setdefault(unit, self._blocks[unit])
-        for needed in after:
-            if needed not in self._given and self._is_free(needed, below):
-                self.place(needed, below)
-        for follower in self._followers.get(unit, ()):
-            if follower not in self._given and self._can_follow(follower, below):
-                self.place(follower, below)
+        return after
 
     def _find_followers(self) -> dict[BlockId, list[BlockId]]:
         """For each block the statements below it that change it and that no code needs.
@@ -136,7 +141,9 @@ class _Placing:
         They follow it as in their own module, `@operator.register_fake` behind `operator`.
         Otherwise they would stand at the end of the file.
         """
-        needed = {need.name for block in self._blocks.values() for need in block.needs}
+        needed: set[str] = set()
+        for block in self._blocks.values():
+            needed.update(need.name for need in block.needs)
         followers: dict[BlockId, list[BlockId]] = {}
         for unit in sorted(self._blocks, key=lambda unit: (unit.module, unit.first)):
             if not needed.isdisjoint(self._blocks[unit].defines):

@@ -16,8 +16,6 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
-import re
-import unicodedata
 from collections.abc import Iterator
 
 from patchgen.compiler.link.absolute_imports import make_imports_absolute
@@ -32,12 +30,8 @@ from patchgen.compiler.link.strings import (
     looks_up_class_names,
     rename_in_text,
 )
-from patchgen.compiler.link.textchanges import (
-    TextChange,
-    apply_changes,
-    find_end_of_name,
-    rename_words,
-)
+from patchgen.compiler.link.textchanges import TextChange, apply_changes, rename_words
+from patchgen.compiler.link.written_names import find_span, is_called, is_inside_super
 from patchgen.compiler.plan.indentation import normalize_indentation
 from patchgen.compiler.plan.model import DataString, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming, Resolution
@@ -92,7 +86,7 @@ class _Qualifier:
         self._changes: set[TextChange] = set()
         layers = {layer.source.module for layer in naming.plan.layers}
         self._is_modular = module.source.module in layers
-        self._has_stars = any(item.name == "*" for each in module.blocks for item in each.imports)
+        self._has_stars = any(item.name == "*" for item in module.imports)
         # A modular file names its new classes as they will be called.  Only in the strings of
         # parents do the names of classes have to change.
         self._renamed: dict[str, str] = {}
@@ -142,24 +136,20 @@ class _Qualifier:
                 self._record_unbound(reference, at)
             return
         symbol, used = self._follow_attributes(symbol, reference, at)
-        if self._is_flattened(symbol):
-            if not symbol.name:
-                hint = f"write {reference.name}.<name> for what is needed of it"
-                what = f"the flattened module {symbol.module} is used as a value"
-                raise PatchgenError("PG113", at, what, hint)
-            self._bindings.require(symbol, at)
+        self._require_definition(symbol, reference, at)
         place = self._find_place(symbol, reference)
         if place.key is None:
             self._record_import(reference, symbol, used)
             return
-        is_called = self._is_modular and self._is_called(reference, used)
-        refuse_replaced(self._module, symbol, place, at, self._naming, is_called)
+        called = self._is_modular and is_called(self._lines, reference, used)
+        refuse_replaced(self._module, symbol, place, at, self._naming, called)
         if place.name in reference.hidden:
             what = (
                 f"{reference.name} is {place.name} in the flat file, "
                 "but a local name here hides that"
             )
             raise PatchgenError("PG120", at, what, f"give the local {place.name} another name")
+        # Strings may name the class too.
         if place.name not in (symbol.name, self._naming.aside(symbol)):
             self._renamed[symbol.name] = place.name
         new = self._mark_parent(symbol, reference, used)
@@ -167,6 +157,16 @@ class _Qualifier:
             new = place.name
             self._needs[place.name] = place.key
         self._replace(reference, used, new)
+
+    def _require_definition(self, symbol: Symbol, reference: Reference, at: Location) -> None:
+        """Raise PG103 or PG113 where a name of a flattened module is no definition of it."""
+        if not self._is_flattened(symbol):
+            return
+        if not symbol.name:
+            hint = f"write {reference.name}.<name> for what is needed of it"
+            what = f"the flattened module {symbol.module} is used as a value"
+            raise PatchgenError("PG113", at, what, hint)
+        self._bindings.require(symbol, at)
 
     def _resolve_name(self, reference: Reference) -> Symbol | None:
         """The symbol that the name stands for; None where nothing at module level binds it."""
@@ -224,8 +224,9 @@ class _Qualifier:
         aside = self._naming.aside(symbol)
         if aside is None:
             return place
-        in_own_super = symbol == self._key and self._is_inside_super(reference)
-        if in_own_super or (reference.eager and self._changes_attributes):
+        in_own_super = symbol == self._key and is_inside_super(self._lines, reference)
+        in_changing_statement = reference.eager and self._changes_attributes
+        if in_own_super or in_changing_statement:
             return Resolution(symbol, aside, place.kind)
         return place
 
@@ -234,19 +235,16 @@ class _Qualifier:
         """Whether the block does nothing but assign or delete attributes."""
         if self._block.defines and self._block.kind != "guard":
             return False
-        nodes = ast.walk(ast.parse(self._block.text))
-        return any(_changes_attribute(node) for node in nodes)
-
-    def _is_called(self, reference: Reference, used: int) -> bool:
-        """Whether an open bracket follows the name."""
-        if len(reference.attributes) > used or reference.quoted:
-            return False
-        if used:
-            line, end = reference.ends[used - 1]
-        else:
-            line, end = reference.line, reference.column + len(reference.name)
-        after = self._lines[line - 1].encode()[end:]
-        return after.lstrip().startswith(b"(")
+        for node in ast.walk(ast.parse(self._block.text)):
+            match node:
+                case (
+                    ast.Attribute(ctx=ast.Store() | ast.Del())
+                    | ast.Call(func=ast.Name(id="setattr" | "delattr"))
+                ):
+                    return True
+                case _:
+                    pass
+        return False
 
     def _record_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
         """Record a name that an import statement of the flat file will bind."""
@@ -265,14 +263,13 @@ class _Qualifier:
         if symbol not in self._chain or self._key not in self._chain:
             return None
         index = self._chain.index(symbol)
-        is_behind = index > self._chain.index(self._key)
-        is_explicit = len(reference.attributes) > used or self._is_inside_super(reference)
-        return f"__parent_{index}__" if is_behind and is_explicit else None
-
-    def _is_inside_super(self, reference: Reference) -> bool:
-        line = self._lines[reference.line - 1].encode()
-        before = line[: reference.column].decode(errors="ignore")
-        return before.rstrip().endswith("super(")
+        # Python would search from there on; a class before it is no parent.
+        if index <= self._chain.index(self._key):
+            return None
+        has_attribute = len(reference.attributes) > used
+        if has_attribute or is_inside_super(self._lines, reference):
+            return f"__parent_{index}__"
+        return None
 
     def _replace(self, reference: Reference, used: int, new: str) -> None:
         """Write `new` for the name and the first `used` of its attributes."""
@@ -282,28 +279,12 @@ class _Qualifier:
         if reference.quoted:
             self._renamed[old] = new  # `rename_in_text` does it
             return
-        line = self._lines[reference.line - 1].encode()
-        if used:
-            end_line, end = reference.ends[used - 1]
-        else:
-            end_line, end = reference.line, find_end_of_name(line, reference.column)
-        written = line[reference.column : end].decode(errors="ignore")
-        start = reference.column
-        if end_line != reference.line or unicodedata.normalize("NFKC", written) != old:
-            # Python before 3.12 gives wrong positions inside f-strings.
-            start = self._search_name(reference, old)
-            end = start + len(old.encode())
-        self._changes.add(TextChange(reference.line, start, end, new))
-
-    def _search_name(self, reference: Reference, old: str) -> int:
-        """The byte at which `old` begins.  Raises PG114 unless it stands on the line once."""
-        line = self._lines[reference.line - 1].encode()
-        found = [match.start() for match in re.finditer(rf"\b{re.escape(old)}\b".encode(), line)]
-        if len(found) != 1:
+        span = find_span(self._lines, reference, used, old)
+        if span is None:
             at = self._at(reference.line, reference.column)
             hint = "bind it to a name on a line before"
             raise PatchgenError("PG114", at, f"{old} cannot be renamed here", hint)
-        return found[0]
+        self._changes.add(TextChange(reference.line, *span, new))
 
     # Definitions and strings
 
@@ -334,13 +315,3 @@ class _Qualifier:
         for string in found:
             at = self._at(string.lineno, string.col_offset)
             yield DataString(string.value, at, self._renamed[string.value], is_risky)
-
-
-def _changes_attribute(node: ast.AST) -> bool:
-    match node:
-        case ast.Attribute(ctx=ast.Store() | ast.Del()):
-            return True
-        case ast.Call(func=ast.Name(id="setattr" | "delattr")):
-            return True
-        case _:
-            return False

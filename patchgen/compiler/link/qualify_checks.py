@@ -89,6 +89,7 @@ def refuse_unbound(
 
     The flat file may hold a parent's definition of that name, and would use it by chance.
     """
+    # An annotation in quotes is read by type checkers only.
     if reference.quoted or _is_declared_global(module, reference.name):
         return
     hint = did_you_mean(reference.name, module.names) or "import or define it"
@@ -117,14 +118,23 @@ def _is_inside_edit(
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         last_line = node.end_lineno or node.lineno
-        if not node.lineno <= reference.line <= last_line:
+        stands_inside = node.lineno <= reference.line <= last_line
+        if stands_inside and _is_edit(module, node, naming):
+            return True
+    return False
+
+
+def _is_edit(
+    module: ModuleIndex, node: ast.FunctionDef | ast.AsyncFunctionDef, naming: Naming
+) -> bool:
+    for decorator in node.decorator_list:
+        if not isinstance(decorator, ast.Call):
             continue
-        for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call):
-                first_name = ast.unparse(decorator.func).partition(".")[0]
-                symbol = naming.bindings.meaning(module, first_name)
-                if symbol is not None and symbol.module == _EDITS:
-                    return True
+        # `@edit(...)` and `@edits.edit(...)`: any name of the package of edits will do.
+        first_name = ast.unparse(decorator.func).partition(".")[0]
+        symbol = naming.bindings.meaning(module, first_name)
+        if symbol is not None and symbol.module == _EDITS:
+            return True
     return False
 
 

@@ -38,7 +38,9 @@ def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
         if block.kind == "import":
             continue
         own = set(block.defines)
-        if not own or exported & own or not reached & own:
+        # What no code of the module reads is there for other modules.
+        is_helper = bool(reached & own) and not exported & own
+        if not is_helper:
             roots += _replace_block(BlockId(base, block.first), list(block.defines), builder)
     return roots
 
@@ -52,26 +54,33 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
     roots: list[BlockId] = []
     for layer in reversed(plan.layers):
         module = layer.source.module
+        exported = layer.exports or ()
         for block in layer.blocks:
-            symbol = Symbol(module, block.name)
-            declaration = plan.declaration(symbol)
-            if declaration is not None:
-                is_replaced = builder.naming.resolve(symbol, module).key != symbol
-                is_merged_away = symbol in mixins and block.name not in (layer.exports or ())
-                is_root = declaration.kind == kind and not is_replaced and not is_merged_away
-            else:
+            declaration = plan.declaration(Symbol(module, block.name))
+            if declaration is None:
                 # A helper goes where it is used; one that nothing uses goes to the main output.
-                is_wanted = _is_public(block) or _acts(layer, block, builder)
-                is_root = kind == main and is_wanted
+                is_root = kind == main and (_is_public(block) or _acts(layer, block, builder))
+            else:
+                is_merged_away = declaration.symbol in mixins and block.name not in exported
+                is_root = declaration.kind == kind and not is_merged_away
+                is_root = is_root and not _is_replaced(declaration.symbol, builder)
             if is_root:
                 roots.append(BlockId(module, block.first))
     return roots
 
 
+def _is_replaced(symbol: Symbol, builder: Builder) -> bool:
+    """Whether a nearer modular file declares a class of this name."""
+    return builder.naming.resolve(symbol, symbol.module).key != symbol
+
+
 def _find_own_mixins(declarations: tuple[Declaration, ...]) -> set[Symbol]:
     """The classes of modular files that are merged into others; a class of a parent is no mixin."""
+    merged: set[Symbol] = set()
+    for declaration in declarations:
+        merged.update(declaration.chain[1:])
+    # A class with parents is a variant of its own, whatever else derives from it.
     heirs = {declaration.symbol for declaration in declarations if declaration.parents}
-    merged = {symbol for declaration in declarations for symbol in declaration.chain[1:]}
     return merged - heirs
 
 
@@ -82,7 +91,8 @@ def _is_public(block: Block) -> bool:
     if not block.defines:
         return True
     imported = {item.bound for item in block.imports}
-    return any(name not in imported and not name.startswith("_") for name in block.defines)
+    defined = [name for name in block.defines if name not in imported]
+    return any(not name.startswith("_") for name in defined)
 
 
 def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
@@ -95,31 +105,39 @@ def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
     return not builder.changes.is_pure(layer, block)
 
 
-def _replace_block(unit: BlockId, names: list[str], builder: Builder) -> tuple[BlockId, ...]:
+def _replace_block(unit: BlockId, names: list[str], builder: Builder) -> list[BlockId]:
     """`unit`, or the blocks of the modular file that replace it.
 
     Raises PatchgenError PG118 when only some of the names that the block binds are declared again.
     """
-    keys = [builder.naming.resolve(Symbol(unit.module, name), unit.module).key for name in names]
-    others = [key for key in keys if key is not None and key.module != unit.module]
-    if not others:
-        return (unit,)
-    if len(others) < len(names):
-        kept = [name for name, key in zip(names, keys, strict=True) if key not in others]
+    keys = {
+        name: builder.naming.resolve(Symbol(unit.module, name), unit.module).key for name in names
+    }
+    replaced = [key for key in keys.values() if key is not None and key.module != unit.module]
+    if not replaced:
+        return [unit]
+    # The statement binds all of its names or none.
+    if len(replaced) < len(names):
+        kept = [name for name, key in keys.items() if key not in replaced]
         at = builder.index(unit.module).source.at(unit.first)
         what = (
             f"the statement binds {', '.join(names)}; "
-            f"the modular file declares {others[0].name} but not {', '.join(kept)}"
+            f"the modular file declares {replaced[0].name} but not {', '.join(kept)}"
         )
         raise PatchgenError("PG118", at, what, "declare all of them, or none")
-    return tuple(replacing for key in others for replacing in builder.units(key))
+    found: list[BlockId] = []
+    for key in replaced:
+        found += builder.units(key)
+    return found
 
 
 def _find_reached_names(index: ModuleIndex) -> set[str]:
     """The names that the exports and the bare statements of a module reach."""
-    bare = [use for block in index.blocks if not block.defines for use in block.uses]
+    queue = [*_list_public_names(index), "__all__"]
+    for block in index.blocks:
+        if not block.defines:
+            queue += block.uses
     reached: set[str] = set()
-    queue = [*_list_public_names(index), "__all__", *bare]
     while queue:
         name = queue.pop()
         if name in reached:

@@ -18,6 +18,7 @@ from patchgen.compiler.link.textchanges import TextChange, find_words
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import PatchgenError
 from patchgen.syntax.annotations import quoted_annotations
+from patchgen.syntax.trees import position_of
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
 # How the decorators of documentation end: `auto_docstring`, `add_start_docstrings`.
@@ -52,9 +53,10 @@ def rename_in_text(
     spans = []
     for node in find_naming_strings(tree):
         end = (node.end_lineno or 0, node.end_col_offset or 0)
-        spans.append(((node.lineno, node.col_offset), end))
+        spans.append((position_of(node), end))
     for word in find_words(text, renamed):
         place = (word.line, word.start)
+        # A comment is for people, and nothing can depend on it.
         names_class = word.is_comment or any(first <= place < last for first, last in spans)
         if names_class and place not in taken:
             yield TextChange(word.line, word.start, word.end, renamed[word.text])
@@ -67,14 +69,13 @@ def find_naming_strings(tree: ast.Module) -> Iterator[Text]:
             # Docstrings, and strings that stand alone.
             case ast.Expr(value=ast.Constant() | ast.JoinedStr()):
                 yield from _find_texts(node)
-            case ast.arg(annotation=ast.expr() as annotation):
+            case (
+                ast.arg(annotation=ast.expr() as annotation)
+                | ast.AnnAssign(annotation=annotation)
+                | ast.FunctionDef(returns=ast.expr() as annotation)
+                | ast.AsyncFunctionDef(returns=ast.expr() as annotation)
+            ):
                 yield from quoted_annotations(annotation)
-            case ast.AnnAssign(annotation=annotation):
-                yield from quoted_annotations(annotation)
-            case ast.FunctionDef(returns=ast.expr() as returns):
-                yield from quoted_annotations(returns)
-            case ast.AsyncFunctionDef(returns=ast.expr() as returns):
-                yield from quoted_annotations(returns)
             case ast.Call() if _is_log_call(node.func):
                 yield from _find_prose(node)
             case ast.Call() if _last_name(node.func).endswith(_DOCUMENTATION):
@@ -98,12 +99,16 @@ class Data:
 
 def find_data_strings(tree: ast.Module, names: Collection[str]) -> Iterator[Data]:
     """The strings of `tree` that are one of `names`, and do not surely name a class."""
-    known = {id(node) for text in find_naming_strings(tree) for node in ast.walk(text)}
+    known: set[int] = set()
+    for text in find_naming_strings(tree):
+        # An f-string holds its parts as constants of their own.
+        known |= {id(node) for node in ast.walk(text)}
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-            continue
-        if node.value in names and id(node) not in known:
-            yield Data(node.value, node.lineno, node.col_offset)
+        match node:
+            case ast.Constant(value=str(value)) if value in names and id(node) not in known:
+                yield Data(value, node.lineno, node.col_offset)
+            case _:
+                pass
 
 
 def looks_up_class_names(tree: ast.Module) -> bool:
@@ -118,7 +123,9 @@ def looks_up_class_names(tree: ast.Module) -> bool:
             ignored |= {id(inner) for inner in ast.walk(node)}
     for node in ast.walk(tree):
         for child in ast.iter_child_nodes(node):
-            if _is_class_name(child) and id(child) not in ignored and _depends_on(node, child):
+            if id(child) in ignored or not _is_class_name(child):
+                continue
+            if _depends_on(node, child):
                 return True
     return False
 
@@ -146,14 +153,12 @@ def note_data_strings(text: str, pieces: Sequence[RewrittenBlock]) -> tuple[str,
     Raises PatchgenError PG128 where code of its file may compare it with the name of a class.
     """
     found = [string for piece in pieces for string in piece.data]
+    # Nearly no block has one, and the text need not be parsed.
     if not found:
         return ()
     # Merging may have dropped the code that held the string.
-    left = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            left.add(node.value)
-    notes = []
+    left = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
+    notes: dict[str, None] = {}
     for string in found:
         if string.value not in left:
             continue
@@ -162,8 +167,9 @@ def note_data_strings(text: str, pieces: Sequence[RewrittenBlock]) -> tuple[str,
             hint = "override what it stands in, and ask for the class itself"
             raise PatchgenError("PG128", string.at, what, hint)
         place = f"{string.at.path}:{string.at.line}"
-        notes.append(f'"{string.value}" ({place}) is data and stays; the class is {string.new}')
-    return tuple(dict.fromkeys(notes))
+        note = f'"{string.value}" ({place}) is data and stays; the class is {string.new}'
+        notes[note] = None
+    return tuple(notes)
 
 
 def _find_texts(node: ast.AST) -> Iterator[Text]:
@@ -177,8 +183,8 @@ def _find_texts(node: ast.AST) -> Iterator[Text]:
 
 def _find_prose(call: ast.Call) -> Iterator[Text]:
     """The strings of a message that are more than one word; a single word may be data."""
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    for argument in arguments:
+    keywords = [keyword.value for keyword in call.keywords]
+    for argument in [*call.args, *keywords]:
         for text in _find_texts(argument):
             if isinstance(text, ast.JoinedStr) or " " in str(text.value):
                 yield text
@@ -208,11 +214,11 @@ def _compares_class_name(comparison: ast.Compare) -> bool:
 
 def _lists_classes(node: ast.AST) -> bool:
     """Whether `node` assigns a list of classes, such as `__all__` or `_no_split_modules`."""
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
-        targets = [node.target]
-    else:
-        return False
-    names = [_last_name(target) for target in targets]
+    match node:
+        case ast.Assign(targets=targets):
+            names = [_last_name(target) for target in targets]
+        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            names = [_last_name(target)]
+        case _:
+            return False
     return any(name in _LISTS or name.endswith(_FOR_DOCUMENTATION) for name in names)

@@ -31,21 +31,29 @@ def find_unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterat
     plan = builder.naming.plan
     if not plan.bases:
         return  # without a followed parent, nothing is replaced
-    exported = {name for layer in plan.layers for name in layer.exports or ()}
+    exported: set[str] = set()
+    for layer in plan.layers:
+        exported.update(layer.exports or ())
     for declaration in plan.declarations:
-        name = declaration.symbol.name
-        if declaration.symbol.module != plan.modular.source.module or name in exported:
+        # The classes of a file that is extended are the business of that file.
+        is_own = declaration.symbol.module == plan.modular.source.module
+        if not is_own or declaration.symbol.name in exported:
             continue
         ancestors = _find_ancestors(declaration, builder)
-        parent = _find_parent(name, ancestors, plan)
-        if parent is None or not _is_carried(parent.name, blocks):
+        parent = _find_parent(declaration.symbol.name, ancestors, plan)
+        if parent is None or not _is_left_unused(declaration.symbol.name, parent.name, blocks):
             continue
-        if not _is_carried(name, blocks) or _is_named(name, blocks):
-            continue
-        is_similar = _is_similar(name, parent.name)
+        is_similar = _is_similar(declaration.symbol.name, parent.name)
         is_for_users = any(symbol.name in _FOR_USERS for symbol in ancestors)
         if is_similar or not is_for_users:
             yield _make_warning(declaration, parent, is_similar)
+
+
+def _is_left_unused(name: str, parent: str, blocks: Sequence[FlatBlock]) -> bool:
+    """Whether the class and its parent are both carried, and nothing names the class."""
+    if not _is_carried(parent, blocks) or not _is_carried(name, blocks):
+        return False
+    return not _is_named(name, blocks)
 
 
 def _make_warning(declaration: Declaration, parent: Symbol, is_similar: bool) -> Problem:
@@ -69,10 +77,13 @@ def _find_ancestors(declaration: Declaration, builder: Builder) -> tuple[Symbol,
 
 def _find_parent(name: str, ancestors: Sequence[Symbol], plan: ModulePlan) -> Symbol | None:
     """The nearest ancestor that is a model's class; None where one of them has the `name`."""
-    models = {*plan.parents, *plan.bases.values()}
     if any(symbol.name == name for symbol in ancestors):
         return None
-    return next((symbol for symbol in ancestors if symbol.module in models), None)
+    models = {*plan.parents, *plan.bases.values()}
+    for symbol in ancestors:
+        if symbol.module in models:
+            return symbol
+    return None
 
 
 def _is_carried(name: str, blocks: Sequence[FlatBlock]) -> bool:

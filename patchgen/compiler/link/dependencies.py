@@ -1,0 +1,88 @@
+"""Find what the global names of a flat block stand for.
+
+    class TinyMLP(nn.Module):               nn          torch.nn, imported
+        def forward(self, x):               rotate_half llama.rotate_half, carried
+            return rotate_half(x)
+
+In: a text and the pieces that it was made from.  A merged class has pieces of several modules, and
+one name may mean another thing in each of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+
+from patchgen.compiler.link.equivalence import is_same_definition
+from patchgen.compiler.plan.bindings import Bindings, is_kept
+from patchgen.compiler.plan.model import RewrittenBlock, Symbol
+from patchgen.errors import PatchgenError
+from patchgen.syntax.scopes import references
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A global name that a block reads.
+
+    `symbol` is what the name stands for in the module `home`.  `eager`: it is read when the block
+    runs, and not only when a function of it is called.
+    """
+
+    name: str
+    symbol: Symbol
+    home: str
+    eager: bool
+
+
+def find_dependencies(
+    text: str, pieces: tuple[RewrittenBlock, ...], lazy_annotations: bool, bindings: Bindings
+) -> tuple[Dependency, ...]:
+    """What the global names of `text` stand for in the pieces that it was made from.
+
+    Raises PatchgenError PG401 when a name stands for different things in two pieces.
+    """
+    found: dict[str, Dependency] = {}
+    for reference in references(ast.parse(text).body, lazy_annotations):
+        name = reference.name
+        known = found.get(name)
+        if known is None:
+            known = _find_meaning(name, pieces, bindings)
+        if known is None:
+            continue  # a builtin
+        # One eager read is enough.
+        if reference.eager or name not in found:
+            known = replace(known, eager=reference.eager)
+        found[name] = known
+    return tuple(found.values())
+
+
+def _find_meaning(
+    name: str, pieces: tuple[RewrittenBlock, ...], bindings: Bindings
+) -> Dependency | None:
+    """What `name` stands for in the first piece that reads it; the others have to agree."""
+    known: tuple[Symbol, RewrittenBlock] | None = None
+    for piece in pieces:
+        symbol = piece.dependencies.get(name)
+        if symbol is None:
+            continue
+        # An import that the user wrote to be kept wins.
+        if known is None or (is_kept(symbol) and not is_kept(known[0])):
+            known = (symbol, piece)
+        elif not is_kept(known[0]) and not is_same_definition(known[0], symbol, bindings):
+            paths = known[1].source.path, piece.source.path
+            what = f"{name} means {known[0]} in {paths[0]} and {symbol} in {paths[1]}"
+            hint = _suggest_name(name, pieces[0])
+            raise PatchgenError("PG401", pieces[0].at(1, 0), what, hint)
+    if known is None:
+        return None
+    return Dependency(name, known[0], known[1].symbol.module, eager=False)
+
+
+def _suggest_name(name: str, own: RewrittenBlock) -> str:
+    """What to change in the modular file, of which `own` is, about a name with two meanings."""
+    imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
+    path = own.source.path
+    if imports.search(own.source.text):
+        return f"import {name} under another name in {path}"
+    return f"define {name} in {path}, where it counts for both, or give one of them another name"

@@ -1,0 +1,142 @@
+"""Refuse code that reads the path of its file or the table of its names.
+
+    globals()["ToyBlock"]           the flat file has other names than the module
+    open(__file__)                  the path of another file
+    get_logger(__name__)            fine: the name of a logger may be another
+
+Where the code is transformers' own, the output gets a note instead.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen.compiler.plan.flatten_scope import MODELS
+from patchgen.compiler.plan.naming import Naming
+from patchgen.errors import PatchgenError
+from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.bound import ScopeNode, own_nodes
+
+_NAMESPACE_FUNCTIONS = frozenset({"globals", "vars", "locals", "dir"})
+_MODULE_ATTRIBUTES = frozenset(
+    {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
+)
+# A block without one of these words reads nothing of its module.
+_WORDS = (*_NAMESPACE_FUNCTIONS, *_MODULE_ATTRIBUTES, "__name__", "exec")
+
+
+def note_module_state(block: Block) -> tuple[str, ...]:
+    """A note for each kind of code that reads the path or the names of its own file."""
+    found = {text for _, _, text in _find_module_reads(block) if text != "__name__"}
+    return tuple(
+        f"{text} is that of the flat file, not of the file in transformers"
+        for text in sorted(found)
+    )
+
+
+def refuse_module_reads(module: ModuleIndex, block: Block, naming: Naming) -> None:
+    """Raise PG133 for code that reads the path of its file or the table of its names."""
+    home = module.source.module
+    if home.startswith(f"{MODELS}."):
+        return  # `note_module_state` notes it
+    # A module that the output follows is carried whole, so that its names are all there.
+    is_followed = home in naming.plan.bases.values()
+    for line, column, spelled in _find_module_reads(block):
+        word = spelled.partition("(")[0]
+        reads_names = word in _NAMESPACE_FUNCTIONS or "sys.modules" in word
+        if is_followed and reads_names:
+            continue
+        if word.isidentifier() and _is_assigned(module, word):
+            continue
+        at = module.source.at(block.first + line - 1, column)
+        what = f"{spelled} would be another file's than that of {module.source.path}"
+        raise PatchgenError("PG133", at, what, _suggest(word))
+
+
+def _suggest(word: str) -> str:
+    if word == "__doc__":
+        return "write the text out, or keep it under a name of its own"
+    return (
+        "name what is needed: a table of classes for globals(), "
+        "a path that is handed in for __file__"
+    )
+
+
+def _is_assigned(module: ModuleIndex, name: str) -> bool:
+    """Whether `module` gives `name` a value of its own, and so hides the one from Python.
+
+    `__doc__ += "..."` does not count, because it reads Python's value.
+    """
+    statements = [node for block in module.binders(name) for node in ast.parse(block.text).body]
+    if not statements:
+        return False
+    return not any(isinstance(node, ast.AugAssign) for node in statements)
+
+
+def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
+    """The code that reads something of its module: (line, column, text)."""
+    # The search for a word is quick, and almost no block has one.
+    if not any(word in block.text for word in _WORDS):
+        return
+    tree = ast.parse(block.text)
+    inside = find_inner_nodes(tree)
+    harmless = _find_class_docstrings(tree)
+    for node in ast.walk(tree):
+        harmless |= {id(name) for name in _find_harmless_names(node)}
+    # A parent is walked before its children: what it adds to `harmless` counts for them.
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]):
+                # In a function, all but `globals()` read the names of the function.
+                is_of_module = name == "globals" or id(node) not in inside
+                if name in _NAMESPACE_FUNCTIONS and is_of_module:
+                    yield node.lineno, node.col_offset, f"{name}()"
+            case ast.Call(func=ast.Name(id="exec"), args=[_]):
+                yield node.lineno, node.col_offset, "exec(...)"
+            case ast.Subscript(
+                value=ast.Attribute(attr="modules"), slice=ast.Name(id="__name__") as own
+            ):
+                # `sys.modules[__name__]` is one finding: its `__name__` is no second one.
+                harmless.add(id(own))
+                yield node.lineno, node.col_offset, ast.unparse(node)
+            case ast.Name(id=name):
+                is_attribute = name in _MODULE_ATTRIBUTES or name == "__name__"
+                if is_attribute and id(node) not in harmless:
+                    yield node.lineno, node.col_offset, name
+            case _:
+                pass
+
+
+def find_inner_nodes(tree: ast.Module) -> set[int]:
+    """The ids of the nodes inside functions, classes and lambdas."""
+    inside: set[int] = set()
+    for scope in ast.walk(tree):
+        if isinstance(scope, ScopeNode):
+            inside |= {id(child) for child in ast.walk(scope) if child is not scope}
+    return inside
+
+
+def _find_class_docstrings(tree: ast.Module) -> set[int]:
+    """The ids of the names `__doc__` in the bodies of classes that have a docstring."""
+    found: set[int] = set()
+    for owner in ast.walk(tree):
+        if isinstance(owner, ast.ClassDef) and ast.get_docstring(owner) is not None:
+            for node in own_nodes(owner.body):
+                if isinstance(node, ast.Name) and node.id == "__doc__":
+                    found.add(id(node))
+    return found
+
+
+def _find_harmless_names(node: ast.AST) -> Iterator[ast.AST]:
+    """Names in places where another `__name__` does no harm.
+
+    These are the name of a logger, and `if __name__ == "__main__"`.
+    """
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if "ogger" in name:
+            yield from node.args
+        case ast.Compare(left=left):
+            yield left
+        case _:
+            pass
