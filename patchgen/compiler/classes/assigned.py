@@ -21,8 +21,20 @@ def find_assigned(node: ast.AST, receiver: str, *, deletions: bool = True) -> fr
             case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=context):
                 if owner == receiver and isinstance(context, contexts):
                     found.add(name)
-            case ast.Call(func=called, args=[first, *rest]):
-                found |= _set_by_call(called, first, rest, receiver)
+            # `self.register_buffer("mask", mask)`
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=owner), attr=method),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                if owner == receiver and method in _REGISTERS:
+                    found.add(name)
+            # `setattr(self, "size", 3)`
+            case ast.Call(
+                func=ast.Name(id="setattr"),
+                args=[ast.Name(id=owner), ast.Constant(value=str(name)), *_],
+            ):
+                if owner == receiver:
+                    found.add(name)
             case _:
                 pass
     return frozenset(found)
@@ -30,17 +42,10 @@ def find_assigned(node: ast.AST, receiver: str, *, deletions: bool = True) -> fr
 
 def registers_by_expression(call: ast.Call) -> bool:
     """Whether `call` registers a parameter, buffer or module under a name that is no literal."""
-    is_register = isinstance(call.func, ast.Attribute) and call.func.attr in _REGISTERS
-    is_literal = bool(call.args) and isinstance(call.args[0], ast.Constant)
-    return is_register and not is_literal
-
-
-def _set_by_call(func: ast.expr, first: ast.expr, rest: list[ast.expr], receiver: str) -> set[str]:
-    """The attribute that a call sets, if `first` and `rest` are its arguments."""
-    match func, first, rest:
-        case ast.Attribute(value=ast.Name(id=owner), attr=method), ast.Constant(value=str(name)), _:
-            return {name} if owner == receiver and method in _REGISTERS else set()
-        case ast.Name(id="setattr"), ast.Name(id=owner), [ast.Constant(value=str(name)), *_]:
-            return {name} if owner == receiver else set()
+    match call:
+        case ast.Call(args=[ast.Constant(), *_]):
+            return False
+        case ast.Call(func=ast.Attribute(attr=method)):
+            return method in _REGISTERS
         case _:
-            return set()
+            return False

@@ -18,6 +18,7 @@ from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import Location
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
+from patchgen.syntax.trees import called_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,18 @@ class ClassBody:
     @property
     def names(self) -> frozenset[str]:
         """Every name that the body binds, annotates or deletes."""
-        return frozenset(name for statement in self.statements for name in statement.names)
+        found: set[str] = set()
+        for statement in self.statements:
+            found.update(statement.names)
+        return frozenset(found)
 
     @property
     def deleted(self) -> frozenset[str]:
         """The names that are gone again at the end of the body."""
         # A later statement may bind a deleted name again.
-        last = {name: statement.node for statement in self.statements for name in statement.names}
+        last: dict[str, ast.stmt] = {}
+        for statement in self.statements:
+            last.update(dict.fromkeys(statement.names, statement.node))
         return frozenset(name for name, node in last.items() if isinstance(node, ast.Delete))
 
     @property
@@ -137,9 +143,9 @@ def _read_decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...
     for number, decorator in enumerate(node.decorator_list):
         # Comments between decorators belong to the one below them.
         above = node.decorator_list[number - 1].end_lineno or 0 if number else 0
-        callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = ast.unparse(called_function(decorator))
         start, end = code.line_span(above + 1, decorator.end_lineno or decorator.lineno)
-        found.append(Decorator(code.text[start:end], ast.unparse(callee), decorator.lineno))
+        found.append(Decorator(code.text[start:end], name, decorator.lineno))
     return tuple(found)
 
 

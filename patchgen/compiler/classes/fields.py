@@ -44,7 +44,10 @@ class Fields:
 
     def generated(self, place: int) -> frozenset[str]:
         """The methods that are generated for that class, unless it writes them."""
-        return frozenset(name for maker in self.makers[place] for name in _generated_by(maker))
+        found: set[str] = set()
+        for maker in self.makers[place]:
+            found.update(_generated_by(maker))
+        return frozenset(found)
 
 
 def _generated_by(maker: str) -> Iterator[str]:
@@ -70,8 +73,11 @@ def read_fields(plan: ClassPlan, bodies: Sequence[ClassBody]) -> Fields:
     inherited = tuple(base for base in bases if base in FIELD_BASES)
     stated = [_decorations(body) for body in bodies]
     # Reversed, so that the decorator of the nearest class wins.
-    nearest = {name: text for decorations in reversed(stated) for name, text in decorations.items()}
-    return Fields(tuple((*d.values(), *inherited) for d in stated), (*nearest.values(), *inherited))
+    nearest: dict[str, str] = {}
+    for decorations in reversed(stated):
+        nearest.update(decorations)
+    makers = tuple((*decorations.values(), *inherited) for decorations in stated)
+    return Fields(makers, (*nearest.values(), *inherited))
 
 
 def _decorations(body: ClassBody) -> dict[str, str]:
@@ -106,17 +112,17 @@ def _own_problems(
         if "KW_ONLY" in ast.unparse(statement.node.annotation):
             what = "KW_ONLY would reach to the fields of other classes"
             yield _problem("PG223", body, statement, what, "write field(kw_only=True)")
-    if annotated and set(fields.makers[place]) != set(fields.flat):
-        pairs = zip(bodies, fields.makers, strict=True)
-        other = next(body for body, makers in pairs if makers != fields.makers[place])
+    own = fields.makers[place]
+    if annotated and set(own) != set(fields.flat):
+        others = [each for each, makers in zip(bodies, fields.makers, strict=True) if makers != own]
         names = ", ".join(annotated[0].names)
         what = (
             f"{names} is annotated in {body.own_name}, "
-            f"which is not decorated as {other.own_name} is"
+            f"which is not decorated as {others[0].own_name} is"
         )
         hint = "decorate both alike, so that it is a field in both or in none"
         yield _problem("PG223", body, annotated[0], what, hint)
-    if any("slots=True" in maker for maker in fields.makers[place]):
+    if any("slots=True" in maker for maker in own):
         at = body.at_head()
         what = f"{body.own_name} is a dataclass with slots, which is made anew by its decorator"
         yield PatchgenError("PG223", at, what, "leave slots=True away").problem
@@ -126,11 +132,12 @@ def _generated_problems(
     place: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields
 ) -> Iterator[Problem]:
     """Methods that a decorator generates for a class, while a class behind it defines them."""
-    generated = fields.generated(place)
+    hiding = set(fields.generated(place))
     # A method that the class itself defines is not generated.
-    nearer = {name for other in bodies[: place + 1] for name in other.names}
+    for nearer in bodies[: place + 1]:
+        hiding -= nearer.names
     for other in bodies[place + 1 :]:
-        for name in sorted((generated & other.names) - nearer):
+        for name in sorted(hiding & other.names):
             statement = other.binders(name)[0]
             what = (
                 f"{name} of {other.own_name} is hidden "
@@ -142,8 +149,7 @@ def _generated_problems(
 
 def _seen_by_decorator(place: int, body: ClassBody, fields: Fields) -> Iterator[Problem]:
     """Methods that the decorator of the flat class would see, of a class that is no dataclass."""
-    decorated = any(maker.startswith("dataclass") for maker in fields.flat)
-    if not decorated or any(maker.startswith("dataclass") for maker in fields.makers[place]):
+    if not _makes_dataclass(fields.flat) or _makes_dataclass(fields.makers[place]):
         return
     for name in sorted(body.names & (_LOOKED_FOR | _ORDERING)):
         statement = body.binders(name)[0]
@@ -152,6 +158,10 @@ def _seen_by_decorator(place: int, body: ClassBody, fields: Fields) -> Iterator[
             "would be seen by the decorator of its parent"
         )
         yield _problem("PG224", body, statement, what, f"decorate {body.own_name} too")
+
+
+def _makes_dataclass(makers: Sequence[str]) -> bool:
+    return any(maker.startswith("dataclass") for maker in makers)
 
 
 def finds_generated(
@@ -192,10 +202,12 @@ def _find_field(name: str, behind: Sequence[ClassBody]) -> tuple[ClassBody, str]
     """The first class of `behind` that has a field `name`, with its annotation."""
     for other in behind:
         for old in other.binders(name):
-            if isinstance(old.node, ast.AnnAssign):
-                annotation = ast.unparse(old.node.annotation)
-                if "ClassVar" not in annotation:
-                    return other, annotation
+            if not isinstance(old.node, ast.AnnAssign):
+                continue
+            annotation = ast.unparse(old.node.annotation)
+            # `@dataclass` makes no field of these.
+            if "ClassVar" not in annotation:
+                return other, annotation
     return None
 
 

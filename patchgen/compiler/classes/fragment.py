@@ -42,6 +42,7 @@ class Fragment:
     def column(self, line: int, byte_column: int) -> int:
         """The character column, from 0, of a byte column."""
         text = self.lines[line - 1]
+        # Nearly every line; encoding the others takes time.
         if text.isascii():
             return byte_column
         return len(text.encode()[:byte_column].decode(errors="ignore"))

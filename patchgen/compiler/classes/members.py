@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 
 from patchgen.compiler.classes.fragment import Splice, splice, split_lines
 from patchgen.compiler.classes.statement import Statement
+from patchgen.syntax.trees import names_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def members(statements: Sequence[Statement]) -> tuple[Member, ...]:
         joined = _take_sharing(groups, set(statement.names))
         groups.append([*joined, statement])
     found = [Member(_bound_by(group), _sort(statements, group)) for group in groups]
+    # Joined groups stand last, whatever their first statement is.
     position = {statement.key: number for number, statement in enumerate(statements)}
     return tuple(sorted(found, key=lambda member: position[member.key]))
 
@@ -76,8 +78,11 @@ def _take_sharing(groups: list[list[Statement]], names: set[str]) -> list[Statem
     return taken
 
 
-def _bound_by(group: Sequence[Statement]) -> frozenset[str]:
-    return frozenset(name for statement in group for name in statement.names)
+def _bound_by(statements: Sequence[Statement]) -> frozenset[str]:
+    found: set[str] = set()
+    for statement in statements:
+        found.update(statement.names)
+    return frozenset(found)
 
 
 def _sort(statements: Sequence[Statement], group: Sequence[Statement]) -> tuple[Statement, ...]:
@@ -105,20 +110,22 @@ def lay(
     place.
     """
     parents = members(parent)
-    own = frozenset(name for statement in child for name in statement.names)
+    own = _bound_by(child)
     anchored: dict[tuple[int, int], list[Statement]] = {}
-    new: list[Statement] = []
+    new: set[tuple[int, int]] = set()
     for member in members(child):
         replaced = [other for other in parents if other.names & member.names]
         if not replaced or _must_follow(member, replaced, parents, own, after):
-            new += member.statements
+            new |= {statement.key for statement in member.statements}
             continue
         # The member stands where the first of them stood.
         first, *others = replaced
         anchored.setdefault(first.key, []).extend(_adapt(member, first))
         for other in others:
             anchored.setdefault(other.key, [])
-    return tuple(_lay(parent, parents, anchored)) + tuple(_in_order(child, new))
+    # The new members keep the order in which the child has their statements.
+    below = [statement for statement in child if statement.key in new]
+    return (*_lay(parent, parents, anchored), *below)
 
 
 def _must_follow(
@@ -174,24 +181,23 @@ def _blank_lines(leading: str) -> str:
     return "".join(line for line in split_lines(leading) if not line.strip())
 
 
-def _in_order(child: Sequence[Statement], chosen: Sequence[Statement]) -> Iterable[Statement]:
-    keys = {statement.key for statement in chosen}
-    return (statement for statement in child if statement.key in keys)
-
-
 def _all_bare(*members: Member) -> bool:
     """`x: T` over `x: S`; over a value it leaves that as it is."""
-    return all(_is_bare(statement) for member in members for statement in member.statements)
+    for member in members:
+        if not all(map(_is_bare, member.statements)):
+            return False
+    return True
 
 
 def _acts_on_others(member: Member, parents: Sequence[Member]) -> bool:
     """Whether making the member may change another one, as `@f.register` does: then it stays."""
-    others = {name for other in parents for name in other.names} - member.names
+    others: set[str] = set()
+    for other in parents:
+        others |= other.names - member.names
     for statement in member.statements:
         for part in _find_called_parts(statement.node):
-            for node in ast.walk(part):
-                if isinstance(node, ast.Name) and node.id in others:
-                    return True
+            if any(name.id in others for name in names_within(part)):
+                return True
     return False
 
 
@@ -215,10 +221,10 @@ def _adapt(member: Member, parent: Member) -> tuple[Statement, ...]:
     if len(member.statements) != 1 or len(parent.statements) != 1:
         return member.statements
     child, old = member.statements[0], parent.statements[0]
-    if isinstance(child.node, ast.Assign) and isinstance(old.node, ast.AnnAssign):
-        target = child.node.targets[0]
-        if len(child.node.targets) == 1 and isinstance(target, ast.Name):
+    match child.node, old.node:
+        case ast.Assign(targets=[ast.Name() as target]), ast.AnnAssign(annotation=annotation):
             end = child.fragment.span(target)[1]
-            annotation = old.fragment.source(old.node.annotation)
-            return (child.with_text(splice(child.text, [Splice(end, end, f": {annotation}")])),)
-    return member.statements
+            written = Splice(end, end, f": {old.fragment.source(annotation)}")
+            return (child.with_text(splice(child.text, [written])),)
+        case _:
+            return member.statements

@@ -36,6 +36,7 @@ def _shift(line: str, old: str, new: str) -> str:
 
 def _find_string_lines(text: str) -> frozenset[int]:
     """The lines of `text` that begin inside a string."""
+    # From Python 3.12 on, an f-string is several tokens.
     starts = {"FSTRING_START", "TSTRING_START"}
     ends = {"FSTRING_END", "TSTRING_END"}
     found: set[int] = set()
@@ -63,12 +64,14 @@ def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
 def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: int) -> bool:
     """Whether nothing else stands on the lines of `suite[start:stop]`."""
     first, last = first_line(suite[start]), suite[stop - 1].end_lineno or 0
-    # Only white space may stand before the first statement.
-    before = fragment.lines[first - 1][: fragment.column(first, suite[start].col_offset)]
-    if isinstance(suite[start], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        before = indent_of(fragment.lines[first - 1])
-    after = stop < len(suite) and first_line(suite[stop]) == last
-    return not before.strip() and not after
+    # Only white space may stand before the first statement; the first line of a definition may be
+    # that of a decorator.
+    before = ""
+    if not isinstance(suite[start], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        before = fragment.lines[first - 1][: fragment.column(first, suite[start].col_offset)]
+    if before.strip():
+        return False
+    return stop == len(suite) or first_line(suite[stop]) != last
 
 
 def suite_text(
@@ -81,7 +84,8 @@ def suite_text(
     first, last = suite[0], suite[-1].end_lineno or 0
     # `if x: a(); b()` has no lines of its own.
     if first_line(first) <= above or not owns_lines(code, suite, 0, 1):
-        return "".join(f"{splice(code.text, changes, *code.span(node))}\n" for node in suite), ""
+        texts = [splice(code.text, changes, *code.span(node)) for node in suite]
+        return "".join(f"{text}\n" for text in texts), ""
     indent = indent_of(code.lines[first_line(first) - 1])
     last = _find_last_comment(code, last, indent)
     text = splice(code.text, changes, code.line_span(1, above)[1], code.line_span(1, last)[1])
@@ -107,8 +111,12 @@ def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.OP:
             continue
-        depth += (token.string in "([{") - (token.string in ")]}")
-        if token.string == ":" and depth == 0:
+        if token.string in "([{":
+            depth += 1
+        elif token.string in ")]}":
+            depth -= 1
+        elif token.string == ":" and depth == 0:
             row, end = token.end
-            return line + row - 1, end + (column if row == 1 else 0)
+            # Only the first line was cut.
+            return line + row - 1, end + column if row == 1 else end
     raise AssertionError("a compound statement without a colon parsed")

@@ -50,14 +50,17 @@ class Check:
         """
         # Errors of the new code first: the author sees that code.
         for name in self.after:
-            # A number that the method does not have is one of new code.
-            if name.number is not None and name.number not in self.before:
-                self._require_meant(name, self._edit_of(name.number), body)
+            if self._is_of_new_code(name):
+                self._require_meant(name, self._edit_of(name.number or 0), body)
         for name in self.after:
             if name.number is None:
                 self._refuse_bound_hole(name, body)
             elif name.number in self.before:
                 self._require_same(name, body)
+
+    def _is_of_new_code(self, name: Named) -> bool:
+        """Whether the method did not have the name: its number is one of an edit."""
+        return name.number is not None and name.number not in self.before
 
     def _edit_of(self, number: int) -> EditNames:
         return next(edit for edit in self.edits if number in edit.names)
@@ -87,11 +90,13 @@ class Check:
         for other in self.after:
             if other.name != name.name or other.scope != name.scope or other.is_read:
                 continue
-            if other.number is not None and other.number not in self.before:
-                found = self._edit_of(other.number)
+            if self._is_of_new_code(other):
+                number = other.number or 0
+                found = self._edit_of(number)
                 declared = found.declaration
-                node = found.names[other.number].node
+                node = found.names[number].node
                 return declared.node.name, body.at(declared.statement, node)
+        # A parameter of the edit, which stands for a name of the method.
         declared = self.edits[0].declaration
         return declared.node.name, body.at(declared.statement, declared.new)
 

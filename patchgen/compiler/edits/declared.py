@@ -19,6 +19,7 @@ from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.ellipsis import KINDS, find_ellipses, is_ellipsis
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import PatchgenError
+from patchgen.syntax.trees import called_function
 
 MARKERS = "patchgen.edits"
 
@@ -60,38 +61,67 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     node = statement.node
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
-    # `@edit` may be imported under another name.
-    calls: list[ast.expr] = []
-    for decorator in node.decorator_list:
-        callee = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if marker(body, callee) == "edit":
-            calls.append(decorator)
-    if not calls:
+    call = _find_edit_decorator(body, node)
+    if call is None:
         return None
-    at = body.at(statement, node)
     if len(node.decorator_list) != 1:
         what = "an edit is a function with one decorator"
-        raise PatchgenError("PG302", at, what, "remove the others")
-    target, method, count = _read_target(body, statement, calls[0])
-    match _read_parts(node):
-        case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
-            words = [marker(body, item.context_expr) for item in (first, second)]
-        case _:
-            words = []
-    if words != ["old", "new"]:
-        what = f"the edit of {method} is not `with old:` followed by `with new:`"
-        raise PatchgenError("PG302", at, what, "write exactly these two blocks")
+        raise PatchgenError("PG302", body.at(statement, node), what, "remove the others")
+    target, method, count = _read_target(body, statement, call)
+    old, new = _read_blocks(body, statement, node, method)
     # It could match any number of statements there.
     if is_ellipsis(old.body[0]) or is_ellipsis(old.body[-1]):
         what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
         hint = "write the code between which it stands"
         raise PatchgenError("PG302", body.at(statement, old), what, hint)
     _refuse_ellipses(body, statement, old, new)
+    holes: list[str] = []
+    literal: list[ast.arg] = []
     # All kinds of parameters count: their names are what matters.
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    holes = tuple(a.arg for a in arguments if a.annotation and marker(body, a.annotation) == "Hole")
-    literal = tuple(a for a in arguments if a.arg not in holes)
-    return EditDeclaration(method, count, statement, node, target, holes, literal, old, new)
+    for parameter in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+        if parameter.annotation and marker(body, parameter.annotation) == "Hole":
+            holes.append(parameter.arg)
+        else:
+            literal.append(parameter)
+    return EditDeclaration(
+        method=method,
+        count=count,
+        statement=statement,
+        node=node,
+        target=target,
+        holes=tuple(holes),
+        literal=tuple(literal),
+        old=old,
+        new=new,
+    )
+
+
+def _find_edit_decorator(
+    body: ClassBody, node: ast.FunctionDef | ast.AsyncFunctionDef
+) -> ast.expr | None:
+    # `@edit` may be imported under another name.
+    for decorator in node.decorator_list:
+        if marker(body, called_function(decorator)) == "edit":
+            return decorator
+    return None
+
+
+def _read_blocks(
+    body: ClassBody,
+    statement: Statement,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    method: str,
+) -> tuple[ast.With, ast.With]:
+    """`with old:` and `with new:`; they may be imported under other names too."""
+    match _read_parts(node):
+        case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
+            words = [marker(body, item.context_expr) for item in (first, second)]
+            if words == ["old", "new"]:
+                return old, new
+        case _:
+            pass
+    what = f"the edit of {method} is not `with old:` followed by `with new:`"
+    raise PatchgenError("PG302", body.at(statement, node), what, "write exactly these two blocks")
 
 
 def _read_parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:

@@ -11,6 +11,7 @@ through this module.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -196,7 +197,7 @@ def _refuse_overlaps(
 ) -> None:
     spans = [(*tree.span(change.match.nodes), edit) for edit, change in found]
     spans.sort(key=lambda span: span[:2])
-    for (_, end, one), (start, _, other) in zip(spans, spans[1:], strict=False):
+    for (_, end, one), (start, _, other) in itertools.pairwise(spans):
         if start > end:
             continue
         at = body.at(other.statement, other.node)

@@ -40,24 +40,33 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
     problems: list[Problem] = []
     # A child's edits apply to what the edits of its parents have made.
     for place in reversed(range(len(bodies))):
-        body = done[place]
         try:
-            read = [read_edit(body, statement) for statement in body.statements]
+            edits = _take_edits(done, place)
         except PatchgenError as error:
             problems.append(error.problem)
             continue
-        edits = [edit for edit in read if edit is not None]
-        keys = {edit.statement.key for edit in edits}
-        statements = tuple(s for s in body.statements if s.key not in keys)
-        done[place] = replace(body, statements=statements)
-        for method in dict.fromkeys(edit.method for edit in edits):
+        for method, of_method in edits.items():
             try:
-                _make(done, place, [edit for edit in edits if edit.method == method])
+                _make(done, place, of_method)
                 methods.add(method)
             # Go on, so that one run reports every edit that fails.
             except PatchgenError as error:
                 problems.append(error.problem)
     return Edited(tuple(done), frozenset(methods), tuple(problems))
+
+
+def _take_edits(bodies: list[ClassBody], place: int) -> dict[str, list[EditDeclaration]]:
+    """Take the edits out of the class at `place`; the edits of each method, in their order."""
+    found: dict[str, list[EditDeclaration]] = {}
+    kept: list[Statement] = []
+    for statement in bodies[place].statements:
+        edit = read_edit(bodies[place], statement)
+        if edit is None:
+            kept.append(statement)
+        else:
+            found.setdefault(edit.method, []).append(edit)
+    bodies[place] = replace(bodies[place], statements=tuple(kept))
+    return found
 
 
 def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]) -> None:
@@ -73,11 +82,9 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     # libcst is loaded only where there is an edit.
     from patchgen.compiler.edits.editing import edit_method
 
-    text = edit_method(body, edits, bodies[owner], target)
-    statements = tuple(
-        target.with_text(text) if s.key == target.key else s for s in bodies[owner].statements
-    )
-    bodies[owner] = replace(bodies[owner], statements=statements)
+    edited = target.with_text(edit_method(body, edits, bodies[owner], target))
+    statements = [edited if s.key == target.key else s for s in bodies[owner].statements]
+    bodies[owner] = replace(bodies[owner], statements=tuple(statements))
 
 
 def _refuse_override(body: ClassBody, edits: Sequence[EditDeclaration]) -> None:
@@ -90,17 +97,19 @@ def _refuse_override(body: ClassBody, edits: Sequence[EditDeclaration]) -> None:
 def _find(bodies: Sequence[ClassBody], place: int, edit: EditDeclaration) -> tuple[int, Statement]:
     """The place of the class that has the edited method, and the method."""
     at = bodies[place].at(edit.statement, edit.target)
+    known: set[str] = set()
     for owner in range(place + 1, len(bodies)):
+        known |= bodies[owner].names
         binders = bodies[owner].binders(edit.method)
         if not binders:
             continue
         method = binders[0]
         is_function = isinstance(method.node, ast.FunctionDef | ast.AsyncFunctionDef)
+        # A property and its setter are two methods of one name.
         if len(binders) == 1 and is_function and not method.removes:
             return owner, method
         what = f"{edit.method} of {bodies[owner].own_name} is not one method"
         raise PatchgenError("PG304", at, what, "override it")
-    known = [name for body in bodies[place + 1 :] for name in body.names]
     what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
     hint = did_you_mean(edit.method, known) or "name a method of a parent"
     raise PatchgenError("PG304", at, what, hint)

@@ -18,8 +18,11 @@ KINDS = ("arguments", "statements")
 
 def is_ellipsis(node: ast.AST) -> bool:
     """Whether `node` is `...`, as an expression or as a statement."""
-    node = node.value if isinstance(node, ast.Expr) else node
-    return isinstance(node, ast.Constant) and node.value is ...
+    match node:
+        case ast.Constant(value=value) | ast.Expr(value=ast.Constant(value=value)):
+            return value is ...
+        case _:
+            return False
 
 
 def find_ellipses(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:

@@ -26,9 +26,11 @@ def insert_rest(call: cst.Call, old: cst.Call, rest: tuple[cst.Arg, ...]) -> cst
     if not every:
         return call.with_changes(args=())
     *others, final = every
-    spaced = [
-        _drop_space(argument) if argument is old.args[-1] else argument for argument in others
-    ]
+    spaced = []
+    for argument in others:
+        was_last = argument is old.args[-1]
+        spaced.append(_drop_space(argument) if was_last else argument)
+    # An argument from the middle of a call ends in a comma, which may not stand here.
     if not any(final is argument for argument in (*behind, *old.args[-1:])):
         final = final.with_changes(comma=dots.comma, whitespace_after_arg=_NOTHING)
     return call.with_changes(args=[*spaced, final])
@@ -45,7 +47,9 @@ def find_repeated(call: cst.Call, rest: tuple[cst.Arg, ...]) -> tuple[str, ...]:
 
 
 def _rank(argument: cst.Arg) -> int:
-    return 0 if is_positional(argument) else 1 + (argument.star == "**")
+    if is_positional(argument):
+        return 0
+    return 2 if argument.star == "**" else 1
 
 
 def _drop_space(argument: cst.Arg) -> cst.Arg:

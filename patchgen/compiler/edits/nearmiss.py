@@ -1,6 +1,6 @@
 """Describe the place of a method that is most similar to a pattern which matches nowhere.
 
-nearest: modeling_llama.py:12
+the nearest is modeling_llama.py:12
     - self.act(gates)
     + self.act(gate)
 """
@@ -34,10 +34,11 @@ def describe_nearest_miss(
     # Below this, the nearest code would only mislead.
     if ratio < _ENOUGH:
         return f"nothing in {target.names[0]} is like it"
-    diff = [
-        line for line in difflib.ndiff(_spell_lines(pattern), _spell_lines(place)) if line[0] != "?"
-    ]
-    diff = [*diff[:_MOST_LINES], "  ..."] if len(diff) > _MOST_LINES else diff
+    lines = difflib.ndiff(_spell_lines(pattern), _spell_lines(place))
+    # The lines with `?` only point at characters.
+    diff = [line for line in lines if not line.startswith("?")]
+    if len(diff) > _MOST_LINES:
+        diff = [*diff[:_MOST_LINES], "  ..."]
     where = f"the nearest is {body.at(target, place[0])}"
     # The text shows an `elif` as an `if`, which explains nothing.
     if _is_elif(place[0], target):

@@ -137,17 +137,13 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
     """`bound` with what makes `pattern` equal to `code`, or None."""
     match pattern, code:
         case cst.Name(value=name), cst.BaseExpression() | cst.Slice() if name in bound.holes:
-            known = bound.holes[name]
-            if known is None:
-                return replace(bound, holes={**bound.holes, name: code})
-            # The same hole stands for the same code everywhere.
-            return bound if same(known, code) else None
+            return _fit_hole(name, code, bound)
         case cst.BaseSuite(), cst.BaseSuite():
-            ends = _find_ends(statements(pattern), code, 0, bound)
-            return next((fit for stop, fit in ends if stop == len(statements(code))), None)
-        case cst.Call(), cst.Call() if not bound.literal and any(
-            is_ellipsis(a) for a in pattern.args
-        ):
+            for stop, fit in _find_ends(statements(pattern), code, 0, bound):
+                if stop == len(statements(code)):
+                    return fit
+            return None
+        case cst.Call(), cst.Call() if _has_rest(pattern, bound):
             return _fit_call(pattern, code, bound)
         case cst.CSTNode(), cst.CSTNode():
             if kind(pattern) != kind(code):
@@ -155,8 +151,22 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
             return _fit_all(parts(pattern), parts(code), bound)
         case tuple(), tuple():
             return _fit_all(pattern, code, bound)
+        # `1` and `True` are equal for Python.
         case _:
             return bound if type(pattern) is type(code) and pattern == code else None
+
+
+def _fit_hole(name: str, code: cst.CSTNode, bound: Bound) -> Bound | None:
+    known = bound.holes[name]
+    if known is None:
+        return replace(bound, holes={**bound.holes, name: code})
+    # The same hole stands for the same code everywhere.
+    return bound if same(known, code) else None
+
+
+def _has_rest(call: cst.Call, bound: Bound) -> bool:
+    """Whether a `...` among the arguments stands for others."""
+    return not bound.literal and any(map(is_ellipsis, call.args))
 
 
 def _fit_all(
@@ -184,17 +194,27 @@ def _fit_call(pattern: cst.Call, code: cst.Call, bound: Bound) -> Bound | None:
         return None
     taken = [*given[: len(before)], *given[len(given) - len(behind) :]]
     fit = _fit_all((pattern.func, *before, *behind), (code.func, *taken), bound)
+    # Keywords may stand in any order.
     for keyword in named:
-        fits: list[tuple[cst.Arg, Bound]] = []
-        for argument in given_by_name:
-            found = _fit(keyword, argument, fit) if fit else None
-            if found:
-                fits.append((argument, found))
-        if not fits:
+        found = _fit_keyword(keyword, given_by_name, fit)
+        if found is None:
             return None
-        argument, fit = fits[0]
+        argument, fit = found
         taken.append(argument)
     if fit is None:
         return None
     rest = tuple(argument for argument in code.args if not any(argument is one for one in taken))
     return replace(fit, rest=Rest(code, rest))
+
+
+def _fit_keyword(
+    keyword: cst.Arg, given: Sequence[cst.Arg], bound: Bound | None
+) -> tuple[cst.Arg, Bound] | None:
+    """The first of the `given` arguments that `keyword` fits."""
+    if bound is None:
+        return None
+    for argument in given:
+        fit = _fit(keyword, argument, bound)
+        if fit is not None:
+            return argument, fit
+    return None

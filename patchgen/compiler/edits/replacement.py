@@ -193,14 +193,20 @@ def _fill(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
         if isinstance(node, cst.Call) and bound.rest and any(map(is_ellipsis, node.args)):
             filled[id(node)] = _put_rest(bound.rest.call, bound.rest.arguments)
         elif isinstance(node, cst.BaseSuite) and bound.run:
-            run = Lines(part(bound.run.suite, bound.run.start, bound.run.stop))
-            places: list[tuple[int, int, Lines]] = []
-            for at, statement in enumerate(statements(node)):
-                if is_ellipsis(statement):
-                    places.append((at, at + 1, run))
+            places = _find_runs(node, bound.run)
             if places:
                 filled[id(node)] = _with_runs(places)
     return filled
+
+
+def _find_runs(suite: cst.BaseSuite, run: Run) -> list[tuple[int, int, Lines]]:
+    """The places of `suite` where `...` stands for the statements of `run`."""
+    lines = Lines(part(run.suite, run.start, run.stop))
+    found: list[tuple[int, int, Lines]] = []
+    for at, statement in enumerate(statements(suite)):
+        if is_ellipsis(statement):
+            found.append((at, at + 1, lines))
+    return found
 
 
 def _put(value: cst.CSTNode | None) -> Callable[[cst.CSTNode], cst.CSTNode | None]:
@@ -216,10 +222,16 @@ def enclose(node: cst.BaseExpression, wrap: bool) -> cst.BaseExpression:
     if wrap:
         new = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
         return node if node.lpar else new
-    inside = [p.whitespace_after for p in node.lpar] + [p.whitespace_before for p in node.rpar]
-    if not node.lpar or any("#" in cst.Module(()).code_for_node(space) for space in inside):
+    if not node.lpar or _holds_comment(node):
         return node
     try:
         return node.with_changes(lpar=(), rpar=())
     except cst.CSTValidationError:  # an empty tuple
         return node
+
+
+def _holds_comment(node: cst.BaseExpression) -> bool:
+    """Whether a comment stands inside the parentheses around `node`."""
+    inside = [left.whitespace_after for left in node.lpar]
+    inside += [right.whitespace_before for right in node.rpar]
+    return any("#" in cst.Module(()).code_for_node(space) for space in inside)

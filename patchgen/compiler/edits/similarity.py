@@ -56,10 +56,13 @@ def _shape(pattern: ast.AST, found: ast.AST | None, holes: Collection[str]) -> f
 
 
 def _parts(pattern: ast.AST, found: ast.AST, holes: Collection[str]) -> Iterator[float]:
-    parts, others = list(ast.iter_child_nodes(pattern)), list(ast.iter_child_nodes(found))
-    for place, part in enumerate(parts):
-        if not isinstance(part, ast.expr_context):
-            yield _shape(part, others[place] if place < len(others) else None, holes)
+    others = list(ast.iter_child_nodes(found))
+    for place, part in enumerate(ast.iter_child_nodes(pattern)):
+        # Whether a name is read or bound follows from its place.
+        if isinstance(part, ast.expr_context):
+            continue
+        other = others[place] if place < len(others) else None
+        yield _shape(part, other, holes)
 
 
 def _equal_leaves(pattern: ast.AST, found: ast.AST) -> Iterator[float]:
@@ -75,8 +78,9 @@ def _equal_leaves(pattern: ast.AST, found: ast.AST) -> Iterator[float]:
 def _arguments(pattern: ast.Call, found: ast.Call) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     """The arguments that the pattern spells out, each with the one that is passed in its place."""
     for place, argument in enumerate(pattern.args):
-        if not is_ellipsis(argument):
-            yield argument, found.args[place] if place < len(found.args) else None
+        if is_ellipsis(argument):
+            continue
+        yield argument, found.args[place] if place < len(found.args) else None
     passed = {keyword.arg: keyword.value for keyword in found.keywords}
     for keyword in pattern.keywords:
         yield keyword.value, passed.get(keyword.arg)
@@ -88,6 +92,11 @@ def _mean(values: Sequence[float]) -> float:
 
 def _names(node: ast.AST) -> set[str]:
     """The identifiers in `node`; `self` says nothing."""
-    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    found |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    found: set[str] = set()
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                found.add(name)
+            case _:
+                pass
     return found - {"self"}

@@ -19,12 +19,14 @@ import libcst as cst
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 String = cst.SimpleString | cst.ConcatenatedString | cst.FormattedString | cst.TemplatedString
+# Fields that hold white space and punctuation, beside those whose names begin with "whitespace".
 _WRITING = frozenset(
     """lpar rpar lbrace rbrace lbracket rbracket comma trailing_comma semicolon equal dot colon
     first_colon second_colon separator posonly_ind leading_lines lines_after_decorators
     leading_whitespace
     trailing_whitespace header footer indent""".split()
 )
+# libcst has a `Name` here, but a hole stands for an expression only.
 _IDENTIFIERS = frozenset(
     {
         (cst.Attribute, "attr"),
@@ -168,20 +170,22 @@ def _read_identifier(node: object) -> object:
 
 def _read_index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
     """What stands between the brackets; more than one expression are a tuple."""
-    elements: list[cst.BaseExpression | cst.BaseSlice] = []
-    for element in node.slice:
-        part = element.slice
-        if isinstance(part, cst.Index) and not part.star:
-            elements.append(part.value)
-        else:
-            elements.append(part)
+    elements = [_read_element(element) for element in node.slice]
     if len(elements) == 1 and not isinstance(node.slice[0].comma, cst.Comma):
         return elements[0]
+    values = [element for element in elements if isinstance(element, cst.BaseExpression)]
     # `x[a:b, c]` is no tuple of expressions for libcst.
-    values = [e for e in elements if isinstance(e, cst.BaseExpression)]
     if len(values) < len(elements):
         return tuple(elements)
     return cst.Tuple([cst.Element(value) for value in values], lpar=(), rpar=())
+
+
+def _read_element(element: cst.SubscriptElement) -> cst.BaseExpression | cst.BaseSlice:
+    part = element.slice
+    # An expression is wrapped into an `Index`, a slice is not.
+    if isinstance(part, cst.Index) and not part.star:
+        return part.value
+    return part
 
 
 def branch(node: cst.If) -> cst.BaseSuite | None:
@@ -194,7 +198,7 @@ def branch(node: cst.If) -> cst.BaseSuite | None:
 def _join_texts(node: cst.BaseExpression) -> Iterator[object]:
     """The parts of a string: its kind, then texts and expressions, neighbouring texts joined."""
     strings = list(_strings(node))
-    yield next((type(s) for s in strings if not isinstance(s, cst.SimpleString)), cst.SimpleString)
+    yield _find_string_kind(strings)
     text: str | bytes | None = None
     for string in strings:
         for part in _split_string(string):
@@ -211,8 +215,17 @@ def _join_texts(node: cst.BaseExpression) -> Iterator[object]:
             else:
                 text = None
                 yield part
+    # An empty text behind an expression says nothing.
     if text:
         yield text
+
+
+def _find_string_kind(strings: Iterable[cst.BaseString]) -> type[cst.CSTNode]:
+    """Joined strings are formatted ones if one of them is."""
+    for string in strings:
+        if not isinstance(string, cst.SimpleString):
+            return type(string)
+    return cst.SimpleString
 
 
 def _strings(

@@ -120,6 +120,7 @@ def _too_deep(at: Location) -> PatchgenError:
 
 def _count_brackets(text: str) -> int:
     """How many brackets are open at once at most."""
+    # Inside strings there are no tokens of brackets.
     depth = most = 0
     for token in tokenize.generate_tokens(io.StringIO(f"{_HEAD}{text}").readline):
         if token.type == tokenize.OP:

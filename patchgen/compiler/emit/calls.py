@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.syntax.scopes import references
+from patchgen.syntax.trees import Position, called_function, position_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Decorators that leave the signature of the class's `__init__` as written.
@@ -45,14 +46,14 @@ def find_misfits(text: str) -> tuple[Misfit, ...]:
         elif isinstance(node, Function) and not node.decorator_list:
             functions[node.name] = node
     # The positions at which a name is the one of the module, and not a local one.
-    certain = {(each.line, each.column) for each in references(tree.body) if not each.quoted}
+    certain = {each.position for each in references(tree.body) if not each.quoted}
     found = [*_check_names(tree, certain, functions, classes), *_check_methods(classes)]
     return tuple(sorted(found, key=lambda misfit: (misfit.line, misfit.call)))
 
 
 def _check_names(
     tree: ast.Module,
-    certain: set[tuple[int, int]],
+    certain: set[Position],
     functions: Mapping[str, Function],
     classes: Mapping[str, ast.ClassDef],
 ) -> Iterator[Misfit]:
@@ -60,7 +61,7 @@ def _check_names(
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
-        if (call.func.lineno, call.func.col_offset) not in certain:
+        if position_of(call.func) not in certain:
             continue
         name = call.func.id
         if name in functions:
@@ -77,17 +78,23 @@ def _check_methods(classes: Mapping[str, ast.ClassDef]) -> Iterator[Misfit]:
         for method in owner.body:
             if not isinstance(method, Function) or not method.args.args or _is_static(method):
                 continue
-            first = method.args.args[0].arg
-            for call in ast.walk(method):
-                match call:
-                    case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)):
-                        if name != first:
-                            continue
-                        target = _find_method(owner, attribute, classes)
-                        if target is not None and not target.decorator_list:
-                            yield from _check(call, target, 1, f"{owner.name}.{attribute}")
-                    case _:
-                        pass
+            receiver = method.args.args[0].arg
+            for call, attribute in _find_calls_on(receiver, method):
+                target = _find_method(owner, attribute, classes)
+                # A decorator may give the method another signature.
+                if target is not None and not target.decorator_list:
+                    yield from _check(call, target, 1, f"{owner.name}.{attribute}")
+
+
+def _find_calls_on(receiver: str, method: Function) -> Iterator[tuple[ast.Call, str]]:
+    """The calls `receiver.name(...)` in `method`, each with the name."""
+    for node in ast.walk(method):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)):
+                if name == receiver:
+                    yield node, attribute
+            case _:
+                pass
 
 
 def _is_static(method: Function) -> bool:
@@ -98,8 +105,7 @@ def _is_static(method: Function) -> bool:
 def _find_constructor(owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Function | None:
     """The `__init__` that a call of `owner` runs, where that is certain."""
     for decorator in owner.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if ast.unparse(called) not in _TRANSPARENT:
+        if ast.unparse(called_function(decorator)) not in _TRANSPARENT:
             return None
     # Keywords name a metaclass, whose `__call__` decides; `__new__` has its own signature.
     if owner.keywords or _find_method(owner, "__new__", classes):
@@ -114,14 +120,19 @@ def _find_method(
     owner: ast.ClassDef, name: str, classes: Mapping[str, ast.ClassDef]
 ) -> Function | None:
     """The method that `owner` has under `name`, where its single bases in the module say so."""
-    bound = [node for node in owner.body if name in _find_bound(node)]
-    if bound:
-        only = bound[0]
-        return only if len(bound) == 1 and isinstance(only, Function) else None
-    base = owner.bases[0] if len(owner.bases) == 1 else None
-    if isinstance(base, ast.Name) and base.id in classes and base.id != owner.name:
-        return _find_method(classes[base.id], name, classes)
-    return None
+    match [node for node in owner.body if name in _find_bound(node)]:
+        case []:
+            pass
+        case [ast.FunctionDef() | ast.AsyncFunctionDef() as only]:
+            return only
+        # Bound twice, or by something else: which value counts is not known.
+        case _:
+            return None
+    match owner.bases:
+        case [ast.Name(id=base)] if base in classes and base != owner.name:
+            return _find_method(classes[base], name, classes)
+        case _:
+            return None
 
 
 def _find_bound(node: ast.stmt) -> set[str]:
@@ -143,15 +154,15 @@ def _explain_misfit(call: ast.Call, signature: ast.arguments, bound: int) -> str
 
     The first `bound` parameters are filled already: `self`.
     """
-    positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][bound:]
-    by_keyword = {each.arg for each in (*signature.args, *signature.kwonlyargs)}
+    parameters = [*signature.posonlyargs, *signature.args]
+    positional = [parameter.arg for parameter in parameters][bound:]
     given = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
-    keywords = [keyword.arg for keyword in call.keywords if keyword.arg]
     if len(given) > len(positional) and signature.vararg is None:
         return f"takes {len(positional)} positional arguments and gets {len(given)}"
-    unknown = [keyword for keyword in keywords if keyword not in by_keyword]
-    if unknown and signature.kwarg is None:
-        return f"has no parameter {unknown[0]}"
+    keywords = [keyword.arg for keyword in call.keywords if keyword.arg]
+    unknown = _find_unknown(keywords, signature)
+    if unknown is not None:
+        return f"has no parameter {unknown}"
     # `*args` or `**kwargs` in the call may fill any parameter.
     if len(given) < len(call.args) or len(keywords) < len(call.keywords):
         return ""
@@ -165,8 +176,20 @@ def _explain_misfit(call: ast.Call, signature: ast.arguments, bound: int) -> str
     return ""
 
 
+def _find_unknown(keywords: list[str], signature: ast.arguments) -> str | None:
+    """The first keyword that is no parameter and that no `**kwargs` takes."""
+    if signature.kwarg is not None:
+        return None
+    known = {parameter.arg for parameter in [*signature.args, *signature.kwonlyargs]}
+    for keyword in keywords:
+        if keyword not in known:
+            return keyword
+    return None
+
+
 def _find_required(signature: ast.arguments, positional: list[str]) -> Iterator[str]:
     """The parameters without a default."""
+    # Defaults belong to the last of the positional parameters.
     yield from positional[: max(0, len(positional) - len(signature.defaults))]
     for parameter, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True):
         if default is None:

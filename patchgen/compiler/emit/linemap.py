@@ -32,8 +32,8 @@ def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
     """The origin of every line of `text` that stands in one of `blocks`, as ranges."""
     by_name: dict[str, list[FlatBlock]] = {}
     for block in blocks:
-        for name in block.defines[:1]:
-            by_name.setdefault(name, []).append(block)
+        if block.defines:
+            by_name.setdefault(block.defines[0], []).append(block)
     lines = text.split("\n")
     found: list[tuple[int, str, int]] = []
     for node in ast.parse(text).body:
@@ -70,39 +70,51 @@ def _align(generated: list[str], piece: RewrittenBlock) -> Iterator[tuple[int, i
     """The lines that are equal but for indentation: (offset in `generated`, line of the file)."""
     ours = [line.strip() for line in generated]
     theirs = [line.strip() for line in piece.text.split("\n")]
-    # A line with a bracket only is alike everywhere.  It may continue a match, but if it began
-    # one, it would prevent better ones; so it gets a text that no line has.
-    unique = [
-        line if len(_WORD.findall(line)) > 1 else f"\0{number}"
-        for number, line in enumerate(theirs)
-    ]
-    matcher = difflib.SequenceMatcher(None, ours, unique, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, ours, _make_unique(theirs), autojunk=False)
     for start, their_start, size in matcher.get_matching_blocks():
+        # The last block is always empty.
         if not size:
             continue
-        following = zip(ours[start + size :], theirs[their_start + size :], strict=False)
-        for our_line, their_line in following:
-            if our_line != their_line:
-                break
-            size += 1
+        size += _count_equal(ours[start + size :], theirs[their_start + size :])
         for offset in range(size):
             if ours[start + offset]:
                 yield start + offset, piece.first + their_start + offset
 
 
+def _make_unique(lines: list[str]) -> list[str]:
+    """`lines`, where one with a bracket only has a text that no other line has.
+
+    Such a line is alike everywhere.  It may continue a match, but if it began one, it would prevent
+    better ones.
+    """
+    found = []
+    for number, line in enumerate(lines):
+        has_words = len(_WORD.findall(line)) > 1
+        found.append(line if has_words else f"\0{number}")
+    return found
+
+
+def _count_equal(ours: list[str], theirs: list[str]) -> int:
+    """How many lines at the beginning of both are equal."""
+    count = 0
+    for our_line, their_line in zip(ours, theirs, strict=False):
+        if our_line != their_line:
+            break
+        count += 1
+    return count
+
+
 def _complete(node: ast.stmt, lines: list[str], origins: _Origins) -> None:
     """Give lines that the formatter broke apart the origin of the statement they belong to."""
     for inner in ast.walk(node):
-        if not isinstance(inner, ast.stmt):
-            continue
+        # The members of a class have origins of their own.
         if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        known = origins.get(inner.lineno)
-        if known is None:
+        if not isinstance(inner, ast.stmt) or inner.lineno not in origins:
             continue
         for number in range(inner.lineno + 1, _find_head_end(inner) + 1):
             if number not in origins and lines[number - 1].strip():
-                origins[number] = known
+                origins[number] = origins[inner.lineno]
 
 
 def _find_head_end(statement: ast.stmt) -> int:

@@ -72,7 +72,8 @@ def make_outputs(
     blocks = [block for module in modules for block in module.blocks]
     warnings = tuple(find_unused_classes(blocks, builder))
     # Warnings are about the modular file; they are reported once, with its first output.
-    files[:1] = [replace(file, warnings=warnings) for file in files[:1]]
+    if files:
+        files[0] = replace(files[0], warnings=warnings)
     return Flattened(tuple(files))
 
 
@@ -140,9 +141,9 @@ def _validate_file(file: FlatFile, output: _Output, builder: Builder) -> tuple[P
     declared = _find_declaration(output.module, builder)
     problems = validate(file.name, file.text, file.lines, declared, base)
     if any(problem.code == "PG404" for problem in problems):
-        pieces = [piece for block in output.module.blocks for piece in block.pieces]
-        for source in {piece.source.path: piece.source for piece in pieces}.values():
-            require_compilable(source)
+        for block in output.module.blocks:
+            for piece in block.pieces:
+                require_compilable(piece.source)
     return problems
 
 
@@ -151,11 +152,8 @@ def _find_declaration(module: FlatModule, builder: Builder) -> Location:
     plan = builder.naming.plan
     own = plan.modular.source.path
     # A class that only names its parent adds no line, but it is what made the output.
-    declared = [
-        declaration.at
-        for declaration in plan.declarations
-        if declaration.kind == module.kind and declaration.at.path == own
-    ]
+    declared = [each.at for each in plan.declarations if each.kind == module.kind]
+    declared = [at for at in declared if at.path == own]
     if declared:
         return min(declared)
     first_pieces = [block.pieces[0] for block in module.blocks]
@@ -168,10 +166,12 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
     yield from _note_replacement(block, builder)
     # In a modular file and in other packages, such code is refused.
     for piece in block.pieces:
-        if piece.symbol.module.startswith("transformers."):
-            for source in builder.index(piece.symbol.module).blocks:
-                if source.first == piece.first:
-                    yield from note_module_state(source)
+        if not piece.symbol.module.startswith("transformers."):
+            continue
+        # The piece has the names of the flat file; the note is about the code as upstream wrote it.
+        for source in builder.index(piece.symbol.module).blocks:
+            if source.first == piece.first:
+                yield from note_module_state(source)
 
 
 def _note_replacement(block: FlatBlock, builder: Builder) -> Iterator[str]:

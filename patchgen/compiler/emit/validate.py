@@ -92,12 +92,7 @@ def validate(
 def _find_patchgen_imports(tree: ast.Module, output: _Output) -> Iterator[Problem]:
     """A problem for each import of patchgen, because generated files are used without it."""
     for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        for name in names:
+        for name in _list_imported_modules(node):
             if name.partition(".")[0] == "patchgen":
                 what = f"the generated module would import {name}"
                 hint = (
@@ -105,6 +100,16 @@ def _find_patchgen_imports(tree: ast.Module, output: _Output) -> Iterator[Proble
                     "classes and functions of patchgen.parts are carried into the file"
                 )
                 yield Problem(Location(output.modular), "PG407", what, hint)
+
+
+def _list_imported_modules(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import():
+            return [alias.name for alias in node.names]
+        case ast.ImportFrom(module=str(name), level=0):
+            return [name]
+        case _:
+            return []
 
 
 def _find_unbound(output: _Output) -> Iterator[Problem]:
@@ -121,6 +126,7 @@ def _find_unbound_names(text: str) -> Iterator[tuple[str, int]]:
     """The names that nothing binds, with their lines."""
     tree = ast.parse(text)
     bound = {*bound_names(tree.body), *_KNOWN}
+    # A function may bind a global name before another one reads it.
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             bound |= set(node.names)
@@ -172,7 +178,13 @@ def _find_unsplit(owner: ast.ClassDef) -> Iterator[ast.Constant]:
                 | ast.AnnAssign(target=ast.Name(id="_no_split_modules"), value=listed)
                 | ast.AugAssign(target=ast.Name(id="_no_split_modules"), value=listed)
             ):
-                if isinstance(listed, ast.List | ast.Set | ast.Tuple):
-                    yield from (each for each in listed.elts if isinstance(each, ast.Constant))
+                yield from _find_constants(listed)
             case _:
                 pass
+
+
+def _find_constants(listed: ast.expr | None) -> Iterator[ast.Constant]:
+    if isinstance(listed, ast.List | ast.Set | ast.Tuple):
+        for element in listed.elts:
+            if isinstance(element, ast.Constant):
+                yield element

@@ -51,8 +51,12 @@ def read_names(statement: Statement) -> frozenset[str]:
 @functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
 def _read_names(text: str) -> frozenset[str]:
     nodes = parse_fragment(text).nodes
-    names = {r.name for r in references(nodes) if r.eager and not r.quoted}
-    return frozenset(names | {node.attr for node in find_class_reads(nodes[0])})
+    names = {node.attr for node in find_class_reads(nodes[0])}
+    for reference in references(nodes):
+        # What functions read, they find when they are called.
+        if reference.eager and not reference.quoted:
+            names.add(reference.name)
+    return frozenset(names)
 
 
 def read_written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
@@ -86,9 +90,11 @@ def find_changed_reads(
     found: list[Changed] = []
     for statement in order:
         for name in sorted(read_names(statement)):
-            before, now = written.get((statement.key, name)), bound.get(name)
-            hoisted_together = now is not None and now.hoisted and statement.hoisted
-            if before != (now.key if now else None) and not hoisted_together:
+            before = written.get((statement.key, name))
+            now = bound.get(name)
+            if now is not None and now.hoisted and statement.hoisted:
+                continue
+            if before != (now.key if now else None):
                 found.append(Changed(statement, name, before, now))
         # Only now: a statement does not read what it binds itself.
         bound.update(dict.fromkeys(statement.names, statement))
@@ -108,19 +114,22 @@ def find_movable(bodies: Sequence[ClassBody], changes: Sequence[Changed]) -> fro
     """The members that could come after the whole parent, so that reads find what they found."""
     names = {change.name for change in changes}
     readers = {change.statement.key for change in changes}
-    return frozenset(
-        member.key
-        for body in bodies[:-1]
-        for member in members(body.statements)
-        if _is_movable(member, names, readers)
-    )
+    found: set[Key] = set()
+    # The last class is the one over which the others are laid.
+    for body in bodies[:-1]:
+        for member in members(body.statements):
+            if _is_movable(member, names, readers):
+                found.add(member.key)
+    return frozenset(found)
 
 
 def _is_movable(member: Member, names: set[str], readers: set[Key]) -> bool:
+    # A removal leaves nothing that could stand anywhere.
     if any(statement.removes for statement in member.statements):
         return False
-    reads = any(statement.key in readers for statement in member.statements)
-    return reads or bool(names & member.names)
+    if any(statement.key in readers for statement in member.statements):
+        return True
+    return not names.isdisjoint(member.names)
 
 
 def report_capture(bodies: Sequence[ClassBody], change: Changed) -> Problem:

@@ -19,6 +19,7 @@ from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.supers.supercall import find_methods, first_parameter
 from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.bound import FunctionNode
+from patchgen.syntax.trees import called_function
 
 # Bases outside the chain that set nothing in `__init__` but what follows, and private attributes.
 _MODEST_BASES = frozenset({"GradientCheckpointingLayer", "Module", "PreTrainedModel", "object"})
@@ -61,10 +62,7 @@ def find_useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) ->
     # Silence is better than a wrong error.
     if len(bodies) == 1 or not _all_is_seen(bodies, bases):
         return
-    known = {name for body in bodies for name in body.names} | _SET_BY_BASES
-    for method in _methods(bodies):
-        # Any method may set the attribute before `__init__` deletes it.
-        known |= find_assigned(method, first_parameter(method) or "", deletions=False)
+    known = _find_known(bodies)
     for statement in bodies[0].binders("__init__"):
         if not isinstance(statement.node, ast.FunctionDef):
             continue
@@ -77,6 +75,17 @@ def find_useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) ->
             hint = did_you_mean(name, known) or "remove the line"
             at = bodies[0].at(statement, deletion)
             yield PatchgenError("PG232", at, what, hint).problem
+
+
+def _find_known(bodies: Sequence[ClassBody]) -> set[str]:
+    """Every attribute that an object may have while `__init__` runs."""
+    known = set(_SET_BY_BASES)
+    for body in bodies:
+        known |= body.names
+    for method in _methods(bodies):
+        # Any method may set the attribute before `__init__` deletes it.
+        known |= find_assigned(method, first_parameter(method) or "", deletions=False)
+    return known
 
 
 def _deletions(method: ast.FunctionDef) -> Iterator[tuple[ast.stmt, str]]:
@@ -111,8 +120,8 @@ def _methods(bodies: Sequence[ClassBody]) -> Iterator[FunctionNode]:
 def _may_set_unseen(method: FunctionNode) -> bool:
     """Whether `method` hands its object on, or sets attributes under names that are computed."""
     receiver = first_parameter(method)
-    decorators = method.decorator_list if not isinstance(method, ast.Lambda) else []
-    if not {_last_name(decorator) for decorator in decorators} <= _SETTING_NOTHING:
+    decorators = [] if isinstance(method, ast.Lambda) else method.decorator_list
+    if any(_last_name(decorator) not in _SETTING_NOTHING for decorator in decorators):
         return True
     held = _find_held(method)
     for node in ast.walk(method):
@@ -121,6 +130,7 @@ def _may_set_unseen(method: FunctionNode) -> bool:
                 return True
             case ast.Attribute(attr=name) if name in _SETTING:
                 return True
+            # Whoever is given the object can set anything on it.
             case ast.Name(id=name) if name == receiver and id(node) not in held:
                 return True
             case ast.Call() if registers_by_expression(node):
@@ -145,5 +155,4 @@ def _find_held(method: FunctionNode) -> set[int]:
 
 
 def _last_name(decorator: ast.expr) -> str:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return ast.unparse(called).rpartition(".")[2]
+    return ast.unparse(called_function(decorator)).rpartition(".")[2]

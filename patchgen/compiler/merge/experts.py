@@ -47,7 +47,7 @@ class Refusal:
     hint: str
 
 
-def refusal(
+def find_refusal(
     bodies: Sequence[ClassBody],
     place: int,
     changed: frozenset[str],
@@ -58,27 +58,44 @@ def refusal(
 
     `restated`: the child has the decorator too.
     """
-    # Only overrides of nearer classes replace the decorated forward.
-    forwards = [statement.node for body in bodies[:place] for statement in body.binders("forward")]
-    if any(calls_inherited(forward, "forward") for forward in forwards):
+    if _calls_wrapped_forward(bodies[:place]):
         why = "and super().forward means the forward that it wraps"
         return Refusal(why, "write out what the parent's forward does")
     if "forward" in changed and not restated:
-        members = {name for statement in order for name in statement.names}
-        # Without the decorator, nothing would set these.
-        missed = sorted(_find_read(order) - members - _find_set(order))
-        if not missed:
-            return None
-        why = f"which sets {missed[0]}; the class has its own forward and may still need that"
-        hint = f"decorate {bodies[0].own_name} with it too, or set {missed[0]} in __init__"
-        return Refusal(why, hint)
-    if "__init__" in changed and any(_mentions(body) for body in bodies[:place]):
+        return _refuse_missed(bodies[0].own_name, order)
+    # From here on, the decorator stays, and wraps the `__init__` of the flat class.
+    if "__init__" not in changed:
+        return None
+    if any(_mentions(body) for body in bodies[:place]):
         why = "which sets attributes after __init__ that the child's __init__ uses"
         return Refusal(why, "give the child's attribute another name")
-    if "__init__" in changed and not _passes_config(bodies[: place + 1]):
+    if not _passes_config(bodies[: place + 1]):
         why = "whose __init__ takes the configuration first, and the child's takes something else"
         return Refusal(why, "take the same first argument under the same name")
     return None
+
+
+def _calls_wrapped_forward(nearer: Sequence[ClassBody]) -> bool:
+    # Only overrides of nearer classes replace the decorated forward.
+    for body in nearer:
+        for statement in body.binders("forward"):
+            if calls_inherited(statement.node, "forward"):
+                return True
+    return False
+
+
+def _refuse_missed(own_name: str, order: Sequence[Statement]) -> Refusal | None:
+    """The refusal where the class reads what the decorator would set."""
+    bound: set[str] = set()
+    for statement in order:
+        bound.update(statement.names)
+    # Without the decorator, nothing would set these.
+    missed = sorted(_find_read(order) - bound - _find_set(order))
+    if not missed:
+        return None
+    why = f"which sets {missed[0]}; the class has its own forward and may still need that"
+    hint = f"decorate {own_name} with it too, or set {missed[0]} in __init__"
+    return Refusal(why, hint)
 
 
 def _find_read(order: Sequence[Statement]) -> set[str]:

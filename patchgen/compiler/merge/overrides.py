@@ -8,19 +8,22 @@ class Child(Parent):
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator, Sequence
 
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.supers.supercall import Function
 from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.bound import parameters
+from patchgen.syntax.trees import mentions
 
 
 def find_claimed_twice(body: ClassBody) -> Iterator[Problem]:
     """Methods with two plain definitions in a class body: Python silently ignores the first."""
+    # `_` is the name of what nobody means to use.
     for name in sorted(body.names - {"_"}):
         functions = [s for s in body.binders(name) if isinstance(s.node, Function)]
-        for one, other in zip(functions, functions[1:], strict=False):
+        for one, other in itertools.pairwise(functions):
             # Setters and overloads define one name several times on purpose.
             if not _belongs_to(one.node, other.node):
                 at = body.at(other, other.node)
@@ -31,12 +34,13 @@ def find_claimed_twice(body: ClassBody) -> Iterator[Problem]:
 def _belongs_to(one: ast.stmt, other: ast.stmt) -> bool:
     """Whether the second definition uses the first: a setter, or what follows its overloads."""
     assert isinstance(one, Function) and isinstance(other, Function)
-    for decorator in other.decorator_list:
-        # `@size.setter` above a second `size`.
-        if any(isinstance(n, ast.Name) and n.id == other.name for n in ast.walk(decorator)):
+    # `@size.setter` above a second `size`.
+    if any(mentions(decorator, other.name) for decorator in other.decorator_list):
+        return True
+    for decorator in one.decorator_list:
+        if ast.unparse(decorator).rpartition(".")[2] == "overload":
             return True
-    decorators = [ast.unparse(decorator) for decorator in one.decorator_list]
-    return any(decorator.rpartition(".")[2] == "overload" for decorator in decorators)
+    return False
 
 
 def find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
@@ -52,16 +56,16 @@ def find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
 def _compare_parameters(
     body: ClassBody, override: Function, behind: Sequence[ClassBody]
 ) -> Iterator[str]:
-    name = override.name
-    parent = next((other for other in behind if name in other.names), None)
     # `**kwargs` takes any parameter.
-    if parent is None or override.args.kwarg:
+    if override.args.kwarg:
         return
-    binders = parent.binders(name)
-    if len(binders) != 1 or not isinstance(binders[0].node, Function):
+    name = override.name
+    found = _find_overridden(name, behind)
+    if found is None:
         return
-    old = binders[0].node
+    parent, old = found
     taken = set(parameters(override))
+    # `*args` takes whatever is given by position.
     if override.args.vararg:
         taken |= {argument.arg for argument in old.args.args}
     # `*args` and `**kwargs` of the parent are no parameters that a caller names.
@@ -73,3 +77,16 @@ def _compare_parameters(
         if parameter not in taken:
             own, inherited = f"{body.own_name}.{name}", f"{parent.own_name}.{name}"
             yield f"{own} does not take {parameter}, which {inherited} takes"
+
+
+def _find_overridden(name: str, behind: Sequence[ClassBody]) -> tuple[ClassBody, Function] | None:
+    """The method that the nearest class of `behind` has under `name`, if it is one plain method."""
+    for body in behind:
+        if name in body.names:
+            binders = body.binders(name)
+            node = binders[0].node
+            # A property and its setter are two definitions of one name.
+            if len(binders) != 1 or not isinstance(node, Function):
+                return None
+            return body, node
+    return None

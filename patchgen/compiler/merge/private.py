@@ -58,25 +58,36 @@ def is_private(name: str) -> bool:
 
 def _find_in_code(text: str) -> Iterator[tuple[Position, str]]:
     tree = ast.parse(text)
-    outer = tree.body[0]
-    assert isinstance(outer, ast.ClassDef)
-    lines = split_lines(text)
-    nested: list[range] = []
-    keywords: set[Position] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node != outer:
-            # A nested class mangles by its own name.
-            nested.append(range(node.body[0].lineno, (node.end_lineno or 0) + 1))
-        if isinstance(node, ast.keyword):
-            # The name of a keyword argument is not mangled.
-            before = lines[node.lineno - 1].encode()[: node.col_offset]
-            keywords.add((node.lineno, len(before.decode())))
+    nested = _find_nested_lines(tree)
+    keywords = _find_keywords(tree, text)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.NAME or not is_private(token.string):
             continue
-        if token.start in keywords or any(token.start[0] in rows for rows in nested):
-            continue
-        yield token.start, token.string
+        if token.start not in keywords and token.start[0] not in nested:
+            yield token.start, token.string
+
+
+def _find_nested_lines(tree: ast.Module) -> set[int]:
+    """The lines of the bodies of nested classes, which mangle by their own names."""
+    outer = tree.body[0]
+    assert isinstance(outer, ast.ClassDef)
+    found: set[int] = set()
+    for node in ast.walk(outer):
+        if isinstance(node, ast.ClassDef) and node is not outer:
+            found.update(range(node.body[0].lineno, (node.end_lineno or 0) + 1))
+    return found
+
+
+def _find_keywords(tree: ast.Module, text: str) -> set[Position]:
+    """Where keyword arguments begin: their names are not mangled."""
+    lines = split_lines(text)
+    found: set[Position] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword):
+            # The tokenizer counts characters, `ast` bytes.
+            before = lines[node.lineno - 1].encode()[: node.col_offset]
+            found.add((node.lineno, len(before.decode())))
+    return found
 
 
 def _find_in_fstrings(block: RewrittenBlock) -> Iterator[tuple[Position, str]]:
@@ -90,6 +101,7 @@ def _find_in_fstrings(block: RewrittenBlock) -> Iterator[tuple[Position, str]]:
             continue
         names, literal = _read_fstring(node)
         for name in sorted(names):
+            # A search finds the name and the text alike.
             if name in literal:
                 at = block.at(node.lineno, node.col_offset)
                 what = f"{name} stands in an f-string both as a name and as text"

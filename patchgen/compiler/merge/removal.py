@@ -33,16 +33,19 @@ def mark_removals(bodies: Sequence[ClassBody]) -> Removals:
     done: list[ClassBody] = []
     problems: list[Problem] = []
     for place, body in enumerate(bodies):
-        behind = bodies[place + 1 :]
-        # Only what a merged class binds can be left out.
-        known = {name for other in behind for name in other.names}
+        known: set[str] = set()
+        for other in bodies[place + 1 :]:
+            known |= other.names
+        # The last class of the chain has nothing to remove: its statement is an exception.
+        is_last = place == len(bodies) - 1
         statements = []
         for statement in body.statements:
-            # The last class of the chain has nothing to remove: its statement is an exception.
-            name = removed_name(statement.node) if behind else None
-            statements.append(replace(statement, removes=name is not None and name in known))
+            name = None if is_last else removed_name(statement.node)
+            # Only what a merged class binds can be left out.
+            statements.append(replace(statement, removes=name in known))
             if name is None:
                 continue
+            # A part may remove what only some models have.
             if name not in known and place == 0:
                 what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
                 hint = did_you_mean(name, known) or "what a base outside has cannot be removed"

@@ -7,10 +7,11 @@ def forward(self, x):           uses forward, act and, if act reads it, scale
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.supers.supercall import find_methods, first_parameter, marker_index
+from patchgen.syntax.bound import FunctionNode
 
 
 def collect_self_uses(bodies: Sequence[ClassBody], method: str) -> frozenset[str]:
@@ -27,21 +28,26 @@ def collect_self_uses(bodies: Sequence[ClassBody], method: str) -> frozenset[str
 
 def _find_attributes(bodies: Sequence[ClassBody], name: str) -> set[str]:
     """The attributes of `self` in the member `name`, as the first class that has it binds it."""
-    body = next((body for body in bodies if name in body.names), None)
-    if body is None:
-        return set()
     found: set[str] = set()
-    for statement in body.binders(name):
-        for function in find_methods(statement.node):
-            receiver = first_parameter(function)
-            for node in ast.walk(function):
-                match node:
-                    case ast.Attribute(value=ast.Name(id=owner), attr=attribute):
-                        if owner == receiver:
-                            found.add(attribute)
-                    case _:
-                        pass
+    for body in bodies:
+        if name not in body.names:
+            continue
+        for statement in body.binders(name):
+            for function in find_methods(statement.node):
+                found.update(_find_own_attributes(function))
+        # Further classes have been overridden.
+        break
     return found
+
+
+def _find_own_attributes(function: FunctionNode) -> Iterator[str]:
+    receiver = first_parameter(function)
+    for node in ast.walk(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=attribute) if owner == receiver:
+                yield attribute
+            case _:
+                pass
 
 
 def always_calls_inherited(bodies: Sequence[ClassBody], method: str) -> bool:

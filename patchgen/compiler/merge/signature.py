@@ -137,11 +137,11 @@ class _Chosen:
     def _inherit_experts(
         self, decorator: Decorator, place: int, changed: frozenset[str], restated: bool
     ) -> None:
-        refusal = experts.refusal(self.bodies, place, changed, self.order, restated)
+        refusal = experts.find_refusal(self.bodies, place, changed, self.order, restated)
         if refusal:
             self._refuse("PG225", place, decorator, refusal.why, refusal.hint)
         elif restated:
-            pass
+            pass  # the child's own decorator counts
         elif "forward" in changed:
             self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
         else:
@@ -149,7 +149,10 @@ class _Chosen:
 
     def _find_changed(self, place: int) -> frozenset[str]:
         """The members in which the flat class differs from the class at `place`."""
-        return self.edited | frozenset(name for body in self.bodies[:place] for name in body.names)
+        changed = set(self.edited)
+        for body in self.bodies[:place]:
+            changed |= body.names
+        return frozenset(changed)
 
     def _drop(self, decorator: Decorator, place: int, because: str) -> None:
         what = RULES.get(decorator.short_name, ("", "belongs to a method of the parent"))[1]
@@ -165,11 +168,7 @@ class _Chosen:
 
 
 def _read_keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
-    """The keywords of the class statement: the child's own, and those that it inherits.
-
-    Python hands a metaclass on to the child.  `total=False` of a typed dictionary means the same
-    for the flat class as long as the classes before it add no fields.
-    """
+    """The keywords of the class statement: the child's own, and those that it inherits."""
     own = {keyword.arg: ast.unparse(keyword.value) for keyword in bodies[0].node.keywords}
     problems = []
     for place, body in enumerate(bodies[1:], start=1):
@@ -177,7 +176,7 @@ def _read_keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem
             name, value = keyword.arg, ast.unparse(keyword.value)
             if own.get(name) == value:
                 continue
-            if name == "metaclass" or (name == "total" and not _adds_fields(bodies[:place])):
+            if _is_inherited(name, bodies[:place]):
                 own.setdefault(name, value)
                 continue
             what = (
@@ -188,6 +187,17 @@ def _read_keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem
             problems.append(PatchgenError("PG221", at, what, hint).problem)
     keywords = [f"{name}={value}" if name else f"**{value}" for name, value in own.items()]
     return keywords, problems
+
+
+def _is_inherited(keyword: str | None, nearer: Sequence[ClassBody]) -> bool:
+    """Whether a parent's keyword means the same for the flat class.
+
+    Python hands a metaclass on to the child.  `total=False` of a typed dictionary says something
+    about the fields of one class, so that the classes before it must add none.
+    """
+    if keyword == "metaclass":
+        return True
+    return keyword == "total" and not _adds_fields(nearer)
 
 
 def _check_type_parameters(bodies: Sequence[ClassBody]) -> list[Problem]:

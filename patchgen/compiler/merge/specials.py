@@ -33,6 +33,7 @@ class Specials:
 def settle_specials(bodies: tuple[ClassBody, ...], flat: str) -> Specials:
     """Unite `__slots__`, write out `__hash__ = None`, refuse what ran when a parent was made."""
     problems = list(_find_subclass_hooks(bodies))
+    # A class that is not merged may do what Python allows.
     if len(bodies) > 1:
         problems += _find_deleted_names(bodies)
     hashed = [_write_out_hash(body, bodies[place + 1 :]) for place, body in enumerate(bodies)]
@@ -42,29 +43,41 @@ def settle_specials(bodies: tuple[ClassBody, ...], flat: str) -> Specials:
     # The other problems are reported together with this one.
     if isinstance(slots, Problem):
         return Specials(tuple(hashed), (*problems, slots))
+    first, *others = hashed
+    return Specials((_write_slots(first, slots), *others), tuple(problems))
+
+
+def _write_slots(body: ClassBody, slots: Sequence[str]) -> ClassBody:
+    """`body` with these `__slots__`; those of the parents are overridden by it."""
     comma = "," if len(slots) == 1 else ""
     text = f"{INDENT}__slots__ = ({', '.join(map(repr, slots))}{comma})\n"
-    first, *others = hashed
-    statements = tuple(s.with_text(text) if "__slots__" in s.names else s for s in first.statements)
-    return Specials((replace(first, statements=statements), *others), tuple(problems))
+    statements = []
+    for statement in body.statements:
+        is_slots = "__slots__" in statement.names
+        statements.append(statement.with_text(text) if is_slots else statement)
+    return replace(body, statements=tuple(statements))
 
 
 def _find_deleted_names(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
     """Class bodies that delete a name which a parent has, or that bind a global name."""
     for place, body in enumerate(bodies):
-        inherited = {name for other in bodies[place + 1 :] for name in other.members}
+        inherited: set[str] = set()
+        for other in bodies[place + 1 :]:
+            inherited |= other.members
         for statement in body.statements:
+            if isinstance(statement.node, ast.Global):
+                what = "a class body that binds global names cannot be merged"
+                hint = "bind them at module level"
+                yield PatchgenError("PG202", body.at(statement), what, hint).problem
+            if not isinstance(statement.node, ast.Delete):
+                continue
             lost = sorted(set(statement.names) & body.deleted & inherited)
-            if isinstance(statement.node, ast.Delete) and lost:
+            if lost:
                 what = (
                     f"{lost[0]} is deleted in the class body, "
                     f"where the parent's {lost[0]} would be meant too"
                 )
                 hint = "give it another name"
-                yield PatchgenError("PG202", body.at(statement), what, hint).problem
-            if isinstance(statement.node, ast.Global):
-                what = "a class body that binds global names cannot be merged"
-                hint = "bind them at module level"
                 yield PatchgenError("PG202", body.at(statement), what, hint).problem
 
 
@@ -95,8 +108,10 @@ def _write_out_hash(body: ClassBody, behind: Sequence[ClassBody]) -> ClassBody:
 
 
 def _unite_slots(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Problem:
-    found: list[str] = []
+    found: dict[str, None] = {}
+    bound: set[str] = set()
     for body in bodies:
+        bound |= body.names
         binders = body.binders("__slots__")
         # Computed slots are not known here.
         slots = _read_literal(binders[0].node) if len(binders) == 1 else None
@@ -105,17 +120,23 @@ def _unite_slots(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Pr
             what = f"{body.own_name} has no literal __slots__, but another class that is merged has"
             hint = "write __slots__ as a tuple of strings in both, or in none"
             return PatchgenError("PG240", at, what, hint).problem
-        # Python mangles private slots by the name of the class.
-        own = body.own_name.lstrip("_")
-        mangles = own != flat.lstrip("_") and own
         for name in slots:
-            found.append(f"_{own}{name}" if mangles and is_private(name) else name)
+            found[_mangle(name, body.own_name, flat)] = None
     # Python refuses a slot that the class body also binds.
-    clash = sorted(set(found) & {name for body in bodies for name in body.names})
+    clash = sorted(bound.intersection(found))
     if clash:
         what = f"{clash[0]} is a slot of one class and an attribute of another"
         return PatchgenError("PG240", bodies[0].at_head(), what, "set it in __init__").problem
-    return tuple(dict.fromkeys(found))
+    return tuple(found)
+
+
+def _mangle(name: str, own_name: str, flat: str) -> str:
+    """`name` as Python mangles it in the class `own_name`, where `flat` would mangle otherwise."""
+    own = own_name.lstrip("_")
+    # A class named `_` mangles nothing.
+    if not own or own == flat.lstrip("_") or not is_private(name):
+        return name
+    return f"_{own}{name}"
 
 
 def _read_literal(node: ast.stmt) -> tuple[str, ...] | None:
@@ -126,9 +147,11 @@ def _read_literal(node: ast.stmt) -> tuple[str, ...] | None:
         value = ast.literal_eval(node.value)
     except ValueError:
         return None
-    names = (value,) if isinstance(value, str) else value
-    if not isinstance(names, tuple | list):
+    # `__slots__ = "size"` is one slot.
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, tuple | list):
         return None
-    if not all(isinstance(name, str) for name in names):
+    if not all(isinstance(name, str) for name in value):
         return None
-    return tuple(names)
+    return tuple(value)

@@ -127,6 +127,7 @@ def _match_arguments(
     for keyword in call.keywords:
         if keyword.arg is None:
             continue
+        # Given twice, or under a name that can only be given by position.
         if keyword.arg in values or keyword.arg not in parameters.by_name:
             return None
         values[keyword.arg] = keyword.value
@@ -161,21 +162,21 @@ def _bind_keywords(
     """What binds `**kwargs`: nothing when the caller passes on its own dictionary of that name."""
     name = parameters.keywords
     if not starred:
+        # Nothing is left over for it.
         return ((name, ast.Dict([], [])),) if name else ()
-    if len(starred) != 1:
+    if len(starred) != 1 or name is None:
         return None
     dictionary = starred[0]
     if not isinstance(dictionary, ast.Name) or dictionary.id != name:
         return None
+    # It must be the caller's `**kwargs`: another dictionary could hold the parameters too.
     if caller.args.kwarg is None or caller.args.kwarg.arg != name:
         return None
     # If a parameter was not the caller's own, the dictionary could hold its value as well, and
     # Python would raise TypeError.
-    own = {arg.arg for arg in [*caller.args.args, *caller.args.kwonlyargs]}
-    for parameter in parameters.every:
-        if parameter not in given or parameter not in own:
-            return None
-    return ()
+    own = {parameter.arg for parameter in [*caller.args.args, *caller.args.kwonlyargs]}
+    every = set(parameters.every)
+    return () if every <= own and every <= set(given) else None
 
 
 def _is_constant(node: ast.expr) -> bool:

@@ -24,6 +24,7 @@ from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.compiler.supers.supercall import Function
 from patchgen.syntax.defined import defined_name
+from patchgen.syntax.trees import called_function, list_defaults
 
 IMPLICIT = {
     "__new__": "staticmethod",
@@ -65,14 +66,20 @@ def find_obstacle(group: Sequence[Statement], name: str, order: Sequence[Stateme
         return "it is not bound in every case"
     kept = {statement.key for statement in order}
     for member in group:
-        decorators = getattr(member.node, "decorator_list", [])
-        if any(_called_name(decorator) in _KNOWS_ITS_NAME for decorator in decorators):
+        if _knows_its_name(member.node):
             return "its decorator stores under the name that it has"
         # Both the member and its copy would stay: the value would be computed for each of them.
         is_value = not isinstance(member.node, Function) and not is_literal(member.node)
         if is_value and member.key in kept:
             return "its value would be made twice"
     return None
+
+
+def _knows_its_name(node: ast.stmt) -> bool:
+    for decorator in getattr(node, "decorator_list", []):
+        if _called_name(decorator) in _KNOWS_ITS_NAME:
+            return True
+    return False
 
 
 def is_literal(node: ast.stmt) -> bool:
@@ -106,8 +113,8 @@ def _rename(code: Fragment, top: ast.stmt, name: str, private: str) -> Iterator[
                     yield _rename_definition(code, node, private)
                 yield from _drop_decorators(code, node)
                 stack += node.decorator_list
-                stack += node.args.defaults
-                stack += [default for default in node.args.kw_defaults if default]
+                stack += list_defaults(node.args)
+            # Their bodies do not see the names of the class body.
             case ast.Lambda() | ast.ClassDef():
                 pass
             case ast.Name(id=found_name) if found_name == name:
@@ -135,5 +142,4 @@ def _drop_decorators(
 
 def _called_name(decorator: ast.expr) -> str:
     """The last name of what is called: `a.b(c)` gives `b`."""
-    callee = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return ast.unparse(callee).rpartition(".")[2]
+    return ast.unparse(called_function(decorator)).rpartition(".")[2]

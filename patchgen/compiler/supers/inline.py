@@ -36,18 +36,25 @@ class Inlined:
 
 def find_call_site(method: FunctionNode, use: SuperUse, code: Fragment) -> Site | None:
     """The statement at the top of the method's body that is nothing but the call of `use`."""
-    if isinstance(method, ast.Lambda) or use.call is None or use.nested or method.name != use.name:
+    if isinstance(method, ast.Lambda) or use.call is None:
+        return None
+    # A method that calls another one of the parent's runs statements of two methods.
+    if use.nested or method.name != use.name:
         return None
     for number, statement in enumerate(method.body):
         match statement:
-            case ast.Expr(value=value) if value is use.call:
-                site = Site(method, number, False, use.call)
-            case ast.Return(value=value) if value is use.call and number == len(method.body) - 1:
-                site = Site(method, number, True, use.call)
+            case ast.Expr(value=value) | ast.Return(value=value) if value is use.call:
+                pass
             case _:
                 continue
+        returned = isinstance(statement, ast.Return)
+        # What stands below a `return` never runs, but would below the inlined statements.
+        if returned and number != len(method.body) - 1:
+            continue
         # `super().__init__(); self.x = 1` shares its line, and cannot be replaced by lines.
-        return site if owns_lines(code, method.body, number, number + 1) else None
+        if not owns_lines(code, method.body, number, number + 1):
+            return None
+        return Site(method, number, returned, use.call)
     return None
 
 
@@ -58,8 +65,9 @@ def inline_call(
     function = parent.node
     assert isinstance(function, ast.FunctionDef)
     body = _read_body(function)
+    # `return None` at the end: the child's statements follow.
     if not site.returned and body and isinstance(body[-1], ast.Return):
-        body = body[:-1]  # `return None` at the end: the child's statements follow
+        body = body[:-1]
     code = child.fragment
     first, last = first_line(site.statement), site.statement.end_lineno or 0
     indent = indent_of(code.lines[first - 1])
@@ -90,11 +98,13 @@ def _read_body(function: ast.FunctionDef) -> list[ast.stmt]:
 
 def is_placeholder(node: ast.stmt) -> bool:
     """Whether `node` is `pass` or `...`."""
-    if isinstance(node, ast.Pass):
-        return True
-    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
-        return False
-    return node.value.value is ...
+    match node:
+        case ast.Pass():
+            return True
+        case ast.Expr(value=ast.Constant(value=value)):
+            return value is ...
+        case _:
+            return False
 
 
 def _line_above(code: Fragment, function: ast.FunctionDef) -> int:

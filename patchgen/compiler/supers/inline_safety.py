@@ -68,21 +68,25 @@ def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None
     # The inlined code names the object as the parent does.
     if receiver is None or receiver != first_parameter(method):
         return None
-    if use.receiver not in (receiver, None):
-        return None
     if not _is_plain(function, site.returned) or _sees_locals(method):
         return None
-
-    skip = 0
-    if use.receiver is None:
-        # `Parent.forward(self, x)` gives the object as the first argument.
-        if not site.call.args or not _is_name(site.call.args[0], receiver):
-            return None
-        skip = 1
+    skip = _count_objects(site.call, use, receiver)
+    if skip is None:
+        return None
     binding = bind(site.call, function, method, skip)
     if binding is None or not _are_names_separate(site, function, binding, receiver):
         return None
     return binding
+
+
+def _count_objects(call: ast.Call, use: SuperUse, receiver: str) -> int | None:
+    """How many arguments are the object; None where the call is for another object."""
+    if use.receiver is not None:
+        return 0 if use.receiver == receiver else None
+    # `Parent.forward(self, x)` gives the object as the first argument.
+    if not call.args or not _is_name(call.args[0], receiver):
+        return None
+    return 1
 
 
 def _is_bound_otherwise(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -120,11 +124,15 @@ def _is_name(node: ast.AST, name: str) -> bool:
 
 
 def _sees_locals(function: FunctionNode) -> bool:
+    """Whether code of `function` may read or bind names that its text does not show."""
     for node in ast.walk(function):
-        if isinstance(node, ast.Global | ast.Nonlocal):
-            return True
-        if isinstance(node, ast.Name) and node.id in _SEES_LOCALS:
-            return True
+        match node:
+            case ast.Global() | ast.Nonlocal():
+                return True
+            case ast.Name(id=name) if name in _SEES_LOCALS:
+                return True
+            case _:
+                pass
     return False
 
 
@@ -162,8 +170,7 @@ def _are_names_separate(
     """Whether no name of the parent's method changes what a name of the child's means."""
     child = _read_child_names(site)
     parent_locals = local_names(function)
-    rebound = set(bound_names(function.body))
-    if receiver in rebound or receiver in set(bound_names(site.method.body)):
+    if receiver in bound_names(function.body) or receiver in bound_names(site.method.body):
         return False
     # A global of the parent would become a local of the child.
     if (names_in(function.body) - parent_locals) & child.local:
@@ -177,21 +184,24 @@ def _are_names_separate(
     own = parent_locals - shared - {receiver} - assigned
     if not shared <= child.local or own & child.mentioned:
         return False
-
-    parent_nested = names_in(_find_scopes(function.body))
-    bound_after = set(bound_names(site.rest))
-    for name in shared:
-        if name in rebound and name in child.later:
-            return False
-        # A function inside the parent's method would see the child bind the name again.
-        if name in parent_nested and name in bound_after:
-            return False
+    if not all(_may_share(name, site, function, child) for name in shared):
+        return False
     if binding.keywords and not _is_only_passed_on(site, binding.keywords):
         return False
     for number, (name, _) in enumerate(binding.bound):
         if not _may_bind(name, number, binding, child):
             return False
     return True
+
+
+def _may_share(name: str, site: Site, function: ast.FunctionDef, child: _ChildNames) -> bool:
+    """Whether both methods may use one variable for a parameter that is passed on."""
+    # What the parent binds, the child would read after the call.
+    if name in bound_names(function.body) and name in child.later:
+        return False
+    # A function inside the parent's method would see the child bind the name again.
+    in_nested = name in names_in(_find_scopes(function.body))
+    return not (in_nested and name in bound_names(site.rest))
 
 
 def _may_bind(name: str, number: int, binding: Binding, child: _ChildNames) -> bool:
@@ -208,16 +218,17 @@ def _is_only_passed_on(site: Site, keywords: str) -> bool:
 
     Python hands the parent a copy; inlined, the parent's code changes the child's dictionary.
     """
-    if keywords in names_in(site.rest) or keywords in names_in(_find_scopes(site.method.body)):
+    later = [*site.rest, *_find_scopes(site.method.body)]
+    if keywords in names_in(later):
         return False
-    for statement in site.method.body[: site.number]:
-        for node in ast.walk(statement):
-            for child in ast.iter_child_nodes(node):
-                if not _is_name(child, keywords):
-                    continue
-                # `kwargs.pop("x")` and `kwargs["x"]` keep no reference.
-                if isinstance(node, ast.Attribute | ast.Subscript) and node.value is child:
-                    continue
+    before = site.method.body[: site.number]
+    for node in (node for statement in before for node in ast.walk(statement)):
+        for child in ast.iter_child_nodes(node):
+            if not _is_name(child, keywords):
+                continue
+            # `kwargs.pop("x")` and `kwargs["x"]` keep no reference.
+            is_looked_into = isinstance(node, ast.Attribute | ast.Subscript) and node.value is child
+            if not is_looked_into:
                 return False
     return True
 

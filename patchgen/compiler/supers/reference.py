@@ -20,7 +20,7 @@ from patchgen.compiler.plan.model import ClassPlan
 from patchgen.compiler.supers.hoist import IMPLICIT
 from patchgen.compiler.supers.supercall import Function, SuperUse, first_parameter
 from patchgen.errors import Location, PatchgenError
-from patchgen.syntax.bound import FunctionNode, bound_names, local_names
+from patchgen.syntax.bound import FunctionNode, bound_names, list_body, local_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,7 @@ class Asked:
 
 def find_rebound(method: FunctionNode) -> frozenset[str]:
     """The names that the body of `method` binds."""
-    body: list[ast.AST] = list(method.body) if isinstance(method.body, list) else [method.body]
-    return frozenset(bound_names(body))
+    return frozenset(bound_names(list_body(method)))
 
 
 def is_plain(group: Sequence[Statement]) -> bool:
@@ -93,9 +92,11 @@ def survives(
         return False
     binders = [statement.key for statement in order if name in statement.names]
     # An override has taken the name.
-    if binders != [statement.key for statement in group] or not is_plain(group):
+    if binders != [statement.key for statement in group]:
         return False
-    return name not in IMPLICIT and plan.name not in local_names(asked.method)
+    if not is_plain(group) or name in IMPLICIT:
+        return False
+    return plan.name not in local_names(asked.method)
 
 
 def write_reference(
@@ -167,14 +168,12 @@ def _find_given_object(asked: Asked, code: Fragment) -> tuple[str, int] | None:
     if asked.use.nested or own in find_rebound(asked.method):
         return None
     match asked.use.call:
-        case ast.Call(args=[ast.Name(id=receiver) as first, *rest], keywords=keywords):
-            if receiver != own:
-                return None
-            if rest:
-                return receiver, code.span(rest[0])[0]
-            if keywords:
-                # The position of `**kwargs` is that of the name behind the stars.
-                return (receiver, code.span(keywords[0])[0]) if keywords[0].arg else None
+        case ast.Call(args=[ast.Name(id=receiver), second, *_]) if receiver == own:
+            return receiver, code.span(second)[0]
+        case ast.Call(args=[ast.Name(id=receiver)], keywords=[keyword, *_]) if receiver == own:
+            # The position of `**kwargs` is that of the name behind the stars.
+            return (receiver, code.span(keyword)[0]) if keyword.arg else None
+        case ast.Call(args=[ast.Name(id=receiver) as first]) if receiver == own:
             return receiver, code.span(first)[1]
         case _:
             return None

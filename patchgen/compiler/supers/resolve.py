@@ -44,6 +44,7 @@ from patchgen.compiler.supers.supercall import (
 )
 from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.bound import FunctionNode
+from patchgen.syntax.trees import mentions
 
 # `@strict` gives these to the class below it.
 _ADDED_BY_STRICT = ("validate", "__post_init__")
@@ -157,9 +158,7 @@ class _Resolver:
         asked = Asked(use, method, statement, target, at)
         asked.require_resolvable(self._bodies)
         site = None
-        # Inlined twice, the statements of a method could not be told apart.
-        is_alone = sum(isinstance(o, SuperUse) and o.name == use.name for o in uses) == 1
-        if is_alone and statement.node is method:
+        if statement.node is method and _is_alone(use, uses):
             site = find_call_site(method, use, statement.fragment)
         written = self._inline(use, site, statement, target) if site else None
         if written:
@@ -202,7 +201,10 @@ class _Resolver:
         """
         body = self._bodies[statement.origin]
         # A metaclass may give a class anything.
-        if any(other.node.keywords for other in self._bodies) or is_tried(use.node, method):
+        if any(other.node.keywords for other in self._bodies):
+            return
+        # The author reckons with it that nothing is there.
+        if is_tried(use.node, method):
             return
         decorators = {d.short_name for other in self._bodies for d in other.decorators}
         if "strict" in decorators and use.name in _ADDED_BY_STRICT:
@@ -259,11 +261,17 @@ class _Resolver:
 
 def _has_super(call: ast.Call) -> bool:
     """Whether an argument of the call has a `super()` of its own."""
-    for argument in [*call.args, *(keyword.value for keyword in call.keywords)]:
-        for node in ast.walk(argument):
-            if isinstance(node, ast.Name) and node.id == "super":
-                return True
-    return False
+    keywords = [keyword.value for keyword in call.keywords]
+    return any(mentions(argument, "super") for argument in [*call.args, *keywords])
+
+
+def _is_alone(use: SuperUse, uses: Sequence[SuperUse | Misuse]) -> bool:
+    """Whether the method asks for the member once.
+
+    Inlined twice, the statements of a method could not be told apart.
+    """
+    alike = [other for other in uses if isinstance(other, SuperUse) and other.name == use.name]
+    return len(alike) == 1
 
 
 def _write_argument(value: ast.expr, child: Statement) -> str:

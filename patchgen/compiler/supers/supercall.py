@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.compiler.plan.model import ClassPlan
-from patchgen.syntax.bound import ComprehensionNode, FunctionNode
+from patchgen.syntax.bound import ComprehensionNode, FunctionNode, list_body
+from patchgen.syntax.trees import list_defaults
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MARKER = re.compile(r"__parent_(\d+)__")
@@ -86,13 +87,10 @@ def find_class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
         match node:
             case ast.Attribute(value=owner) if marker_index(owner) is not None:
                 yield node
+            # Of a function, only these are evaluated in the class body.
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                evaluated = [
-                    *getattr(node, "decorator_list", []),
-                    *node.args.defaults,
-                    *node.args.kw_defaults,
-                ]
-                stack += [expression for expression in evaluated if expression]
+                stack += getattr(node, "decorator_list", [])
+                stack += list_defaults(node.args)
             case ast.ClassDef():
                 stack += [*node.decorator_list, *node.bases, *node.keywords]
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
@@ -116,9 +114,9 @@ def find_super_uses(
 
     The method belongs to the class `plan.chain[origin]`.
     """
-    body: list[ast.AST] = list(method.body) if isinstance(method.body, list) else [method.body]
-    walker = _Walker(None if _is_static(method) else first_parameter(method), origin, plan)
-    for node in body:
+    receiver = None if _is_static(method) else first_parameter(method)
+    walker = _Walker(receiver, origin, plan)
+    for node in list_body(method):
         walker.visit(node, None, False)
     yield from walker.found
 
@@ -126,20 +124,25 @@ def find_super_uses(
 def is_tried(node: ast.AST, method: FunctionNode) -> bool:
     """Whether the method expects an AttributeError at `node`: in `try`, or under `suppress`."""
     for outer in ast.walk(method):
-        inside: list[ast.stmt] = []
-        match outer:
-            case ast.Try() | ast.TryStar():
-                inside = outer.body
-            case ast.With() | ast.AsyncWith():
-                managers = [ast.unparse(item.context_expr) for item in outer.items]
-                if any("suppress" in manager for manager in managers):
-                    inside = outer.body
-            case _:
-                pass
-        for statement in inside:
+        for statement in _list_tried(outer):
             if any(node is inner for inner in ast.walk(statement)):
                 return True
     return False
+
+
+def _list_tried(node: ast.AST) -> list[ast.stmt]:
+    """The statements under `node` of which an error is caught."""
+    match node:
+        case ast.Try() | ast.TryStar():
+            return node.body
+        case ast.With() | ast.AsyncWith():
+            managers = [ast.unparse(item.context_expr) for item in node.items]
+            # `contextlib.suppress(AttributeError)`, under any import of it.
+            if any("suppress" in manager for manager in managers):
+                return node.body
+        case _:
+            pass
+    return []
 
 
 def _is_static(method: FunctionNode) -> bool:
@@ -201,7 +204,7 @@ class _Walker:
 
     def _visit_function(self, node: FunctionNode, nested: bool) -> None:
         # Defaults and decorators are evaluated outside the function.
-        inner = set(map(id, node.body)) if isinstance(node.body, list) else {id(node.body)}
+        inner = {id(child) for child in list_body(node)}
         for child in ast.iter_child_nodes(node):
             self.visit(child, node, nested or id(child) in inner)
 
