@@ -12,10 +12,23 @@ from patchgen.errors import PatchgenError, Problem, problems_of
 from patchgen.syntax.locate import Environment
 from patchgen.upstream.files import Files
 from patchgen.upstream.lint.case import Case, Pair, make_case
+from patchgen.upstream.lint.comparison import (
+    Comparison,
+    MethodComparison,
+    compare_classes,
+    compare_methods,
+)
 from patchgen.upstream.lint.deduplicate import deduplicate
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.refusals import inherit, refusals
-from patchgen.upstream.lint.rules import CLASS_RULES, COMPARISON, FILE_RULES
+from patchgen.upstream.lint.rules import (
+    BODY_RULES,
+    CLASS_RULES,
+    COMPARISON_RULES,
+    FILE_RULES,
+    METHOD_RULES,
+)
+from patchgen.upstream.lint.verdict import DiffKind
 
 
 def lint_files(
@@ -28,18 +41,16 @@ def lint_files(
     files = Files()
     for path in paths:
         with files.asked() as asked:
-            found = deduplicate(
-                (*refusals(path, env, settings, env.shown(path)), *_about(path, env, files))
-            )
+            refused = refusals(path, env, settings, env.shown(path))
+            found = deduplicate((*refused, *_find_problems(path, env, files)))
             reads = {read: digest for read, digest in asked.items() if digest}
+            # Remembered by the question: should such a file come into being, the answer changes.
             for missing in asked.keys() - reads.keys():
-                env.look(
-                    "file", str(missing)
-                )  # remembered: should it come into being, this has to be said again
+                env.look("file", str(missing))
         yield Flattened(problems=found, reads=reads)
 
 
-def _about(path: Path, env: Environment, files: Files) -> tuple[Problem, ...]:
+def _find_problems(path: Path, env: Environment, files: Files) -> tuple[Problem, ...]:
     try:
         case = make_case(path, files.text, env.shown)
     except PatchgenError as error:
@@ -73,7 +84,30 @@ def _check_class(pair: Pair, case: Case) -> Iterator[Problem]:
         for member, problem in rule.check(pair, case, shipped):
             explained.add((pair.name, member))
             yield problem
+    # Without an inherited class, it is shipped word for word, or the strict profile refuses it.
     if isinstance(inherited, ast.ClassDef):
-        for problem in COMPARISON.check(pair, case, inherited, shipped):
+        comparison = compare_classes(pair, case, inherited, shipped)
+        for problem in _find_differences(comparison):
             if problem.subject not in explained:
                 yield problem
+
+
+def _find_differences(comparison: Comparison) -> Iterator[Problem]:
+    for rule in COMPARISON_RULES:
+        yield from rule.check(comparison)
+    for method in compare_methods(comparison):
+        for problem in _check_method(method):
+            yield comparison.about(method.name, problem)
+
+
+def _check_method(method: MethodComparison) -> Iterator[Problem]:
+    for rule in METHOD_RULES:
+        yield from rule.check(method)
+    if method.verdict.kind is DiffKind.SAME:
+        return
+    for rule in BODY_RULES:
+        found = list(rule.check(method))
+        yield from found
+        # One explanation is enough.
+        if found:
+            return

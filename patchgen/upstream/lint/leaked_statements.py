@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.errors import Problem
-from patchgen.upstream.lint.calls import is_inlined
 from patchgen.upstream.lint.case import Case, Pair
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.members import members_of
 from patchgen.upstream.lint.normalize import FunctionDef, dumped, short
+from patchgen.upstream.lint.super_calls import is_inlined
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ import ast
 
 import pytest
 
-from patchgen.upstream.lint.calls import named_super
 from patchgen.upstream.lint.inherited import _without_copies
 from patchgen.upstream.lint.normalize import dumped, rebuilt, with_fields
+from patchgen.upstream.lint.super_calls import named_super
 
 NAMED = """
 class New(Old, Mixin):
