@@ -39,7 +39,7 @@ def adopt_any(
     force: bool,
     form: str,
 ) -> int:
-    """Adopt the fork at `file`, or draft a modular file for `model` of transformers: one of them is given."""
+    """Adopt the fork at `file`, or draft a modular file for `model` of transformers."""
     if (file is None) == (model is None) or (model is not None and parent is not None):
         raise click.UsageError("name FORK.py, or --upstream MODEL without --parent")
     if file is not None:

@@ -1,1 +1,4 @@
-"""One modular file to the text of its flat files: plan, merge, link, emit.  Nothing is imported or run."""
+"""One modular file to the text of its flat files: plan, merge, link, emit.
+
+Nothing is imported or run.
+"""

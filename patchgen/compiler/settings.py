@@ -1,4 +1,4 @@
-"""What the core needs to know of a project's wishes; where they were written down is the business of `config`."""
+"""The part of a project's configuration that the compiler needs; `project.config` reads it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The part of `[tool.patchgen]` that changes the text of an output; all of it is part of the cache key.
+    """The part of `[tool.patchgen]` that changes the text of an output.
 
-    `flatten` names packages whose classes are flattened beside those of `transformers.models` and `patchgen.parts`.
-    `decorators` pairs a decorator of a class with the method whose override takes the decorator away.
+    All of it is part of the cache key.  `flatten` names packages whose classes are flattened beside
+    those of `transformers.models` and `patchgen.parts`.  `decorators` pairs a decorator of a class
+    with the method whose override takes the decorator away.
     """
 
     flatten: tuple[str, ...] = ()

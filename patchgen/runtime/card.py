@@ -20,7 +20,10 @@ _LICENCE = "apache-2.0"  # of transformers, and so of what was made from it
 def model_card(
     variant: Variant, name: str, configuration: Mapping[str, Any], source: Path | None
 ) -> str:
-    """README.md of the folder `name`, whose config.json says `configuration`; `source` is the checkpoint's folder."""
+    """README.md of the folder `name`, whose config.json says `configuration`.
+
+    `source` is the checkpoint's folder.
+    """
     parts = [
         _front_matter(configuration, source),
         f"# {name}",
@@ -85,8 +88,8 @@ model = {auto}.from_pretrained("{name}", trust_remote_code=True)
 ```"""
     if "AutoConfig" not in configuration["auto_map"]:
         yield (
-            "Without `trust_remote_code=True` transformers builds its own class of this `model_type` instead, from "
-            "the same weights."
+            "Without `trust_remote_code=True` transformers builds its own class of this `model_type` "
+            "instead, from the same weights."
         )
     autos_told = ", ".join(f"`{auto}`" for auto in sorted(configuration["auto_map"]))
     yield f"Auto classes: {autos_told}."
@@ -119,8 +122,9 @@ def _licence(variant: Variant, source: Path | None) -> Iterator[str]:
     )
     yield "\n".join([begin, *(f"{holder.strip()}  " for holder in dict.fromkeys(holders))])
     if source is not None:
-        told = _licence_of(source)
-        yield f"The weights keep the licence of the checkpoint that they come from{f': {told}' if told else ''}."
+        licence = _licence_of(source)
+        named = f": {licence}" if licence else ""
+        yield f"The weights keep the licence of the checkpoint that they come from{named}."
 
 
 def _parity(variant: Variant) -> Iterator[str]:
@@ -135,10 +139,11 @@ def _parity(variant: Variant) -> Iterator[str]:
 
 
 def _section(page: Path, name: str) -> str:
-    """What a report says of the variant, after the line that tells how the report was made; "" for nothing."""
+    """What a report says of the variant, after the line on how the report was made; or ""."""
     text = page.read_text(encoding="utf-8")
     found = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if found is None:
         return ""
     circumstances = text.split("\n\n", 2)[1]
-    return f"{circumstances}\n\n<details><summary>Every case</summary>\n\n{found[1].strip()}\n\n</details>"
+    cases = f"<details><summary>Every case</summary>\n\n{found[1].strip()}\n\n</details>"
+    return f"{circumstances}\n\n{cases}"

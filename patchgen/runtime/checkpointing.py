@@ -82,8 +82,8 @@ class SaveOrRecompute:
         for tensor in written_by(operation, args, kwargs):
             if storage_of(tensor) in self.kept:
                 raise ChangedInPlace(
-                    f"{operation} changes in place a product that keep_products keeps: checkpoint this model without "
-                    "context_fn"
+                    f"{operation} changes in place a product that keep_products keeps: "
+                    "checkpoint this model without context_fn"
                 )
         if not is_kept(operation, args, kwargs):
             return CheckpointPolicy.PREFER_RECOMPUTE

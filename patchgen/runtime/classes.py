@@ -44,8 +44,9 @@ def module_of(variant: Variant) -> ModuleType:
 
 def _made_for_another(variant: Variant, error: Exception) -> str:
     return (
-        f"{variant.path} was made for transformers {variant.transformers}, and this is {transformers.__version__}: "
-        f"{error}. Install transformers {variant.transformers}, or run `patchgen convert` with this release"
+        f"{variant.path} was made for transformers {variant.transformers}, "
+        f"and this is {transformers.__version__}: {error}. "
+        f"Install transformers {variant.transformers}, or run `patchgen convert` with this release"
     )
 
 
@@ -108,7 +109,7 @@ def auto_classes() -> tuple[Any, ...]:
 
 
 def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]]]:
-    """For each auto class, by configuration class, the variant's models where it has the parent's for the parent's."""
+    """For each auto class, by configuration class, the variant's models for the parent's."""
     # By name: another variant may stand there for the parent.
     models = {parent.__name__: model for model, parent in pairs(variant)}
     configurations = {parent.config_class: model.config_class for model, parent in pairs(variant)}

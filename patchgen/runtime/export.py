@@ -108,7 +108,8 @@ def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
     told["auto_map"] = auto_map(variant, told["model_type"])
     if not told["auto_map"]:
         raise ValueError(
-            f"no auto class builds {variant.parent}, and so none could load {variant.name} from a folder"
+            f"no auto class builds {variant.parent}, "
+            f"and so none could load {variant.name} from a folder"
         )
     (folder / CONFIG).write_text(
         json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8"
@@ -156,8 +157,9 @@ def _imported_files(path: Path) -> Iterator[Path]:
 
 
 def auto_map(variant: Variant, model_type: str) -> dict[str, str]:
-    """What `auto_map` of a configuration of that type says: for each auto class, the file and class that it builds.
+    """What `auto_map` of a configuration of that type says.
 
+    That is, for each auto class, the file and the class that it builds.
     Left out are classes that take the configuration of a part, such as the language model of a
     model of images and text: transformers hands custom code the whole.
     """
@@ -195,7 +197,10 @@ def _main_class(variant: Variant) -> ModelClass:
 
 
 def _checkpoint_into(folder: Path, variant: Variant, source: Path) -> dict[str, Any]:
-    """Copy what belongs to the checkpoint; its configuration, with the variant's class for its architecture."""
+    """Copy what belongs to the checkpoint.
+
+    Returns its configuration, with the variant's class for its architecture.
+    """
     told = _configuration(source)
     if not any(path for pattern in WEIGHTS for path in source.glob(pattern)):
         raise ValueError(f"{source} has no weights: {' or '.join(WEIGHTS[::2])}")

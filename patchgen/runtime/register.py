@@ -61,7 +61,7 @@ class Registration:
 
 
 def register(variant: str) -> Registration:
-    """Let `AutoModel...`, and what builds on them, such as pipelines, build the variant of that name.
+    """Let `AutoModel...`, and what builds on it, such as pipelines, build the variant of that name.
 
     ValueError where there is none, or where one stands already for the same configuration: it is to
     be undone first.
@@ -77,7 +77,8 @@ def register(variant: str) -> Registration:
         if configuration in _standing:
             first = _standing[configuration].variant.name
             raise ValueError(
-                f"{configuration.__name__} is taken by {first}, and auto classes build one model for a configuration; "
+                f"{configuration.__name__} is taken by {first}, "
+                "and auto classes build one model for a configuration; "
                 f"undo that first: what register({first!r}) returned has .undo()"
             )
     made = Registration(found, configurations)

@@ -79,7 +79,8 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
             f"{name} is the name of several variants; say {' or '.join(v.module for v in found)}"
         )
     if not found[0].path.is_file():
-        gone = f"is recorded in {LOCK} as {found[0].name}, and is not there: `patchgen convert` writes it"
+        recorded = f"is recorded in {LOCK} as {found[0].name}"
+        gone = f"{recorded}, and is not there: `patchgen convert` writes it"
         raise FileNotFoundError(errno.ENOENT, gone, str(found[0].path))
     return found[0]
 
@@ -110,7 +111,7 @@ def _installed() -> tuple[Variant, ...]:
     for folder in map(Path, (spec.submodule_search_locations or ()) if spec else ()):
         for path in sorted(folder.rglob("modeling_*.py")):
             module = ".".join((INSTALLED, *path.relative_to(folder).with_suffix("").parts))
-            # Of a module that several entries of Python's path have, the first is the one that is imported.
+            # Of a module that several entries of Python's path have, the first is imported.
             if module not in found and is_generated(path.read_text(encoding="utf-8")):
                 found[module] = Variant(_name(path.name), module, path, folder.parent)
     return tuple(found.values())

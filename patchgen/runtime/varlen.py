@@ -1,4 +1,4 @@
-"""The attention implementation "varlen": texts of several lengths in one row, by torch's own kernels.
+"""The attention implementation "varlen": texts of several lengths in one row, by torch's kernels.
 
     import patchgen.runtime
     model = AutoModel.from_pretrained(..., attn_implementation="varlen")
@@ -121,8 +121,8 @@ def _with_cache(
     """Attention to more keys than queries; the last keys may be empty places of a static cache."""
     keys = key.shape[2] if mask is None else mask.shape[-1]
     places = torch.arange(keys, device=query.device)
-    # Without a mask the first key is the first token of the text, and a position the place of a token.
-    # As many as there are queries, also where an encoder's keys are fewer.
+    # Without a mask the first key is the first token of the text, and a position the place of a
+    # token.  As many as there are queries, also where an encoder's keys are fewer.
     last = torch.arange(keys - query.shape[2], keys, device=query.device)
     own = last if mask is not None or position_ids is None else position_ids
     seen = _seen(own[..., :, None] - places, form, mask)
@@ -240,7 +240,10 @@ def _by_sdpa(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, for
 
 
 def _seen(back: Tensor, form: Form, real: Tensor | None) -> Tensor:
-    """Which keys each query sees, (rows or 1, 1, queries, keys): `back` is how far each key lies before a query."""
+    """Which keys each query sees, (rows or 1, 1, queries, keys).
+
+    `back` is how far each key lies before a query.
+    """
     seen = back >= 0 if form.causal else torch.ones_like(back, dtype=torch.bool)
     if form.window is not None:
         seen = seen & (back.abs() < form.window)

@@ -48,7 +48,7 @@ class Comparison:
         return self.case.at(self.pair.block, node)
 
     def at_method(self, name: str) -> Location:
-        """The place of the method in the modular file; where the class inherits it, of the class."""
+        """The place of the method in the modular file; of the class, where that inherits it."""
         return self.at(first_of(self.own, name))
 
     def about(self, member: str, problem: Problem) -> Problem:

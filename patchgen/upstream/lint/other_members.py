@@ -33,7 +33,7 @@ def other_attributes(whole: Comparison) -> Iterator[Problem]:
 
 
 def lost_statements(whole: Comparison) -> Iterator[Problem]:
-    """PG711: statements of the class body that bind nothing by a plain name, and are not shipped."""
+    """PG711: statements of the class body that bind no plain name, and are not shipped."""
     shipped = {dumped(statement) for statement in whole.right.others}
     for statement in whole.left.others:
         if dumped(statement) not in shipped:

@@ -29,8 +29,9 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def check_cache(context: CheckContext) -> Verdict:
-    """A text read in pieces, by a cache, gives what the whole gives: a prompt, two tokens at once, then one by one.
+    """A text read in pieces, by a cache, gives what the whole gives.
 
+    The pieces are a prompt, two tokens at once, then one by one.
     NONE where the parent has no cache that does so; where it has, a variant that gives none is a
     FAIL.  With "static" as the case's detail the cache has more places than tokens, and is filled
     from empty.

@@ -6,7 +6,8 @@ products:
 
     not checkpointed   3 products of shape a, 2 of shape b
     everything again   6                      4             so each runs again
-    products kept      3                      4             b is larger than its factors: right where the rule says so
+    products kept      3                      4             b is larger than its factors: right
+                                                            where the rule says so
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from patchgen.verify.variants import Variant
 
 # What other cases are about, or no case can be: how the model is called, and what it is for.
 ELSEWHERE = re.compile(
-    r"^_|^(output_\w+|return_dict|use_cache|is_encoder_decoder|is_decoder|problem_type|num_labels|model_type|dtype)$"
+    r"^_|^(output_\w+|return_dict|use_cache|is_encoder_decoder|is_decoder"
+    r"|problem_type|num_labels|model_type|dtype)$"
     r"|drop|_types$|_token_id$|_pdrop$|hidden_act|activation"
 )
 

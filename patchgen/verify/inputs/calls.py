@@ -170,7 +170,8 @@ def apply_model_styles(model: PreTrainedModel, ways: tuple[str, ...]) -> Iterato
         yield
 
 
-# Hooks that change what they are given: a head that is not called, or whose hook is left out, shows.
+# Hooks that change what they are given: a head that is not called, or whose hook is left out,
+# shows.
 
 
 @contextmanager

@@ -64,7 +64,8 @@ def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
 
 def _ending(name: str) -> str:
     return re.sub(
-        r"^.*?(?=(?:ForC|ForM|ForS|ForT|ForQ|ForP|ForN|ForI|ForA|LMHead|DoubleHeads|Model$|Encoder))",
+        r"^.*?(?=(?:ForC|ForM|ForS|ForT|ForQ|ForP|ForN|ForI|ForA"
+        r"|LMHead|DoubleHeads|Model$|Encoder))",
         "",
         name,
     )

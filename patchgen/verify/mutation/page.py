@@ -13,11 +13,14 @@ _LEGEND = """\
 A *mutant* is one small error in a line that the variant adds or changes: an operator, a constant,
 an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
 dropped, a condition turned round, a gradient detached, a statement removed. It is planted, and the
-cases of `patchgen verify` that run its line are run, those that tell most first: each brings another
+cases of `patchgen verify` that run its line are run, those that tell most first: each brings \
+another
 padding, head, configuration, way to call the model or changed line. **seen**: one
-of them compares unequal, by the bound that it always has. **equivalent**: in all of those that bring
+of them compares unequal, by the bound that it always has. **equivalent**: in all of those that \
+bring
 something new the same operations run on the same data with the same constants, forward and
-backward. **failed**: wherever it changes anything, it does not run. That is neither seen nor unseen:
+backward. **failed**: wherever it changes anything, it does not run. That is neither seen nor \
+unseen:
 whoever runs the file finds it. **unseen**: none of these; each is listed below.
 
 A mutant is made only of a line that some case runs (*made*); how many more could be made of lines

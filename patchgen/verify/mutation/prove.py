@@ -51,7 +51,8 @@ from patchgen.verify.variants import Variant
 Ready = Callable[[Case], tuple[Case, Pair]]
 # So many cases only compare: most errors are seen in them.
 FEW = 5
-# So many of those that bring nothing new are run of an error that computes something else, behind all that do.
+# So many of those that bring nothing new are run of an error that computes something else, behind
+# all that do.
 MORE = 20
 
 
@@ -109,7 +110,7 @@ class MutationTest:
             self._watched.append(Watched(ready, pair, frozenset(lines), seconds))
 
     def _is_told(self, case: Case) -> bool:
-        """Whether it was watched, here or in a wider dtype, which sees more, and no line is missing."""
+        """Whether it was watched, here or in a wider dtype, which sees more; no line is missing."""
         twin = replace(case, name="", dtype="")
         known = twin in self._twins and (case.name in self._names or not self._missed())
         self._twins.append(twin)
