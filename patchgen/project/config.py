@@ -168,19 +168,22 @@ def _problems(key: str, value: object) -> list[Problem]:
 
 
 def _require_version(wanted: str | None) -> None:
+    if not wanted:
+        return
     have = _release(patchgen.__version__)
-    for part in (wanted or "").split(","):
+    for part in wanted.split(","):
         found = re.fullmatch(r"\s*(==|>=|<=|>|<|!=)?\s*(\d+(?:\.\d+)*)\s*", part)
-        if wanted and not found:
+        if not found:
             what = (
                 f"{TABLE}.required-version: {wanted!r} is no version; write it as in '>=0.1,<0.2'"
             )
             raise PatchgenError("PG901", Location(FILE), what)
-        if found and not _compare(have, found[1] or "==", _release(found[2])):
+        # `0.1` alone means exactly that release.
+        sign, release = found[1] or "==", found[2]
+        if not _compare(have, sign, _release(release)):
             what = f"the project requires patchgen {wanted}, this is {patchgen.__version__}"
-            raise PatchgenError(
-                "PG902", Location(FILE), what, f"pip install 'patchgen{found[1] or '=='}{found[2]}'"
-            )
+            hint = f"pip install 'patchgen{sign}{release}'"
+            raise PatchgenError("PG902", Location(FILE), what, hint)
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -217,17 +217,20 @@ def _modular_files(project: Project, top: Path) -> Iterator[Path]:
         if os.path.lexists(top):
             yield top
         return
-    for folder, inner, files in os.walk(
-        top.resolve()
-    ):  # links to folders are not followed: all below is real
-        inner[:] = sorted(
-            name for name in inner if not name.startswith(".") and name not in _SKIPPED
-        )
+    # Links to folders are not followed: all below is real.
+    for folder, inner, files in os.walk(top.resolve()):
+        # `os.walk` goes into what is left of `inner`.
+        inner[:] = sorted(name for name in inner if _is_searched(name))
         for name in sorted([*files, *inner]):
-            if _LOOKS_MODULAR.fullmatch(name) and not _is_excluded(
-                project, path := Path(folder, name)
-            ):
+            if not _LOOKS_MODULAR.fullmatch(name):
+                continue
+            path = Path(folder, name)
+            if not _is_excluded(project, path):
                 yield path
+
+
+def _is_searched(folder: str) -> bool:
+    return not folder.startswith(".") and folder not in _SKIPPED
 
 
 def _is_excluded(project: Project, path: Path) -> bool:

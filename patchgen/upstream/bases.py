@@ -24,17 +24,22 @@ def merged_arguments(
 
     Keywords are taken from the parent only.
     """
-    extras = [item for item in child if not _is_keyword(item) and item.text != model_base]
+    extras = [item for item in child if not _is_keyword(item)]
+    extras = [item for item in extras if item.text != model_base]
     bases = [item for item in parent if not _is_keyword(item)]
+    keywords = [item for item in parent if _is_keyword(item)]
     for place, base in enumerate(bases):
-        if _BARE.match(base.text) and (extra := _replacing(base.text, extras)):
+        # `Generic[T]` and dotted names keep their places.
+        extra = _replacing(base.text, extras) if _BARE.match(base.text) else None
+        if extra is not None:
             bases[place] = replace(base, text=extra.text)
             extras.remove(extra)
     texts = {base.text for base in bases}
     bases += [extra for extra in extras if extra.text not in texts]
+    # The layer is a module itself.
     if {"nn.Module", "GradientCheckpointingLayer"} <= set(names_of(bases)):
         bases = [base for base in bases if base.text != "nn.Module"]
-    return (*bases, *(item for item in parent if _is_keyword(item)))
+    return (*bases, *keywords)
 
 
 def names_of(arguments: Iterable[Item]) -> tuple[str, ...]:

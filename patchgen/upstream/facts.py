@@ -257,16 +257,24 @@ def model_module(statement: ast.ImportFrom) -> tuple[str, ...]:
 
     Empty where that is no model's file.
     """
-    module = statement.module or ""
-    if statement.level == 0 and module.startswith("transformers.models."):
-        below = module.removeprefix("transformers.models.")
-    elif statement.level == 3 and module.startswith("models."):
-        below = module.removeprefix("models.")
-    elif statement.level == 2 and "." in module and _FOREIGN_FILE.match(module.partition(".")[2]):
-        below = module
-    else:
+    below = _find_below_models(statement.level, statement.module or "")
+    # The auto classes are tables of names, and no parents.
+    if not below or below in _EXEMPT:
         return ()
-    return () if below in _EXEMPT else tuple(below.split("."))
+    return tuple(below.split("."))
+
+
+def _find_below_models(level: int, module: str) -> str:
+    """The name of the module below `models`: absolute, from the package, or from a sibling."""
+    match level:
+        case 0 if module.startswith("transformers.models."):
+            return module.removeprefix("transformers.models.")
+        case 3 if module.startswith("models."):
+            return module.removeprefix("models.")
+        case 2 if "." in module and _FOREIGN_FILE.match(module.partition(".")[2]):
+            return module
+        case _:
+            return ""
 
 
 def _refuse_import(statement: ast.ImportFrom, module: tuple[str, ...], at: Location) -> None:

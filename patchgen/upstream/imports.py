@@ -153,9 +153,17 @@ def guard_optional(statements: Sequence[Statement]) -> list[Statement]:
 def _of(statement: Statement, package: str, test: str) -> tuple[Import, ...]:
     """The imports of `statement` that belong under `test`."""
     if isinstance(statement, Guarded):
-        return statement.imports if statement.test == test and not statement.rest else ()
-    modules = [statement.module] if statement.module else [name for name, _ in statement.names]
-    return (statement,) if any(module.partition(".")[0] == package for module in modules) else ()
+        # With an `else`, the statement stays as it is.
+        if statement.test != test or statement.rest:
+            return ()
+        return statement.imports
+    modules = [name for name, _ in statement.names]
+    if statement.module:
+        modules = [statement.module]
+    for module in modules:
+        if module.partition(".")[0] == package:
+            return (statement,)
+    return ()
 
 
 def _importing(statements: Sequence[Statement], name: str) -> list[Statement]:

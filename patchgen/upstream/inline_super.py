@@ -92,14 +92,24 @@ def _target(statement: Statement, lines: Sequence[str]) -> str:
 
 def hoist_init(body: list[Statement], parent: Sequence[Statement]) -> list[Statement]:
     """`super().__init__` below the docstring, if it stands there in the parent's method."""
-    in_parent = next((s for s in parent if not is_docstring(s)), None)
-    if in_parent is None or SUPER_INIT not in in_parent.text:
+    first = _find_first(parent)
+    if first is None or SUPER_INIT not in parent[first].text:
         return body
-    place = next((i for i, s in enumerate(body) if SUPER_INIT in s.text), 0)
-    top = next((i for i, s in enumerate(body) if not is_docstring(s)), 0)
-    if place <= top:
+    top = _find_first(body) or 0
+    places = [place for place, statement in enumerate(body) if SUPER_INIT in statement.text]
+    # It stands at the top already, or nowhere.
+    if not places or places[0] <= top:
         return body
+    place = places[0]
     return [*body[:top], body[place], *body[top:place], *body[place + 1 :]]
+
+
+def _find_first(body: Sequence[Statement]) -> int | None:
+    """The place of the first statement that is no docstring."""
+    for place, statement in enumerate(body):
+        if not is_docstring(statement):
+            return place
+    return None
 
 
 def post_init_last(body: list[Statement]) -> list[Statement]:

@@ -76,10 +76,10 @@ class _Run:
         """Convert until all results fit each other."""
         self.made |= {path: _on_cycle(path, self.order, self.env) for path in self.order.stuck}
         self._convert([path for path in self._waiting() if self._has_parents(path)])
+        # From the files without parents upwards, so that each is converted once more at most.
         for level in self.order.levels:
-            self._convert(
-                [path for path in level if path not in self.made or self._is_outdated(path)]
-            )
+            outdated = [path for path in level if path not in self.made or self._is_outdated(path)]
+            self._convert(outdated)
             for path in level:
                 self.files.fresh.update(self._differing(path))
         return self.made
@@ -118,14 +118,15 @@ class _Run:
         if not paths:
             return
         jobs = self.jobs if can_fork() and len(paths) >= FILES_THAT_PAY else 1
-        work = functools.partial(
-            convert_batch, files=self.files, env=self.env, threads=1 if jobs > 1 else self.jobs
-        )
+        # Processes, or threads in one process, but not both.
+        threads = 1 if jobs > 1 else self.jobs
+        work = functools.partial(convert_batch, files=self.files, env=self.env, threads=threads)
         parts = partition(paths, lambda path: len(self.files.on_disk(path) or ""), jobs)
         for part, results in zip(parts, run_in_workers(work, parts), strict=True):
-            self.made |= (
-                results if results is not None else {path: self._again(work, path) for path in part}
-            )
+            # A worker died: one of its files did it.
+            if results is None:
+                results = {path: self._again(work, path) for path in part}
+            self.made |= results
 
     def _again(self, work: functools.partial[dict[Path, Result]], path: Path) -> Result:
         """Convert one file of a process that died, because another file may have caused that."""

@@ -49,16 +49,19 @@ def _definitions(text: str) -> Iterator[tuple[int, int, int, str, str]]:
     For each: where its decorators and it begin, where the next statement begins, keyword and name.
     """
     starts = [match for match in _START.finditer(text) if _begins(text, match)]
-    decorators = -1
-    for match, following in zip(starts, [*starts[1:], None], strict=True):
+    ends = [match.start() for match in starts[1:]] + [len(text)]
+    first_decorator: int | None = None
+    for match, after in zip(starts, ends, strict=True):
         at = match.start()
         if text[at] == "@":
-            decorators = at if decorators < 0 else decorators
+            # Several decorators belong to one definition.
+            if first_decorator is None:
+                first_decorator = at
             continue
         if match[1]:
-            after = following.start() if following else len(text)
-            yield (at if decorators < 0 else decorators), at, after, match[1], match[2]
-        decorators = -1
+            begin = at if first_decorator is None else first_decorator
+            yield begin, at, after, match[1], match[2]
+        first_decorator = None
 
 
 def _begins(text: str, match: re.Match[str]) -> bool:

@@ -81,20 +81,19 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
         top = Path(folder)
         (top / "ruff.toml").write_text(_CONFIGURATION, encoding="utf-8")
         package = top / _PACKAGE
-        for parent in {Path(path).parent for path in texts}:
-            (package / parent).mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
+            (package / path).parent.mkdir(parents=True, exist_ok=True)
             (package / path).write_text(text, encoding="utf-8", newline="\n")
         found = _ruff(["check", "--fix", "--exit-zero", "--output-format", "json"], top, jobs)
         faults = tuple(sorted(_faults(json.loads(found or "[]"), package)))
+        # The formatter would stop at a file that does not parse.
         broken = {fault.path for fault in faults if fault.code == "PG404"}
         for path in broken:
             (package / path).unlink()
-        if len(broken) < len(texts):
+        sound = [path for path in texts if path not in broken]
+        if sound:
             _ruff(["format", "--quiet"], top, jobs)
-        return Styled(
-            {p: (package / p).read_bytes().decode() for p in texts if p not in broken}, faults
-        )
+        return Styled({path: (package / path).read_bytes().decode() for path in sound}, faults)
 
 
 def _faults(found: Sequence[Mapping[str, object]], package: Path) -> list[Fault]:

@@ -130,17 +130,21 @@ def split_fstring(token: str) -> Iterator[tuple[bool, str]]:
 def _end_of_field(token: str, at: int) -> int:
     """Where the expression that begins at `at` ends: at `!r`, `:` or the closing brace."""
     depth, quote = 0, ""
-    while at < len(token):
-        char = token[at]
+    for place in range(at, len(token)):
+        char = token[place]
         if quote:
-            quote = "" if char == quote else quote
+            # Brackets inside a string do not count.
+            if char == quote:
+                quote = ""
         elif char in "\"'":
             quote = char
         elif char in "([{":
             depth += 1
-        elif depth and char in ")]}":
-            depth -= 1
-        elif not depth and (char in ":}" or (char == "!" and token[at + 1 : at + 2] != "=")):
-            return at
-        at += 1
-    return at
+        elif depth:
+            depth -= char in ")]}"
+        elif char in ":}":
+            return place
+        # `!=` is an operator.
+        elif char == "!" and token[place + 1 : place + 2] != "=":
+            return place
+    return max(at, len(token))

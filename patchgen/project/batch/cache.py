@@ -72,8 +72,7 @@ class Cache:
 
     def store(self, outcome: Outcome) -> None:
         """Store `outcome`, unless a file changed while it was read or patchgen itself failed."""
-        failed = any(problem.code.startswith("PG9") for problem in outcome.problems)
-        if not self.on or failed or not all(read.digest for read in outcome.reads):
+        if not self.on or not _is_final(outcome):
             return
         entry = {
             "digest": outcome.digest,
@@ -137,6 +136,15 @@ class Cache:
         if path not in self._digests:
             self._digests[path] = digest_of_file(path)
         return self._digests[path]
+
+
+def _is_final(outcome: Outcome) -> bool:
+    """Whether the same files would give the same outcome again."""
+    # A failure of patchgen, or of what it needs, may be over by the next run.
+    if any(problem.code.startswith("PG9") for problem in outcome.problems):
+        return False
+    # Without a digest, the file changed while it was read.
+    return all(read.digest for read in outcome.reads)
 
 
 def _outcome(modular: Modular, entry: Mapping[str, Any]) -> Outcome:

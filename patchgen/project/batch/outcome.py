@@ -174,10 +174,13 @@ def _added_to_new(file: FlatFile) -> int:
     parent = file.summary.parents[0] if file.summary.parents else ""
     own = {used.path for used in file.parents if used.symbol.rpartition(".")[0] == parent}
     lines = file.text.split("\n")
-    foreign = [
-        line for o in file.lines if o.path not in own for line in lines[o.first - 1 : o.last]
-    ]
-    return sum(line.strip() != "" for line in foreign)
+    count = 0
+    for origin in file.lines:
+        if origin.path in own:
+            continue
+        copied = lines[origin.first - 1 : origin.last]
+        count += sum(line.strip() != "" for line in copied)
+    return count
 
 
 def variant_diff(file: FlatFile) -> str:

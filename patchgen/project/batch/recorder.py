@@ -63,22 +63,23 @@ def make_recorder(project: Project) -> DependencyRecorder:
     return DependencyRecorder(env.roots, env.home, env.allow_bidi, env.archives)
 
 
-def record(modular: Modular, flattened: Flattened, witness: DependencyRecorder) -> Outcome:
+def record(modular: Modular, flattened: Flattened, recorder: DependencyRecorder) -> Outcome:
     """The outcome of `modular` with everything that it depends on."""
     text, raw = _digests(modular.path)
-    asked = sorted(witness.asked.items(), reverse=True)
-    modules = {path: module for (question, module), path in asked if question == "module"}
-    digests = {path: _raw_if_same(path, digest) for path, digest in witness.read.items()}
-    digests |= {
-        str(path): digest
-        for path, digest in (flattened.reads or {}).items()
-        if path != modular.path
-    }
+    modules: dict[str, str] = {}
+    # In reverse, so that of several names of one file the first counts.
+    for (question, module), path in sorted(recorder.asked.items(), reverse=True):
+        if question == "module":
+            modules[path] = module
+    digests = {path: _raw_if_same(path, digest) for path, digest in recorder.read.items()}
+    # A profile that works on many files at once says itself what it has read.
+    for read_path, digest in (flattened.reads or {}).items():
+        if read_path != modular.path:
+            digests[str(read_path)] = digest
     reads = [Read(path, digest, modules.get(path, "")) for path, digest in sorted(digests.items())]
-    lookups = [Lookup(*key, make_short(answer)) for key, answer in sorted(witness.asked.items())]
-    return make_outcome(
-        modular, text, flattened, (Read(str(modular.path), raw), *reads), tuple(lookups)
-    )
+    lookups = [Lookup(*key, make_short(answer)) for key, answer in sorted(recorder.asked.items())]
+    own = Read(str(modular.path), raw)
+    return make_outcome(modular, text, flattened, (own, *reads), tuple(lookups))
 
 
 def _raw_if_same(path: str, seen: str) -> str:

@@ -32,27 +32,15 @@ def run(
 
     `jobs` is the number of processes; 0 takes one for each processor, where that saves time.
     """
-    known = {
-        modular: outcome for modular in modulars if (outcome := cache.load(modular)) is not None
-    }
-    # Of a file whose outputs are parents of others, more is needed than what an outcome from the
-    # cache has.
-    known = {
-        m: outcome
-        for m, outcome in known.items()
-        if not PROFILES[m.profile].chained or cache.is_made(outcome)
-    }
+    known = _load_known(modulars, cache)
     rest = [modular for modular in modulars if modular not in known]
     progress(len(modulars) - len(rest))
     for outcome in _flatten_all(project, rest, jobs or _enough(len(rest))):
         cache.store(outcome)
         known[outcome.modular] = outcome
         progress(1)
-    moved = [
-        modular
-        for modular in rest
-        if PROFILES[modular.profile].chained and not cache.is_made(known[modular])
-    ]
+    # What was made from outputs that are other ones now has to be made again.
+    moved = [m for m in rest if _is_chained(m) and not cache.is_made(known[m])]
     again = with_dependents(moved, known)
     if set(rest).issuperset(again):
         again = []
@@ -62,19 +50,42 @@ def run(
     return tuple(known[modular] for modular in modulars)
 
 
+def _load_known(modulars: Sequence[Modular], cache: Cache) -> dict[Modular, Outcome]:
+    """The outcomes that the cache has and that are enough for this run."""
+    known: dict[Modular, Outcome] = {}
+    for modular in modulars:
+        outcome = cache.load(modular)
+        if outcome is None:
+            continue
+        # Outputs that are parents of others have to be there, with the text that they should have.
+        if _is_chained(modular) and not cache.is_made(outcome):
+            continue
+        known[modular] = outcome
+    return known
+
+
+def _is_chained(modular: Modular) -> bool:
+    """Whether outputs of such files are parents of other outputs."""
+    return PROFILES[modular.profile].chained
+
+
 def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) -> list[Modular]:
     """`moved`, and every file that was made from their outputs on disk, sorted."""
+    if not moved:
+        return []
     readers: dict[str, list[Modular]] = {}
-    for modular, outcome in known.items() if moved else ():
+    for modular, outcome in known.items():
         for read in outcome.reads:
             readers.setdefault(read.path, []).append(modular)
     found, waiting = set(moved), list(moved)
     while waiting:
         outcome = known[waiting.pop()]
-        outputs = (
-            str(path) for made in outcome.made for path, _ in files_of(outcome.modular, made)
-        )
-        new = {reader for output in outputs for reader in readers.get(output, ())} - found
+        new: set[Modular] = set()
+        for made in outcome.made:
+            for path, _ in files_of(outcome.modular, made):
+                new.update(readers.get(str(path), ()))
+        # Their outputs may be parents in turn.
+        new -= found
         found |= new
         waiting += new
     return sorted(found)

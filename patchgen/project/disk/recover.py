@@ -42,11 +42,16 @@ def recover(state: Path, root: Path) -> tuple[str, ...]:
 def _is_plausible(move: Move, root: Path) -> bool:
     """Whether `move` stays below `root` and concerns files with the names of staged ones."""
     target = Path(move.target)
-    staged = [Path(name) for name in (move.temp, move.backup) if name]
-    inside = target.resolve() == target and target.is_relative_to(root)
-    return inside and all(
-        path.parent == target.parent and _TEMP.fullmatch(path.name) for path in staged
-    )
+    # A link on the way could lead out of the project.
+    if target.resolve() != target or not target.is_relative_to(root):
+        return False
+    for name in (move.temp, move.backup):
+        if not name:
+            continue
+        staged = Path(name)
+        if staged.parent != target.parent or not _TEMP.fullmatch(staged.name):
+            return False
+    return True
 
 
 def _finish(move: Move) -> bool:

@@ -54,18 +54,21 @@ def examine(
     ]
     files, unreadable = _look_at(project, sound)
     fresh = _with_texts(sound, files, evidence.again)
-    verdicts = [
-        judge(project, outcome, made, files, evidence)
-        for outcome in fresh
-        for made in outcome.made
-        if all(path in files for path, _ in files_of(outcome.modular, made))
-    ]
-    verdicts += find_orphans(project, found, outcomes, evidence.records)
+    verdicts: list[Verdict] = []
     problems = {*found.problems, *clashes.values(), *unreadable}
-    problems |= {problem for outcome in (*outcomes, *fresh) for problem in outcome.problems}
-    problems |= {warning for outcome in fresh for made in outcome.made for warning in made.warnings}
+    for outcome in fresh:
+        for made in outcome.made:
+            problems.update(made.warnings)
+            # What could not be read is a problem, and needs no verdict.
+            if all(path in files for path, _ in files_of(outcome.modular, made)):
+                verdicts.append(judge(project, outcome, made, files, evidence))
+    verdicts += find_orphans(project, found, outcomes, evidence.records)
+    # A file that was flattened again counts with its new outcome.
+    latest: dict[Modular, Outcome] = {}
+    for outcome in (*outcomes, *fresh):
+        problems.update(outcome.problems)
+        latest[outcome.modular] = outcome
     ordered = sorted(verdicts, key=lambda verdict: verdict.shown)
-    latest = {outcome.modular: outcome for outcome in (*outcomes, *fresh)}
     return Report(
         tuple(ordered), tuple(sorted(problems)), tuple(_notes(fresh)), tuple(latest.values())
     )
@@ -146,15 +149,18 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
     """
     owners: dict[str, list[Modular]] = {}
     for outcome in outcomes:
-        for name in dict.fromkeys(
-            f"{outcome.modular.folder}{os.sep}{made.name}".casefold() for made in outcome.made
-        ):
-            owners.setdefault(name, []).append(outcome.modular)
+        folder = outcome.modular.folder
+        # Some file systems do not tell `Model.py` from `model.py`.
+        paths = {f"{folder}{os.sep}{made.name}".casefold(): None for made in outcome.made}
+        for path in paths:
+            owners.setdefault(path, []).append(outcome.modular)
     clashes = {}
-    for name, modulars in sorted(owners.items()):
-        for modular in modulars if len(modulars) > 1 else []:
+    for path, modulars in sorted(owners.items()):
+        if len(modulars) == 1:
+            continue
+        for modular in modulars:
             others = " and ".join(other.shown for other in modulars if other != modular)
-            what = f"gives the output {Path(name).name}, and so does {others}"
+            what = f"gives the output {Path(path).name}, and so does {others}"
             hint = "rename one of them, or map their folders to different places"
             clashes[modular] = Problem(Location(modular.shown), "PG508", what, hint)
     return clashes
@@ -174,10 +180,11 @@ def judge(
     if not wrong:
         if is_of(record, made) or not modular.recorded:
             return Verdict(project.shown(output), modular.shown, Status.OK, made=made)
-        flaws = tuple(known.flaw for known in [record] if known is not None and known.flaw)
+        flaws = (record.flaw,) if record is not None and record.flaw else ()
         return Verdict(project.shown(output), modular.shown, Status.UNRECORDED, flaws, made=made)
     texts = outcome.texts or {}
     fixes = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
+    # A file that somebody wrote says most: nothing may be written over it.
     foreign = [path for path in wrong if not _is_ours(path)]
     path = (foreign or wrong)[0]
     verdict = Verdict(project.shown(path), modular.shown, Status.MISSING, fixes=fixes, made=made)
@@ -187,13 +194,11 @@ def judge(
         return verdict
     old, new = read_regular(path).decode("utf-8", errors="replace"), texts[path.name]
     digests = {path.name: files[path] for path in wrong}
-    reason = reasons(
-        record, outcome, made, digests, evidence.made_by, describe(project.config.settings)
-    )
+    settings = describe(project.config.settings)
+    reason = reasons(record, outcome, made, digests, evidence.made_by, settings)
     diff = unified(old, new, verdict.shown, f"{verdict.shown}\tas its modular file gives it")
-    return replace(
-        verdict, status=Status.STALE, why=reason, line=_first_difference(old, new), diff=diff
-    )
+    first_line = _first_difference(old, new)
+    return replace(verdict, status=Status.STALE, why=reason, line=first_line, diff=diff)
 
 
 def _is_ours(path: Path) -> bool:

@@ -107,16 +107,38 @@ def _write(
     force: bool,
     remove: bool,
 ) -> Written:
+    chosen = [
+        each for each in report.verdicts if _is_to_be_written(each, force=force, remove=remove)
+    ]
+    wanted, repaired, problems = _collect_changes(project, report, chosen)
+    recorded = False
+    for root in roots:
+        mine = [want for want in wanted if root_of(project, want.path) == root]
+        records = _records_after(project, report, repaired, made_by, root)
+        lock = _lock_change(project, root, records)
+        # The lock comes last: a run that is killed leaves files that `check` names.
+        apply([*_changes(mine), *lock], state_of(project, root))
+        recorded |= bool(lock) and is_own(project, root)
+    written = [project.shown(want.path) for want in wanted if want.data is not None]
+    removed = [project.shown(want.path) for want in wanted if want.data is None]
+    return Written(
+        report, frozenset(repaired), tuple(written), tuple(removed), tuple(problems), recorded
+    )
+
+
+def _collect_changes(
+    project: Project, report: Report, verdicts: Sequence[Verdict]
+) -> tuple[list[Wanted], set[str], list[Problem]]:
+    """What repairs `verdicts`, the outputs that it repairs, and what stands in the way."""
     fresh = {outcome.modular.shown: outcome for outcome in report.outcomes}
-    made = {
-        str(o.modular.folder / made.name): made.digest for o in report.outcomes for made in o.made
-    }
-    problems: list[Problem] = []
+    made: dict[str, str] = {}
+    for outcome in report.outcomes:
+        for each in outcome.made:
+            made[str(outcome.modular.folder / each.name)] = each.digest
     wanted: list[Wanted] = []
     repaired: set[str] = set()
-    for verdict in report.verdicts:
-        if not _is_to_be_written(verdict, force=force, remove=remove):
-            continue
+    problems: list[Problem] = []
+    for verdict in verdicts:
         try:
             _require_unchanged(fresh.get(verdict.modular), made)
             # An orphan may be nothing but a record.
@@ -125,21 +147,7 @@ def _write(
             repaired.add(verdict.shown)
         except PatchgenError as error:
             problems += problems_of(error)
-    recorded = False
-    for root in roots:
-        mine = [want for want in wanted if root_of(project, want.path) == root]
-        records = _records_after(project, report, repaired, made_by, root)
-        lock = _lock_change(project, root, records)
-        apply([*_changes(mine), *lock], state_of(project, root))
-        recorded |= bool(lock) and is_own(project, root)
-    return Written(
-        report,
-        frozenset(repaired),
-        tuple(project.shown(want.path) for want in wanted if want.data is not None),
-        tuple(project.shown(want.path) for want in wanted if want.data is None),
-        tuple(problems),
-        recorded,
-    )
+    return wanted, repaired, problems
 
 
 def _refused(project: Project, error: OSError) -> PatchgenError:
@@ -183,25 +191,34 @@ def _records_after(
     records, base = read_lock(lock_of(project, root)), _base(project, root)
     by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
+        is_repaired = verdict.shown in repaired
+        if verdict.status is Status.ORPHANED:
+            if is_repaired:
+                _forget(verdict, records, base)
+            continue
         outcome = by_modular.get(verdict.modular)
-        if verdict.status is Status.ORPHANED and verdict.shown in repaired:
-            for path in (
-                want.path.with_suffix(".py")
-                for want in verdict.fixes
-                if want.path.is_relative_to(base)
-            ):
-                records.pop(path.relative_to(base).as_posix(), None)
-        elif (
-            verdict.made and outcome and (verdict.status is Status.OK or verdict.shown in repaired)
-        ):
-            output = outcome.modular.folder / verdict.made.name
-            name = output.relative_to(base).as_posix()
-            is_here = root_of(project, output) == root and outcome.modular.recorded == is_own(
-                project, root
-            )
-            if is_here and not is_of(records.get(name), verdict.made):
-                records[name] = _record(name, outcome, verdict.made, made_by, project)
+        if not verdict.made or outcome is None:
+            continue
+        # What is wrong on disk keeps its record, which says why it is wrong.
+        if verdict.status is not Status.OK and not is_repaired:
+            continue
+        output = outcome.modular.folder / verdict.made.name
+        name = output.relative_to(base).as_posix()
+        # Outputs of a package are recorded in the lock of the package.
+        belongs_here = outcome.modular.recorded == is_own(project, root)
+        is_here = root_of(project, output) == root and belongs_here
+        if is_here and not is_of(records.get(name), verdict.made):
+            records[name] = _record(name, outcome, verdict.made, made_by, project)
     return records
+
+
+def _forget(verdict: Verdict, records: dict[str, Record], base: Path) -> None:
+    """Remove the records of the outputs that were removed."""
+    for want in verdict.fixes:
+        if want.path.is_relative_to(base):
+            # The diff of an output has no record of its own.
+            output = want.path.with_suffix(".py")
+            records.pop(output.relative_to(base).as_posix(), None)
 
 
 def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Project) -> Record:

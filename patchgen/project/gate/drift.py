@@ -100,17 +100,22 @@ def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root:
 
 def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:
     shown = outcome.modular.shown
-    gone = any(change.gone for change in changes) or any(
-        problem.code in _NO_PARENT for problem in outcome.problems
-    )
-    if left_out or (gone and outcome.problems):
+    if left_out:
         return Drift(shown, Fit.GONE, changes, outcome.problems)
     if outcome.problems:
-        return Drift(shown, Fit.BROKEN, changes, outcome.problems)
-    clean = all(
-        verdict.status is Status.OK for verdict in report.verdicts if verdict.modular == shown
-    )
+        # Without its parent, everything else that is wrong follows from that.
+        fit = Fit.GONE if _is_gone(outcome, changes) else Fit.BROKEN
+        return Drift(shown, fit, changes, outcome.problems)
+    statuses = [verdict.status for verdict in report.verdicts if verdict.modular == shown]
+    clean = all(status is Status.OK for status in statuses)
     return Drift(shown, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())
+
+
+def _is_gone(outcome: Outcome, changes: tuple[Change, ...]) -> bool:
+    """Whether a parent's definition or file is not in the new release."""
+    if any(change.gone for change in changes):
+        return True
+    return any(problem.code in _NO_PARENT for problem in outcome.problems)
 
 
 def _changes(
@@ -120,13 +125,16 @@ def _changes(
         after = None if _is_left_out(symbol, new, root) else text_of(symbol.symbol, new)
         if after is None:
             yield Change(symbol.symbol, True, "")
-        elif digest_of(after) != symbol.digest:
-            before = text_of(symbol.symbol, old)
-            known = before is not None and digest_of(before) == symbol.digest
-            diff = unified(
-                before or "", after, f"{symbol.symbol} (recorded)", f"{symbol.symbol} (new)"
-            )
-            yield Change(symbol.symbol, False, diff if known else "")
+            continue
+        if digest_of(after) == symbol.digest:
+            continue
+        before = text_of(symbol.symbol, old)
+        diff = ""
+        # A diff to another text than the recorded one would show too much.
+        if before is not None and digest_of(before) == symbol.digest:
+            names = f"{symbol.symbol} (recorded)", f"{symbol.symbol} (new)"
+            diff = unified(before, after, *names)
+        yield Change(symbol.symbol, False, diff)
 
 
 def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:

@@ -21,34 +21,32 @@ def find_orphans(
     project: Project, found: Found, outcomes: Sequence[Outcome], records: Mapping[Path, Record]
 ) -> tuple[Verdict, ...]:
     """A verdict on every orphan among the records and in the folders of the run."""
-    expected = {path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)}
-    failed = _places(o.modular for o in outcomes if o.problems)
+    expected: set[Path] = set()
+    for outcome in outcomes:
+        for made in outcome.made:
+            expected.update(path for path, _ in files_of(outcome.modular, made))
+    # A file that fails today may give its outputs again tomorrow.
+    failed = _places(outcome.modular for outcome in outcomes if outcome.problems)
 
     def is_orphan(path: Path) -> bool:
         return path not in expected and not _belongs_to(path, failed)
 
-    recorded = {
-        path: record
-        for path, record in records.items()
-        if is_orphan(path) and _is_in_scope(path, record, found)
-    }
-    loose = [
-        path
-        for path in _generated_files(found.folders, recorded.keys() | expected)
-        if is_orphan(path)
-    ]
-    if not recorded and not loose:
+    in_scope = [path for path in records if _is_in_scope(path, records[path], found)]
+    recorded = [path for path in in_scope if is_orphan(path)]
+    loose = _generated_files(found.folders, {*recorded, *expected})
+    unrecorded = [path for path in loose if is_orphan(path)]
+    # Looking at all other modular files takes time.
+    if not recorded and not unrecorded:
         return ()
     others = _places_of_others(project, found)
-    verdicts = [
-        _recorded_orphan(project, p, record)
-        for p, record in recorded.items()
-        if not _belongs_to(p, others)
-    ]
-    return (
-        *verdicts,
-        *(_loose_orphan(project, p, found) for p in loose if not _belongs_to(p, others)),
-    )
+    verdicts: list[Verdict] = []
+    for path in recorded:
+        if not _belongs_to(path, others):
+            verdicts.append(_recorded_orphan(project, path, records[path]))
+    for path in unrecorded:
+        if not _belongs_to(path, others):
+            verdicts.append(_loose_orphan(project, path, found))
+    return tuple(verdicts)
 
 
 def _places(modulars: Iterable[Modular]) -> set[tuple[Path, str]]:
@@ -78,8 +76,10 @@ def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
     """
     if any(path.is_relative_to(folder) for folder in found.folders):
         return True
-    givers = [modular for modular in found.modulars if modular.shown == record.modular]
-    return any(modular.recorded or modular.folder == path.parent for modular in givers)
+    for modular in found.modulars:
+        if modular.shown == record.modular and (modular.recorded or modular.folder == path.parent):
+            return True
+    return False
 
 
 def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
@@ -88,21 +88,17 @@ def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
     Its files may be removed unless one of them was edited.
     """
     files = [path for path in (output, output.with_suffix(".diff")) if path.exists()]
-    untouched = all(digest_of_file(path) in (record.digest, record.diff_digest) for path in files)
-    gone = "gives it no more" if (project.home / record.modular).exists() else "is gone"
-    why = [f"{record.modular} {gone}"]
+    recorded = (record.digest, record.diff_digest)
+    untouched = all(digest_of_file(path) in recorded for path in files)
+    modular = project.home / record.modular
+    why = [f"{record.modular} {'gives it no more' if modular.exists() else 'is gone'}"]
     if not untouched:
         why.append("it was edited by hand")
     if not files:
         why.append(f"only {LOCK} still names it")
-    fixes = tuple(Wanted(path, None) for path in files or [output])
-    return Verdict(
-        project.shown(output),
-        record.modular,
-        Status.ORPHANED,
-        tuple(why),
-        fixes=fixes if untouched else (),
-    )
+    # What somebody edited is not removed; without files, the record alone goes.
+    fixes = tuple(Wanted(path, None) for path in files or [output]) if untouched else ()
+    return Verdict(project.shown(output), record.modular, Status.ORPHANED, tuple(why), fixes=fixes)
 
 
 def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:

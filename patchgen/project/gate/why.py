@@ -65,18 +65,19 @@ def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
 
 def _parents(record: Record, made: Made, same_modular: bool) -> list[str]:
     """The parents' definitions that changed."""
-    before, after = (
-        {used.symbol: used.digest for used in parents} for parents in (record.parents, made.parents)
-    )
-    changed = sorted(
-        symbol for symbol in before.keys() & after.keys() if before[symbol] != after[symbol]
-    )
+    before = {used.symbol: used.digest for used in record.parents}
+    after = {used.symbol: used.digest for used in made.parents}
+    both = sorted(before.keys() & after.keys())
+    changed = [symbol for symbol in both if before[symbol] != after[symbol]]
+    # Another modular file uses other definitions, of which none need have changed.
     if not changed and same_modular:
         changed = sorted(before.keys() ^ after.keys())
+    if not changed:
+        return []
     # A statement without a name ("<import 2>") tells a reader little; where named ones changed too,
     # it is left out.
-    changed = [symbol for symbol in changed if not symbol.endswith(">")] or changed
-    return [f"the parent changed: {named(changed)}"] if changed else []
+    with_names = [symbol for symbol in changed if not symbol.endswith(">")]
+    return [f"the parent changed: {named(with_names or changed)}"]
 
 
 def named(symbols: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.flat import FlatFile
 from patchgen.errors import Location, Problem
+from patchgen.syntax.trees import names_within
 from patchgen.upstream.lint.finding import finding
 
 # They run at the end of an `__init__`, and read no submodule by its name.
@@ -33,11 +34,10 @@ class _Built:
 
 def built_twice(file: FlatFile, modular: str) -> Iterator[Problem]:
     """A finding for each value that an `__init__` builds and one of the file `modular` replaces."""
-    origins = {
-        origin.first + number: (origin.path, origin.line + number)
-        for origin in file.lines
-        for number in range(origin.last - origin.first + 1)
-    }
+    origins: dict[int, tuple[str, int]] = {}
+    for origin in file.lines:
+        for number in range(origin.last - origin.first + 1):
+            origins[origin.first + number] = (origin.path, origin.line + number)
     for node in ast.parse(file.text).body:
         if isinstance(node, ast.ClassDef):
             methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
@@ -138,17 +138,23 @@ def _may_read(node: ast.stmt, name: str, receiver: str) -> bool:
     held: dict[int, ast.Attribute] = {}
     called: set[int] = set()
     for child in ast.walk(node):
-        if isinstance(child, ast.Attribute):
-            held[id(child.value)] = child
-        if isinstance(child, ast.Call):
-            called.add(id(child.func))
-    for child in ast.walk(node):
-        if not isinstance(child, ast.Name) or child.id != receiver:
+        match child:
+            case ast.Attribute(value=value):
+                held[id(value)] = child
+            case ast.Call(func=func):
+                called.add(id(func))
+            case _:
+                pass
+    for child in names_within(node):
+        if child.id != receiver:
             continue
         attribute = held.get(id(child))
+        # The object itself is passed on.
         if attribute is None:
             return True
-        reads = attribute.attr == name and isinstance(attribute.ctx, ast.Load)
-        if reads or (id(attribute) in called and attribute.attr not in _HARMLESS):
+        if attribute.attr == name and isinstance(attribute.ctx, ast.Load):
+            return True
+        # A method of its own may read any attribute.
+        if id(attribute) in called and attribute.attr not in _HARMLESS:
             return True
     return False

@@ -152,9 +152,13 @@ def _pairs(
 ) -> Iterator[Pair]:
     module_of = {one.name: one.module for one in facts.model_imports}
     for block in facts.blocks.values():
-        base = next((base for base in block.bases if base in module_of), None)
-        if block.what is not What.CLASS or base is None:
+        if block.what is not What.CLASS:
             continue
+        bases = [base for base in block.bases if base in module_of]
+        if not bases:
+            continue
+        # transformers merges with the first base of another model alone.
+        base = bases[0]
         parent = parents[module_of[base]]
         renamed = parent.view.name(base)
         above = parent.facts.blocks.get(base)
@@ -162,10 +166,16 @@ def _pairs(
             continue
         text = parent.view.text(above.text)
         if block.name != renamed:
-            suffix = common_suffix(block.name, renamed)
-            old, new = (table.lower(name.removesuffix(suffix)) for name in (renamed, block.name))
-            text = Renaming(old, new, table).docs(text)
+            text = _rename_docs(text, renamed, block.name, table)
         yield Pair(block, base, parent, renamed, above, text)
+
+
+def _rename_docs(text: str, parent: str, child: str, table: NameTable) -> str:
+    """`text` with the model's name in strings and comments, as the two class names show it."""
+    suffix = common_suffix(child, parent)
+    old = table.lower(parent.removesuffix(suffix))
+    new = table.lower(child.removesuffix(suffix))
+    return Renaming(old, new, table).docs(text)
 
 
 def _shipped(path: Path, read: Read, shown: Callable[[Path], str]) -> Iterator[Shipped]:

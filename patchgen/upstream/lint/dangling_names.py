@@ -45,16 +45,20 @@ def dangling_names(case: Case) -> Iterator[Problem]:
 
 def _unbound(output: Shipped) -> Iterator[tuple[str, int]]:
     bound = {*bound_names(output.tree.body), *_KNOWN}
+    # A star import may bind any name.
     if "*" in bound or not _may_dangle(output, bound):
         return
-    bound |= {
-        n for node in ast.walk(output.tree) if isinstance(node, ast.Global) for n in node.names
-    }
+    for node in ast.walk(output.tree):
+        if isinstance(node, ast.Global):
+            bound.update(node.names)
     seen: set[str] = set()
     for reference in references(output.tree.body):
-        if reference.name not in bound and reference.name not in seen and not reference.quoted:
-            seen.add(reference.name)
-            yield reference.name, reference.line
+        name = reference.name
+        # Nothing evaluates a quoted annotation.
+        if name in bound or name in seen or reference.quoted:
+            continue
+        seen.add(name)
+        yield name, reference.line
 
 
 def _may_dangle(output: Shipped, bound: set[str]) -> bool:
@@ -93,17 +97,19 @@ def _globals_of(table: symtable.SymbolTable) -> set[str]:
 def _missing(output: Shipped, case: Case) -> Iterator[tuple[str, str, int]]:
     """Names imported from an output beside it which that one does not bind."""
     siblings = {f"{other.kind}_{case.model}": other for other in case.shipped}
-    imports = [name for name in siblings if f".{name} import" in output.text]
-    for node in ast.walk(output.tree) if imports else ():
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.level == 1
-            and (sibling := siblings.get(node.module or ""))
-        ):
-            bound = set(bound_names(sibling.tree.body))
-            for alias in node.names:
-                if alias.name not in bound and alias.name != "*":
-                    yield alias.name, sibling.shown, node.lineno
+    # The walk takes much longer than the search.
+    if not any(f".{name} import" in output.text for name in siblings):
+        return
+    for node in ast.walk(output.tree):
+        if not isinstance(node, ast.ImportFrom) or node.level != 1:
+            continue
+        sibling = siblings.get(node.module or "")
+        if sibling is None:
+            continue
+        bound = {*bound_names(sibling.tree.body), "*"}
+        for alias in node.names:
+            if alias.name not in bound:
+                yield alias.name, sibling.shown, node.lineno
 
 
 def _at(case: Case, output: Shipped, line: int) -> Location:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from patchgen.compiler.plan.model import ClassPlan, RewrittenBlock, Symbol
 from patchgen.syntax.text import Source, make_source
+from patchgen.syntax.trees import names_within
 from patchgen.upstream.lint.case import Case, Pair, class_in
 from patchgen.upstream.lint.normalize import FunctionDef, dumped, with_fields
 
@@ -82,14 +83,19 @@ def _without_copies(node: ast.ClassDef) -> ast.ClassDef:
     """The class with every private copy that is called with its own parameters written in place of
     the call.
     """
-    methods = {n.name: n for n in node.body if isinstance(n, FunctionDef)}
-    copies = {name: method for name, method in methods.items() if _PRIVATE.match(name)}
-    kept = [n for n in node.body if not (isinstance(n, FunctionDef) and n.name in copies)]
+    copies: dict[str, FunctionDef] = {}
+    for member in node.body:
+        if isinstance(member, FunctionDef) and _PRIVATE.match(member.name):
+            copies[member.name] = member
+    kept = [member for member in node.body if getattr(member, "name", "") not in copies]
     for _ in copies:  # a copy may call another
         copies = {name: _with_copies(method, copies) for name, method in copies.items()}
-    return with_fields(
-        node, body=[_with_copies(n, copies) if isinstance(n, FunctionDef) else n for n in kept]
-    )
+    body: list[ast.stmt] = []
+    for member in kept:
+        if isinstance(member, FunctionDef):
+            member = _with_copies(member, copies)
+        body.append(member)
+    return with_fields(node, body=body)
 
 
 def _with_copies(method: FunctionDef, copies: Mapping[str, FunctionDef]) -> FunctionDef:
@@ -97,10 +103,13 @@ def _with_copies(method: FunctionDef, copies: Mapping[str, FunctionDef]) -> Func
     them.
     """
     found = [(statement, _copy_for(statement, method, copies)) for statement in method.body]
-    body = [s for statement, copy in found for s in (copy.body if copy else [statement])]
+    body: list[ast.stmt] = []
+    for statement, copy in found:
+        body += copy.body if copy else [statement]
     only = found[0][1] if len(found) == 1 else None
     if only is None:
         return with_fields(method, body=body)
+    # A method that is nothing but the call is decorated twice.
     decorators = {dumped(d): d for d in (*method.decorator_list, *only.decorator_list)}
     return with_fields(method, body=body, decorator_list=list(decorators.values()))
 
@@ -129,9 +138,10 @@ def _copy_for(
 
 
 def _may_leave(copy: FunctionDef) -> bool:
-    return any(
-        isinstance(node, ast.Return) for statement in copy.body for node in ast.walk(statement)
-    )
+    for statement in copy.body:
+        if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
+            return True
+    return False
 
 
 def _reads_locals(method: FunctionDef, call: ast.stmt, copy: FunctionDef) -> bool:
@@ -139,24 +149,21 @@ def _reads_locals(method: FunctionDef, call: ast.stmt, copy: FunctionDef) -> boo
 
     Python would not find it.
     """
-    rest = [s for s in method.body if s is not call]
-    bound = {p.arg for p in ast.walk(method.args) if isinstance(p, ast.arg)} | _stored(rest)
-    read = {
-        n.id
-        for s in rest
-        for n in ast.walk(s)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-    }
-    return bool((read - bound) & _stored(copy.body))
+    rest = [statement for statement in method.body if statement is not call]
+    bound = {parameter.arg for parameter in ast.walk(method.args) if isinstance(parameter, ast.arg)}
+    bound |= _find_names(rest, ast.Store)
+    unbound = _find_names(rest, ast.Load) - bound
+    return not unbound.isdisjoint(_find_names(copy.body, ast.Store))
 
 
-def _stored(body: Sequence[ast.stmt]) -> set[str]:
-    return {
-        n.id
-        for s in body
-        for n in ast.walk(s)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
+def _find_names(body: Sequence[ast.stmt], context: type[ast.expr_context]) -> set[str]:
+    """The names in `body` that are read, or that are bound."""
+    found: set[str] = set()
+    for statement in body:
+        for name in names_within(statement):
+            if isinstance(name.ctx, context):
+                found.add(name.id)
+    return found
 
 
 def passes_through(call: ast.Call, method: FunctionDef) -> bool:
@@ -167,8 +174,7 @@ def passes_through(call: ast.Call, method: FunctionDef) -> bool:
     if not call.args and [ast.unparse(k) for k in call.keywords] == ["**super_kwargs"]:
         return True
     args = method.args
-    static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in method.decorator_list)
-    names = [a.arg for a in (*args.posonlyargs, *args.args)][0 if static else 1 :]
+    names = _list_positional(method)
     given: list[str] = []
     for argument in call.args:
         match argument:
@@ -181,12 +187,23 @@ def passes_through(call: ast.Call, method: FunctionDef) -> bool:
     if given != names[: len(given)]:
         return False
     for keyword in call.keywords:
-        if not isinstance(keyword.value, ast.Name) or keyword.arg not in (None, keyword.value.id):
-            return False
-        given.append(keyword.arg or f"**{keyword.value.id}")
-    every = {
-        *names,
-        *(a.arg for a in args.kwonlyargs),
-        *([f"**{args.kwarg.arg}"] if args.kwarg else []),
-    }
+        match keyword:
+            case ast.keyword(arg=None, value=ast.Name(name)):
+                given.append(f"**{name}")
+            case ast.keyword(arg=str(parameter), value=ast.Name(name)) if parameter == name:
+                given.append(name)
+            case _:
+                return False
+    every = {*names, *(parameter.arg for parameter in args.kwonlyargs)}
+    if args.kwarg:
+        every.add(f"**{args.kwarg.arg}")
     return set(given) == every
+
+
+def _list_positional(method: FunctionDef) -> list[str]:
+    """The parameters that can be given by position, without the object."""
+    names = [parameter.arg for parameter in [*method.args.posonlyargs, *method.args.args]]
+    for decorator in method.decorator_list:
+        if isinstance(decorator, ast.Name) and decorator.id == "staticmethod":
+            return names
+    return names[1:]

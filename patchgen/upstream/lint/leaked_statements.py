@@ -38,7 +38,10 @@ def leaks(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tuple[str, 
         tail = _tail(methods[0])
         if tail is None or name not in above or name not in theirs:
             continue
-        table |= {target: Entry(name, s) for s in tail if (target := _target(s))}
+        # Never cleared: what one method sets is there for those below it.
+        for statement in tail:
+            if _target(statement):
+                table[_target(statement)] = Entry(name, statement)
         kept = set(map(dumped, theirs[name][0].body))
         for statement in above[name][0].body:
             entry = table.get(_target(statement))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from patchgen.syntax.text import parse_text
+from patchgen.syntax.trees import called_function, list_parameters
 
 _Node = TypeVar("_Node", bound=ast.AST)
 FunctionDef = ast.FunctionDef | ast.AsyncFunctionDef
@@ -76,15 +77,23 @@ def rebuilt(node: _Node, change: Callable[[ast.AST], ast.AST]) -> _Node:
     """
     fields: dict[str, object] = {}
     for name, value in ast.iter_fields(node):
-        if isinstance(value, list):
-            items = [rebuilt(item, change) if isinstance(item, ast.AST) else item for item in value]
-            if any(new is not old for new, old in zip(items, value, strict=True)):
-                fields[name] = items
-        elif isinstance(value, ast.AST) and (new := rebuilt(value, change)) is not value:
+        new = _rebuild_field(value, change)
+        if new is not value:
             fields[name] = new
     changed = change(with_fields(node, **fields) if fields else node)
     assert isinstance(changed, type(node))
     return changed
+
+
+def _rebuild_field(value: object, change: Callable[[ast.AST], ast.AST]) -> object:
+    if isinstance(value, ast.AST):
+        return rebuilt(value, change)
+    if not isinstance(value, list):
+        return value
+    items = [_rebuild_field(item, change) for item in value]
+    # An equal list would look like a change.
+    is_same = all(new is old for new, old in zip(items, value, strict=True))
+    return value if is_same else items
 
 
 def same(one: ast.AST | None, other: ast.AST | None) -> bool:
@@ -111,15 +120,8 @@ def _unannotate(node: FunctionDef) -> None:
     node.decorator_list = _telling(node.decorator_list)
     node.body = [s for s in body if not _is_idle(s)]
     node.returns = None
-    for arg in (
-        *node.args.posonlyargs,
-        *node.args.args,
-        *node.args.kwonlyargs,
-        node.args.vararg,
-        node.args.kwarg,
-    ):
-        if arg is not None:
-            arg.annotation = arg.type_comment = None
+    for parameter in list_parameters(node.args):
+        parameter.annotation = parameter.type_comment = None
 
 
 def _shorten(node: ast.Call) -> None:
@@ -137,7 +139,7 @@ def _telling(decorators: list[ast.expr]) -> list[ast.expr]:
 
 def called(decorator: ast.expr) -> str:
     """The last name of a decorator."""
-    callee = decorator.func if isinstance(decorator, ast.Call) else decorator
+    callee = called_function(decorator)
     match callee:
         case ast.Name(name) | ast.Attribute(attr=name):
             return name

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from patchgen.errors import Location, Problem
 from patchgen.syntax.scopes import references
@@ -35,21 +35,26 @@ def other_choices(case: Case) -> Iterator[Problem]:
         output = case.output_of(pair.name)
         if output is None:
             continue
-        theirs = {
-            pair.parent.view.name(name): block for name, block in pair.parent.facts.blocks.items()
-        }
-        words = _words(output, pair.name)
-        for name, block in theirs.items():
-            shipped = output.top.get(name) if name in words else None
-            if shipped is None or name in explicit or _DOCUMENTING.search(name):
-                continue
-            if (name, pair.parent.facts.path) in seen or same(
-                _definition(block, pair.parent.view), shipped
-            ):
-                continue
+        file = pair.parent.facts.path
+        # What the modular file names is chosen by its author.
+        known = explicit | {name for name, path in seen if path == file}
+        for name in _find_others(pair, output, known):
             if name in _used(output, pair.name):
-                seen.add((name, pair.parent.facts.path))
+                seen.add((name, file))
                 yield _finding(case, pair, name)
+
+
+def _find_others(pair: Pair, output: Shipped, known: Set[str]) -> Iterator[str]:
+    """The names in the shipped class that are shipped otherwise than the parent's file has them."""
+    view = pair.parent.view
+    words = _words(output, pair.name) - known
+    theirs = {view.name(name): block for name, block in pair.parent.facts.blocks.items()}
+    for name, block in theirs.items():
+        if name not in words or _DOCUMENTING.search(name):
+            continue
+        shipped = output.top.get(name)
+        if shipped is not None and not same(_definition(block, view), shipped):
+            yield name
 
 
 def _own(case: Case) -> Iterator[Problem]:

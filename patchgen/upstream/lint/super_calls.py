@@ -70,20 +70,22 @@ def call_without_self(method: FunctionDef, shipped: FunctionDef) -> ast.Call | N
     """A call of a class's own method in `method` that passes no `self`, and is `super()` in the
     shipped one.
     """
-    calls = {ast.unparse(call) for node in shipped.body for call, _ in _super_calls(node)}
+    calls: set[str] = set()
+    for statement in shipped.body:
+        calls.update(ast.unparse(call) for call, _ in _super_calls(statement))
     for node in ast.walk(method):
         match node:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr=attr)
             ):
-                theirs = ast.Call(
-                    ast.Attribute(_super(), attr, ast.Load()), node.args, node.keywords
-                )
-                if (
-                    ast.unparse(owner).rpartition(".")[2][:1].isupper()
-                    and ast.unparse(theirs) in calls
-                ):
+                # By the name alone: classes begin with a capital.
+                is_class = ast.unparse(owner).rpartition(".")[2][:1].isupper()
+                func = ast.Attribute(_super(), attr, ast.Load())
+                theirs = ast.Call(func, node.args, node.keywords)
+                if is_class and ast.unparse(theirs) in calls:
                     return node
+            case _:
+                pass
     return None
 
 
@@ -93,12 +95,21 @@ def _super() -> ast.Call:
 
 def dropped_result(method: FunctionDef, above: FunctionDef) -> ast.Call | None:
     """The call of `super()`, its value unused, that is replaced by a body that returns one."""
-    returns = any(isinstance(n, ast.Return) and n.value for s in above.body for n in ast.walk(s))
-    for statement in method.body if returns else ():
+    if not _returns_value(above):
+        return None
+    for statement in method.body:
         if is_inlined(statement, method.name) and isinstance(statement, ast.Expr):
             assert isinstance(statement.value, ast.Call)
             return statement.value
     return None
+
+
+def _returns_value(method: FunctionDef) -> bool:
+    for statement in method.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Return) and node.value:
+                return True
+    return False
 
 
 def is_inlined(statement: ast.stmt, name: str) -> bool:
