@@ -117,7 +117,8 @@ def _find_package(item: Import, module: str) -> str:
 
 def _make_block(needed: NeededImport, builder: Builder) -> FlatBlock:
     unit = needed.unit
-    leading = builder.source_block(unit).leading
+    # A statement that is needed whole has the comments above it in its text.
+    leading = "" if needed.text.startswith("#") else builder.source_block(unit).leading
     names = tuple(dict.fromkeys(item.bound for item in needed.items))
     piece = RewrittenBlock(
         symbol=Symbol(unit.module, names[0]),
