@@ -42,7 +42,7 @@ class B:
 
 def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
     """One modeling file, and a configuration file for a modular file that says so."""
-    shown = env.shown(path)
+    shown = env.display_path(path)
     try:
         source = read_source(path, shown=shown)
     except PatchgenError as error:

@@ -60,7 +60,7 @@ def _explain_lines(project: Project, path: Path, line: int) -> int:
     record = load_records(project).get(path)
     if record is None:
         raise click.UsageError(
-            f"{project.shown(path)} is neither a modular file nor a recorded output"
+            f"{project.display_path(path)} is neither a modular file nor a recorded output"
         )
     if not line:
         sys.stdout.write(_describe(record))

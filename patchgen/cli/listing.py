@@ -44,7 +44,9 @@ def list_variants(report: Report) -> list[Listed]:
     rows = []
     for outcome in report.outcomes:
         verdicts = [
-            v for v in report.verdicts if v.modular == outcome.modular.shown and v.made is not None
+            v
+            for v in report.verdicts
+            if v.modular == outcome.modular.display_path and v.made is not None
         ]
         if verdicts:
             rows.append(_listed(outcome, verdicts))
@@ -63,14 +65,14 @@ def _listed(outcome: Outcome, verdicts: Sequence[Verdict]) -> Listed:
     text = outcome.modular.path.read_text(encoding="utf-8", errors="replace")
     return Listed(
         variant=outcome.modular.path.stem.removeprefix("modular_"),
-        modular=outcome.modular.shown,
+        modular=outcome.modular.display_path,
         declared=_code_lines(text),
         added=sum(one.added for one in made),
         removed=sum(one.removed for one in made),
         output=sum(one.size for one in made),
         compared=any(one.diff_digest for one in made),
         status=bad[0] if bad else Status.OK.value,
-        outputs=tuple(verdict.shown for verdict in verdicts),
+        outputs=tuple(verdict.display_path for verdict in verdicts),
         classes=tuple(classes),
         parents=tuple(parents),
     )

@@ -32,7 +32,7 @@ def write_new(
         click.echo(text, nl=False)
         return 0
     path = _path(project, found, name)
-    shown = project.environment().shown(path)
+    shown = project.environment().display_path(path)
     if path.exists() and path.read_text(encoding="utf-8") != text and not force:
         raise PatchgenError(
             "PG804", Location(shown), "exists already, with another text", "--force replaces it"

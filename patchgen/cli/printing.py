@@ -60,7 +60,7 @@ def print_written(project: Project, result: Written, style: Style) -> int:
     if style.form != "text":
         sys.stdout.write(FORMATS[style.form](_page(project, report, findings, style)))
         return exit_code(findings)
-    reasons = {verdict.shown: verdict for verdict in report.verdicts}
+    reasons = {verdict.display_path: verdict for verdict in report.verdicts}
     if not style.quiet:
         for path in result.written:
             sys.stderr.write(f"wrote {path}{_because(reasons.get(path))}\n")
@@ -89,7 +89,9 @@ def _new_notes(result: Written) -> tuple[Note, ...]:
     """The notes on outputs that this run has changed."""
     notes: list[Note] = []
     for verdict in result.report.verdicts:
-        is_changed = verdict.shown in result.repaired and verdict.status is not Status.UNRECORDED
+        is_changed = (
+            verdict.display_path in result.repaired and verdict.status is not Status.UNRECORDED
+        )
         if is_changed and verdict.made is not None:
             notes += verdict.made.notes
     return tuple(notes)
@@ -132,7 +134,9 @@ def print_linted(project: Project, found: Found, outcomes: Sequence[Outcome], st
 
 
 def _page(project: Project, report: Report, findings: tuple[Problem, ...], style: Style) -> Page:
-    rows = tuple(Row(v.shown, v.modular, v.status.value, v.why, v.diff) for v in report.verdicts)
+    rows = tuple(
+        Row(v.display_path, v.modular, v.status.value, v.why, v.diff) for v in report.verdicts
+    )
     return Page(
         rows=rows,
         findings=findings,

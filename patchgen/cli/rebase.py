@@ -52,7 +52,7 @@ def rebase_paths(
     reports: list[dict[str, object]] = []
     failed = False
     for modular in modulars:
-        mine = [record for record in records.values() if record.modular == modular.shown]
+        mine = [record for record in records.values() if record.modular == modular.display_path]
         old = _release(project, from_root, from_version or _recorded(mine), download)
         try:
             made = _rebase(project, modular, mine, old, new)
@@ -77,7 +77,7 @@ def _rebase(
     trees = [Tree(make_environment(project.home, release.root(), roots)) for release in (old, new)]
     _require_recorded(modular, records, trees[0], old)
     prover = Prover(modular.path.name, roots, project.config.settings)
-    file = read_file(read_source(modular.path, shown=modular.shown))
+    file = read_file(read_source(modular.path, shown=modular.display_path))
     return Rebase(file, prover, old.root(), new.root(), trees[0], trees[1]).run()
 
 
@@ -155,7 +155,7 @@ def _require_recorded(
         )
         recorded = _recorded(records)
         hint = f"name the release with --from-root or --from {recorded}" if recorded else ""
-        raise PatchgenError("PG809", Location(modular.shown), what, hint)
+        raise PatchgenError("PG809", Location(modular.display_path), what, hint)
 
 
 # What is printed
@@ -165,11 +165,11 @@ def _print(
     made: Rebased, modular: Modular, written: bool, form: str, reports: list[dict[str, object]]
 ) -> None:
     if form == "json":
-        reports.append(data_of(made, modular.shown, written))
+        reports.append(data_of(made, modular.display_path, written))
         return
-    click.echo(text_of(made, modular.shown), nl=False)
+    click.echo(text_of(made, modular.display_path), nl=False)
     if written:
-        click.echo(f"rewrote {modular.shown}")
+        click.echo(f"rewrote {modular.display_path}")
     elif made.text != made.modular.source.text:
         click.echo("--write rewrites it")
 
@@ -180,7 +180,7 @@ def _print_problems(
     problems = problems_of(error)
     if form == "json":
         reports.append(
-            {"modular": modular.shown, "done": False, "written": False}
+            {"modular": modular.display_path, "done": False, "written": False}
             | {
                 "changes": [],
                 "problems": [

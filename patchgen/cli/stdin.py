@@ -29,7 +29,7 @@ def convert_stdin(
     place = Path.cwd() / name
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         # The same path below another top, so that relative imports and messages stay the same.
-        inner = project.shown(place.parent.resolve() / place.name).lstrip("/")
+        inner = project.display_path(place.parent.resolve() / place.name).lstrip("/")
         staged = Path(folder).resolve() / inner
         staged.parent.mkdir(parents=True)
         staged.write_bytes(sys.stdin.buffer.read())

@@ -175,7 +175,7 @@ class _Lines:
     def steps(self, done: int, of: int) -> None:
         self.of = of
 
-    def told(self, figures: Mapping[str, float]) -> None:
+    def report(self, figures: Mapping[str, float]) -> None:
         if "loss" in figures or "eval_loss" in figures:
             click.echo(f"step {figures['step']:.0f}/{self.of}  {figures_line(figures)}", err=True)
 
@@ -189,7 +189,7 @@ class _Silent:
     def steps(self, done: int, of: int) -> None:
         pass
 
-    def told(self, figures: Mapping[str, float]) -> None:
+    def report(self, figures: Mapping[str, float]) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -209,7 +209,7 @@ class _Bar:
             self.task = self.bar.add_task("", total=of, figures="")
         self.bar.update(self.task, completed=done, total=of)
 
-    def told(self, figures: Mapping[str, float]) -> None:
+    def report(self, figures: Mapping[str, float]) -> None:
         self.last |= figures
         if self.task is not None:
             self.bar.update(self.task, figures=figures_line(self.last, between="\n"))

@@ -87,7 +87,7 @@ def _make_builder(
 ) -> Builder:
     path = path.parent.resolve() / path.name  # a link is called by its own name
     module = env.module_of(path)
-    source = read_source(path, module, env.shown(path), allow_bidi=env.allow_bidi)
+    source = read_source(path, module, env.display_path(path), allow_bidi=env.allow_bidi)
     modular = index(source)
     try:
         require_compilable(source)
@@ -137,7 +137,7 @@ def _is_syntax_error(problem: Problem) -> bool:
 
 
 def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:
-    is_own = env.shown(path.parent.resolve() / path.name) == problem.at.path
+    is_own = env.display_path(path.parent.resolve() / path.name) == problem.at.path
     places = [path] if is_own else [root / problem.at.path for root in env.roots]
     file = next((place for place in places if env.look("file", str(place))), None)
     if file is None:

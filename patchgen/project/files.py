@@ -63,7 +63,7 @@ class Project:
         env = make_environment(self.home, self.package_root, roots)
         return dataclasses.replace(env, allow_bidi=self.allow_bidi)
 
-    def shown(self, path: Path) -> str:
+    def display_path(self, path: Path) -> str:
         """`path` relative to the first of the writable roots that holds it, with `/`."""
         for root in self.writable:
             if is_below(path, root):
@@ -79,7 +79,7 @@ class Modular:
     those that `--out` sent elsewhere, are recorded in the cache only.
     """
 
-    shown: str
+    display_path: str
     path: Path
     folder: Path
     profile: str
@@ -138,7 +138,7 @@ def make_modular(
     ):
         # Nothing but outputs is written into a tree that is not ours, even if we stand in it.
         recorded = False
-    return Modular(project.shown(path), path, folder, profile, recorded)
+    return Modular(project.display_path(path), path, folder, profile, recorded)
 
 
 def output_folder(project: Project, folder: Path) -> Path:
@@ -179,7 +179,7 @@ def confine(project: Project, path: Path) -> Path:
             "delete it and run `patchgen convert`"
         )
     raise PatchgenError(
-        "PG904", Location(project.shown(path)), f"lies outside {project.home.name}", hint
+        "PG904", Location(project.display_path(path)), f"lies outside {project.home.name}", hint
     )
 
 
@@ -236,7 +236,7 @@ def _is_searched(folder: str) -> bool:
 def _is_excluded(project: Project, path: Path) -> bool:
     if not project.config.exclude:
         return False
-    shown = project.shown(path)
+    shown = project.display_path(path)
     parts = [shown, *(parent.as_posix() for parent in Path(shown).parents)]
     return any(
         fnmatch.fnmatch(part, pattern) for part in parts for pattern in project.config.exclude
@@ -266,7 +266,11 @@ def _not_modular(project: Project, path: Path) -> Problem:
 
 def _given(project: Project, path: Path) -> str:
     # A line break in a file name would break a message, and an annotation with it.
-    return project.shown(path.parent.resolve() / path.name).encode("unicode_escape").decode("ascii")
+    return (
+        project.display_path(path.parent.resolve() / path.name)
+        .encode("unicode_escape")
+        .decode("ascii")
+    )
 
 
 def _nearest(path: Path) -> str:

@@ -84,7 +84,7 @@ def _lint_strictly(
     from patchgen.upstream.lint.own import with_findings
 
     for path, flat in zip(paths, _flatten_strictly(paths, env, settings, jobs), strict=True):
-        yield with_findings(flat, env.shown(path.parent.resolve() / path.name))
+        yield with_findings(flat, env.display_path(path.parent.resolve() / path.name))
 
 
 # What they give is not written: it is how files go through workers and cache to be linted, those of

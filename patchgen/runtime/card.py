@@ -88,8 +88,8 @@ model = {auto}.from_pretrained("{name}", trust_remote_code=True)
 ```"""
     if "AutoConfig" not in configuration["auto_map"]:
         yield (
-            "Without `trust_remote_code=True` transformers builds its own class of this `model_type` "
-            "instead, from the same weights."
+            "Without `trust_remote_code=True` transformers builds its own class of this "
+            "`model_type` instead, from the same weights."
         )
     autos_told = ", ".join(f"`{auto}`" for auto in sorted(configuration["auto_map"]))
     yield f"Auto classes: {autos_told}."

@@ -41,6 +41,7 @@ class _Watch:
             self.told = True
             warnings.warn(
                 f"TRL computes the loss of {type(self.model).__name__} by its own head, in chunks "
-                "too: the part `loss` of the variant does not run. It runs in transformers' Trainer.",
+                "too: the part `loss` of the variant does not run. It runs in "
+                "transformers' Trainer.",
                 stacklevel=2,
             )

@@ -100,7 +100,7 @@ class Environment:
         except PatchgenError:
             return True
 
-    def shown(self, path: Path) -> str:
+    def display_path(self, path: Path) -> str:
         """`path` as messages print it: relative to the project or to its root, with `/`."""
         # The project first: an environment may lie inside it, or the other way round.
         for root in (self.home, *self.roots):

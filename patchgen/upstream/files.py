@@ -18,7 +18,7 @@ from patchgen.syntax.text import decode, read_bytes
 class Files:
     """A memory of files; `fresh` are the texts of outputs that differ from what is on disk.
 
-    `shown` tells how messages print a path.
+    `display_path` tells how messages print a path.
     """
 
     fresh: dict[Path, str] = field(default_factory=dict)

@@ -135,7 +135,9 @@ class _Run:
             return results[path]
         what = "the process that flattened this file died"
         hint = "it crashed or was killed for its memory; please report it together with the file"
-        return Result(problems=(Problem(Location(self.env.shown(path)), "PG909", what, hint),))
+        return Result(
+            problems=(Problem(Location(self.env.display_path(path)), "PG909", what, hint),)
+        )
 
 
 def convert_batch(
@@ -164,17 +166,21 @@ def _convert_one(path: Path, files: Files, env: Environment) -> Result:
             texts = {output.kind: output.text for output in convert(path, files.text)}
             return Result(texts, dict(asked))
         except PatchgenError as error:
-            problems = tuple(replace(one, at=_shown(one.at, env)) for one in problems_of(error))
+            problems = tuple(
+                replace(one, at=_locate_for_display(one.at, env)) for one in problems_of(error)
+            )
             return Result({}, dict(asked), problems)
         except MemoryError:
             problem = Problem(
-                Location(env.shown(path)), "PG907", "there is not enough memory to flatten it"
+                Location(env.display_path(path)),
+                "PG907",
+                "there is not enough memory to flatten it",
             )
             return Result({}, dict(asked), (problem,))
         except Exception as error:
             # The boundary of the core: an error that it did not foresee is ours, and the run goes
             # on.
-            return Result({}, dict(asked), (defect(env.shown(path), error),))
+            return Result({}, dict(asked), (defect(env.display_path(path), error),))
 
 
 def _finished(
@@ -193,7 +199,7 @@ def _finished(
     ]
     if wrong:
         found = sorted(
-            Problem(Location(env.shown(output), fault.line, 1), fault.code, fault.what)
+            Problem(Location(env.display_path(output), fault.line, 1), fault.code, fault.what)
             for output, fault in wrong
         )
         return replace(raw, texts={}, problems=tuple(found))
@@ -205,7 +211,7 @@ def _finished(
 def _flattened(path: Path, result: Result, env: Environment) -> Flattened:
     """`result` as the project takes it; parents are given as files."""
     parents = tuple(
-        UsedSymbol(".".join(read.with_suffix("").parts[-2:]), digest, env.shown(read))
+        UsedSymbol(".".join(read.with_suffix("").parts[-2:]), digest, env.display_path(read))
         for read, digest in sorted(result.reads.items())
         if read != path and read.parent.name != "auto"
     )
@@ -225,11 +231,11 @@ def _on_cycle(path: Path, order: Order, env: Environment) -> Result:
         else f"needs files that derive from themselves: {names}"
     )
     hint = "let one of them derive from a file that is written by hand"
-    return Result(problems=(Problem(Location(env.shown(path)), "PG630", what, hint),))
+    return Result(problems=(Problem(Location(env.display_path(path)), "PG630", what, hint),))
 
 
-def _shown(at: Location, env: Environment) -> Location:
-    return replace(at, path=env.shown(Path(at.path)))
+def _locate_for_display(at: Location, env: Environment) -> Location:
+    return replace(at, path=env.display_path(Path(at.path)))
 
 
 def _output(path: Path, kind: str) -> Path:

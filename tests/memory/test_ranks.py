@@ -74,7 +74,7 @@ def held_to(jobs: tuple[Job, ...]) -> None:
         phases = {phase: (most, dict(truth.peaks)[phase]) for phase, most in guess.peaks}
         for name, pair in (pairs | phases).items():
             if abs(pair[0] - pair[1]) > (IN_A_PHASE if name in phases else WITHIN) * pair[1]:
-                apart.append((each.name, each.setup.told(), name, pair))
+                apart.append((each.name, each.setup.describe(), name, pair))
     assert apart == []
 
 

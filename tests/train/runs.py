@@ -34,7 +34,7 @@ class Remembered:
     def steps(self, done: int, of: int) -> None:
         self.done.append(done)
 
-    def told(self, figures: Mapping[str, float]) -> None:
+    def report(self, figures: Mapping[str, float]) -> None:
         pass
 
     def note(self, text: str) -> None:

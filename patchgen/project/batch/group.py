@@ -47,7 +47,7 @@ def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bo
         return Flattened(problems=problems_of(error)), True
     except MemoryError:
         what = "there is not enough memory to flatten it"
-        return Flattened(problems=(Problem(Location(modular.shown), "PG907", what),)), True
+        return Flattened(problems=(Problem(Location(modular.display_path), "PG907", what),)), True
     except Exception as error:
         # The boundary of the core: an error that it did not foresee is ours, and the run goes on.
-        return Flattened(problems=(defect(modular.shown, error),)), True
+        return Flattened(problems=(defect(modular.display_path, error),)), True

@@ -51,7 +51,7 @@ def _alone(project: Project, profile: str, modular: Modular) -> Outcome:
                 "it crashed or was killed for its memory; please report it together with the file"
             )
             return Outcome(
-                modular, problems=(Problem(Location(modular.shown), "PG909", what, hint),)
+                modular, problems=(Problem(Location(modular.display_path), "PG909", what, hint),)
             )
 
 

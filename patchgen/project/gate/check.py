@@ -68,7 +68,7 @@ def examine(
     for outcome in (*outcomes, *fresh):
         problems.update(outcome.problems)
         latest[outcome.modular] = outcome
-    ordered = sorted(verdicts, key=lambda verdict: verdict.shown)
+    ordered = sorted(verdicts, key=lambda verdict: verdict.display_path)
     return Report(
         tuple(ordered), tuple(sorted(problems)), tuple(_notes(fresh)), tuple(latest.values())
     )
@@ -90,7 +90,7 @@ def _look_at(
             problems += problems_of(error)
         except OSError as error:
             what = f"cannot be read: {error.strerror or error}"
-            problems.append(Problem(Location(project.shown(path)), "PG903", what))
+            problems.append(Problem(Location(project.display_path(path)), "PG903", what))
     return files, problems
 
 
@@ -135,7 +135,7 @@ def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
     for outcome in outcomes:
         if not outcome.made and not outcome.problems:
             yield Note(
-                Location(outcome.modular.shown),
+                Location(outcome.modular.display_path),
                 "nothing to generate: no class derives from a parent",
             )
         for made in outcome.made:
@@ -159,10 +159,10 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
         if len(modulars) == 1:
             continue
         for modular in modulars:
-            others = " and ".join(other.shown for other in modulars if other != modular)
+            others = " and ".join(other.display_path for other in modulars if other != modular)
             what = f"gives the output {Path(path).name}, and so does {others}"
             hint = "rename one of them, or map their folders to different places"
-            clashes[modular] = Problem(Location(modular.shown), "PG508", what, hint)
+            clashes[modular] = Problem(Location(modular.display_path), "PG508", what, hint)
     return clashes
 
 
@@ -179,15 +179,19 @@ def judge(
     wrong = [path for path, digest in wanted if files[path] != digest]
     if not wrong:
         if is_of(record, made) or not modular.recorded:
-            return Verdict(project.shown(output), modular.shown, Status.OK, made=made)
+            return Verdict(project.display_path(output), modular.display_path, Status.OK, made=made)
         flaws = (record.flaw,) if record is not None and record.flaw else ()
-        return Verdict(project.shown(output), modular.shown, Status.UNRECORDED, flaws, made=made)
+        return Verdict(
+            project.display_path(output), modular.display_path, Status.UNRECORDED, flaws, made=made
+        )
     texts = outcome.texts or {}
     fixes = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
     # A file that somebody wrote says most: nothing may be written over it.
     foreign = [path for path in wrong if not _is_ours(path)]
     path = (foreign or wrong)[0]
-    verdict = Verdict(project.shown(path), modular.shown, Status.MISSING, fixes=fixes, made=made)
+    verdict = Verdict(
+        project.display_path(path), modular.display_path, Status.MISSING, fixes=fixes, made=made
+    )
     if foreign:
         return replace(verdict, status=Status.NOT_GENERATED, why=_what_it_is(path))
     if not path.exists():
@@ -196,7 +200,9 @@ def judge(
     digests = {path.name: files[path] for path in wrong}
     settings = describe(project.config.settings)
     reason = reasons(record, outcome, made, digests, evidence.made_by, settings)
-    diff = unified(old, new, verdict.shown, f"{verdict.shown}\tas its modular file gives it")
+    diff = unified(
+        old, new, verdict.display_path, f"{verdict.display_path}\tas its modular file gives it"
+    )
     first_line = _first_difference(old, new)
     return replace(verdict, status=Status.STALE, why=reason, line=first_line, diff=diff)
 

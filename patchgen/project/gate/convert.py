@@ -40,7 +40,7 @@ class Written:
         left = [
             v.problem
             for v in self.report.verdicts
-            if v.shown not in self.repaired and v.problem is not None
+            if v.display_path not in self.repaired and v.problem is not None
         ]
         return tuple(sorted({*self.report.problems, *self.problems, *left}))
 
@@ -119,8 +119,8 @@ def _write(
         # The lock comes last: a run that is killed leaves files that `check` names.
         apply([*_changes(mine), *lock], state_of(project, root))
         recorded |= bool(lock) and is_own(project, root)
-    written = [project.shown(want.path) for want in wanted if want.data is not None]
-    removed = [project.shown(want.path) for want in wanted if want.data is None]
+    written = [project.display_path(want.path) for want in wanted if want.data is not None]
+    removed = [project.display_path(want.path) for want in wanted if want.data is None]
     return Written(
         report, frozenset(repaired), tuple(written), tuple(removed), tuple(problems), recorded
     )
@@ -130,7 +130,7 @@ def _collect_changes(
     project: Project, report: Report, verdicts: Sequence[Verdict]
 ) -> tuple[list[Wanted], set[str], list[Problem]]:
     """What repairs `verdicts`, the outputs that it repairs, and what stands in the way."""
-    fresh = {outcome.modular.shown: outcome for outcome in report.outcomes}
+    fresh = {outcome.modular.display_path: outcome for outcome in report.outcomes}
     made: dict[str, str] = {}
     for outcome in report.outcomes:
         for each in outcome.made:
@@ -144,14 +144,16 @@ def _collect_changes(
             # An orphan may be nothing but a record.
             fixes = [want for want in verdict.fixes if want.data is not None or want.path.exists()]
             wanted += [Wanted(confine(project, want.path), want.data) for want in fixes]
-            repaired.add(verdict.shown)
+            repaired.add(verdict.display_path)
         except PatchgenError as error:
             problems += problems_of(error)
     return wanted, repaired, problems
 
 
 def _refused(project: Project, error: OSError) -> PatchgenError:
-    at = Location(project.shown(Path(error.filename)) if isinstance(error.filename, str) else LOCK)
+    at = Location(
+        project.display_path(Path(error.filename)) if isinstance(error.filename, str) else LOCK
+    )
     safe = "every output is what it was"
     hint = "the next run finishes what was begun" if isinstance(error, Unfinished) else safe
     return PatchgenError("PG903", at, f"cannot be written: {error.strerror or error}", hint)
@@ -176,7 +178,7 @@ def _require_unchanged(outcome: Outcome | None, made: Mapping[str, str]) -> None
             what = f"{Path(read.path).name} changed while it was being converted"
             assert outcome is not None
             raise PatchgenError(
-                "PG905", Location(outcome.modular.shown), what, "run the command again"
+                "PG905", Location(outcome.modular.display_path), what, "run the command again"
             )
 
 
@@ -189,9 +191,9 @@ def _records_after(
 ) -> dict[str, Record]:
     """The records below `root` after the outputs in `repaired` have been written."""
     records, base = read_lock(lock_of(project, root)), _base(project, root)
-    by_modular = {outcome.modular.shown: outcome for outcome in report.outcomes}
+    by_modular = {outcome.modular.display_path: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
-        is_repaired = verdict.shown in repaired
+        is_repaired = verdict.display_path in repaired
         if verdict.status is Status.ORPHANED:
             if is_repaired:
                 _forget(verdict, records, base)

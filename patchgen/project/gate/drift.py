@@ -82,7 +82,7 @@ def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbo
     used = {
         used
         for record in records.values()
-        if record.modular == modular.shown
+        if record.modular == modular.display_path
         for used in record.parents
     }
     # A statement without a name is recorded under its place, which says nothing in another release.
@@ -99,7 +99,7 @@ def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root:
 
 
 def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:
-    shown = outcome.modular.shown
+    shown = outcome.modular.display_path
     if left_out:
         return Drift(shown, Fit.GONE, changes, outcome.problems)
     if outcome.problems:

@@ -79,7 +79,7 @@ def make_record(
     """The record of an output that has just been written."""
     return Record(
         output,
-        outcome.modular.shown,
+        outcome.modular.display_path,
         outcome.digest,
         made.digest,
         made.diff_digest,

@@ -77,7 +77,9 @@ def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
     if any(path.is_relative_to(folder) for folder in found.folders):
         return True
     for modular in found.modulars:
-        if modular.shown == record.modular and (modular.recorded or modular.folder == path.parent):
+        if modular.display_path == record.modular and (
+            modular.recorded or modular.folder == path.parent
+        ):
             return True
     return False
 
@@ -98,7 +100,9 @@ def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
         why.append(f"only {LOCK} still names it")
     # What somebody edited is not removed; without files, the record alone goes.
     fixes = tuple(Wanted(path, None) for path in files or [output]) if untouched else ()
-    return Verdict(project.shown(output), record.modular, Status.ORPHANED, tuple(why), fixes=fixes)
+    return Verdict(
+        project.display_path(output), record.modular, Status.ORPHANED, tuple(why), fixes=fixes
+    )
 
 
 def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:
@@ -110,9 +114,10 @@ def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:
         modular for modular in found.modulars if _belongs_to(path, {(path.parent, _name(modular))})
     ]
     why = tuple(
-        f"{giver.shown} gives {project.shown(giver.folder / path.name)}" for giver in givers[:1]
+        f"{giver.display_path} gives {project.display_path(giver.folder / path.name)}"
+        for giver in givers[:1]
     )
-    return Verdict(project.shown(path), "", Status.ORPHANED, why)
+    return Verdict(project.display_path(path), "", Status.ORPHANED, why)
 
 
 def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path]:

@@ -48,7 +48,7 @@ class Verdict:
     should be.
     """
 
-    shown: str
+    display_path: str
     modular: str
     status: Status
     why: tuple[str, ...] = ()
@@ -64,7 +64,10 @@ class Verdict:
             return None
         what, hint = _say(self)
         return Problem(
-            Location(self.shown, self.line, 1 if self.line else 0), _CODES[self.status], what, hint
+            Location(self.display_path, self.line, 1 if self.line else 0),
+            _CODES[self.status],
+            what,
+            hint,
         )
 
 
@@ -90,7 +93,11 @@ class Report:
         places = {problem.at.path for problem in self.problems if problem.severity == "error"}
         return tuple(
             sorted(
-                {o.modular.shown for o in self.outcomes if o.problems or o.modular.shown in places}
+                {
+                    o.modular.display_path
+                    for o in self.outcomes
+                    if o.problems or o.modular.display_path in places
+                }
             )
         )
 

@@ -32,12 +32,12 @@ class Shape:
         """
         draw, rows = random.Random(seed), rows or self.rows
         if self.shortest is not None:
-            return tuple(self._spread(self.shortest, draw, max(rows, self.rows))[:rows])
+            return tuple(self._draw_lengths(self.shortest, draw, max(rows, self.rows))[:rows])
         if self.packed is None:
             return (self.length,) * rows
         return tuple(text for _ in range(rows) for text in self._row(self.packed, draw))
 
-    def _spread(self, shortest: int, draw: random.Random, rows: int) -> list[int]:
+    def _draw_lengths(self, shortest: int, draw: random.Random, rows: int) -> list[int]:
         ranges = list(range(rows))
         draw.shuffle(ranges)
         wide = (self.length - shortest + 1) / rows

@@ -114,7 +114,7 @@ def compare_with_reference(
 ) -> Deviation:
     """Return how far an entry's loss and gradients are from the reference."""
     deviation = {
-        name: _apart(norms.get(name, 0.0), norm)
+        name: _relative_difference(norms.get(name, 0.0), norm)
         for name, norm in reference.norms.items()
         if norm > NO_GRADIENT
     }
@@ -124,13 +124,17 @@ def compare_with_reference(
     where = max(
         deviation, key=lambda name: math.inf if math.isnan(deviation[name]) else deviation[name]
     )
-    norm = _apart(total_norm(norms), reference.norm)
+    norm = _relative_difference(total_norm(norms), reference.norm)
     return Deviation(
-        _apart(loss, reference.loss), norm, deviation[where], where, bool(reference.gradients)
+        _relative_difference(loss, reference.loss),
+        norm,
+        deviation[where],
+        where,
+        bool(reference.gradients),
     )
 
 
-def _apart(value: float, reference: float) -> float:
+def _relative_difference(value: float, reference: float) -> float:
     return abs(value - reference) / max(abs(reference), 1e-12)
 
 

@@ -104,7 +104,7 @@ def _steps(
 
 def _judged(deviation: Deviation, bounds: Bounds) -> Result:
     right = deviation.within(bounds)
-    note = "" if right else _told(deviation, bounds)
+    note = "" if right else _describe_deviation(deviation, bounds)
     return Result(
         "ok" if right else "wrong",
         note,
@@ -137,7 +137,7 @@ def choose_bounds(setup: CaseSetup, prepared: PreparedEntry) -> Bounds:
     return WIDE if wide else NARROW
 
 
-def _told(deviation: Deviation, bounds: Bounds) -> str:
+def _describe_deviation(deviation: Deviation, bounds: Bounds) -> str:
     return (
         f"loss {deviation.loss:.1e} and gradients {deviation.norm:.1e} from the reference, "
         f"bounds {bounds.loss:g} and {bounds.norm:g}; "

@@ -67,16 +67,16 @@ def make_batch(
         _text(length, words, case.task, seed) for seed, length in enumerate(lengths, start=first)
     ]
     if case.task == "classify":
-        inputs = _padded(texts, longest=_longest(case, lengths))
+        inputs = _padded(texts, longest=_find_row_length(case, lengths))
         return Batch({**inputs, "labels": torch.arange(len(texts)) % 2}, lengths, len(texts))
     labelled = sum(int((text.labels_L != NO_LABEL).sum()) for text in texts)
     if layout != "padded":
         width = case.shape.length if layout == "packed" else sum(lengths)
         return Batch(_packed(texts, width), lengths, labelled)
-    return Batch(_padded(texts, longest=_longest(case, lengths)), lengths, labelled)
+    return Batch(_padded(texts, longest=_find_row_length(case, lengths)), lengths, labelled)
 
 
-def _longest(case: Case, lengths: Sequence[int]) -> int:
+def _find_row_length(case: Case, lengths: Sequence[int]) -> int:
     """Return the length of padded rows: the shape's, or that of the longest text."""
     return max(lengths) if case.shape.packed or case.batches > 1 else case.shape.length
 

@@ -61,7 +61,7 @@ def bars(
     """
     _refuse(rows, logarithmic)
     left = LEFT + max((text_width(row.label) for row in rows), default=0) + 8
-    high = max((_reach(row) for row in rows), default=0) or 1.0
+    high = max((_find_end(row) for row in rows), default=0) or 1.0
     axis = _Axis(decades(_least(rows), high) if logarithmic else ticks(0, high), left, logarithmic)
     top = TOP + (18 if len(names) > 1 else 0)
     bottom = top + STEP * len(rows)
@@ -81,7 +81,7 @@ def _refuse(rows: Sequence[Bar], logarithmic: bool) -> None:
             )
 
 
-def _reach(row: Bar) -> float:
+def _find_end(row: Bar) -> float:
     return max(sum(row.parts), row.target or 0.0, row.spread[1] if row.spread else 0.0)
 
 
@@ -111,7 +111,7 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
         )
         done += value
     if row.spread is not None:
-        parts.append(_spread(axis.x(row.spread[0]), axis.x(row.spread[1]), top + 13))
+        parts.append(_draw_range(axis.x(row.spread[0]), axis.x(row.spread[1]), top + 13))
     said = row.said or format_number(sum(row.parts))
     at = axis.x(max(sum(row.parts), row.spread[1] if row.spread else 0.0)) + 6
     if row.target is not None:
@@ -127,7 +127,7 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
     return "".join(parts)
 
 
-def _spread(begin: float, end: float, y: float) -> str:
+def _draw_range(begin: float, end: float, y: float) -> str:
     parts = [f'<line class="spread" x1="{begin:.1f}" x2="{end:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>']
     for at in (begin, end):
         parts.append(

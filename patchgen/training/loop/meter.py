@@ -30,7 +30,7 @@ class Watch(Protocol):
     def steps(self, done: int, of: int) -> None:
         """So many steps are done."""
 
-    def told(self, figures: Mapping[str, float]) -> None:
+    def report(self, figures: Mapping[str, float]) -> None:
         """New figures were logged."""
 
     def note(self, text: str) -> None:
@@ -131,7 +131,7 @@ class Meter(TrainerCallback):
         figures["peak_bytes"] = peak_memory(self.device)
         if self.folder.writes:
             self.folder.measure(figures)
-        self.watch.told(figures)
+        self.watch.report(figures)
         if "trial" not in figures:
             self._draw_now_and_then()
         self._resume_clock(state)

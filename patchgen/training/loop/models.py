@@ -73,7 +73,7 @@ def find_source(recipe: Recipe) -> Source:
         if checkpoint:
             refuse("from", checkpoint, f"the model is a checkpoint already: {recipe.model}")
         checkpoint = recipe.model
-    told = _told(checkpoint) if checkpoint else {}
+    told = _read_configuration(checkpoint) if checkpoint else {}
     if checkpoint and recipe.tiny:
         refuse("tiny", "", f"the sizes of {checkpoint} are what they are")
     kind = told.get("model_type") if checkpoint else recipe.model
@@ -117,7 +117,7 @@ def _refuse_name(name: str) -> None:
     )
 
 
-def _told(checkpoint: str) -> Mapping[str, Any]:
+def _read_configuration(checkpoint: str) -> Mapping[str, Any]:
     try:
         told: Mapping[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
     except (OSError, ValueError) as error:

@@ -87,7 +87,7 @@ def train(
         trainer.add_callback(EngineCheck(trainer, job))
         record_run(job, model, batch, meter)
         if start is not None and _is_the_end(start):
-            _take(trainer, start)
+            _restore(trainer, start)
         else:
             trainer.train(resume_from_checkpoint=None if start is None else str(start))
         return _ended(job, trainer, meter, 0 if start is None else checkpoint_step(start))
@@ -163,7 +163,7 @@ def _is_the_end(start: Path) -> bool:
     return bool(state.global_step >= state.max_steps)
 
 
-def _take(trainer: Any, start: Path) -> None:
+def _restore(trainer: Any, start: Path) -> None:
     """Set the trainer to the state of a checkpoint."""
     trainer._load_from_checkpoint(str(start))
     trainer.state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))

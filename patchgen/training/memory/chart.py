@@ -56,7 +56,7 @@ def as_svg(trace: StepTrace, room: int = 0) -> str:
             f'<line class="target" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
     highest = find_peak(trace)
-    title = f"{trace.target.name}, {trace.setup.told()}: peak {format_size(highest.bytes)}"
+    title = f"{trace.target.name}, {trace.setup.describe()}: peak {format_size(highest.bytes)}"
     return chart(
         title, max(LEFT + WIDTH + 16, BOLD * text_width(title) + 16), TOP + HEIGHT + 30, inside
     )

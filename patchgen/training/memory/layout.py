@@ -43,6 +43,6 @@ class Layout:
         """Return whether tokens go to experts on other ranks, so that ranks differ in load."""
         return not self.computed and self.parts.ep > 1
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return a description."""
         return f"{self.engine} on {self.ranks:,} ranks"

@@ -16,7 +16,7 @@ def find_caller() -> Location:
     """Return the line of the model that is running now."""
     for frame, line in traceback.walk_stack(inspect.currentframe()):
         if _is_model(frame.f_code.co_filename):
-            return Location(_shown(frame.f_code.co_filename), line, 1)
+            return Location(_shorten(frame.f_code.co_filename), line, 1)
     return Location("the model")
 
 
@@ -24,7 +24,7 @@ def find_origin(error: BaseException) -> Location:
     """Return the innermost line of the model in the traceback of `error`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if _is_model(frame.filename):
-            return Location(_shown(frame.filename), frame.lineno or 0, 1)
+            return Location(_shorten(frame.filename), frame.lineno or 0, 1)
     return Location("the model")
 
 
@@ -33,7 +33,7 @@ def _is_model(name: str) -> bool:
     return not any(part in path for part in (*_NOT_THE_MODEL, *_MACHINERY))
 
 
-def _shown(name: str) -> str:
+def _shorten(name: str) -> str:
     for mark in ("/site-packages/", "/dist-packages/"):
         if mark in name:
             return name.partition(mark)[2]

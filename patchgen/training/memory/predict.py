@@ -65,7 +65,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
         count = sum(parameter.numel() for parameter in model.parameters())
         classes = {name: type(module).__name__ for name, module in model.named_modules()}
         known.assumed.clear()  # of initial values, which change no size
-        inputs = _told(given, known, setup)
+        inputs = _make_fake_inputs(given, known, setup)
         ledger = Ledger(device_label(setup.device), GRAINS.get(setup.device, 1))
         called: nn.Module = model
         if spread:
@@ -99,7 +99,7 @@ def predict_step(target: Target, setup: Setup) -> StepTrace:
     )
 
 
-def _told(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Tensor]:
+def _make_fake_inputs(given: dict[str, Tensor], known: Known, setup: Setup) -> dict[str, Tensor]:
     """Return fake tensors with the shapes of `given`, and record their values."""
     dtype = torch.bfloat16 if setup.precision == "pure-bf16" else None
     inputs = {}

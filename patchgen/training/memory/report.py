@@ -135,7 +135,7 @@ def _object(found: Figures | None) -> dict[str, Any] | None:
 def _head(told: Report) -> str:
     count = f"{told.parameters / 1e6:,.1f} M" if told.parameters >= 1e6 else f"{told.parameters:,}"
     many = f", {count} parameters" if told.parameters else ""
-    return f"{told.class_name} ({told.name}){many}: {told.setup.told()}\n"
+    return f"{told.class_name} ({told.name}){many}: {told.setup.describe()}\n"
 
 
 def _tables(told: Report) -> Iterable[Table]:

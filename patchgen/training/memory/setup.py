@@ -80,7 +80,7 @@ class Setup:
         """Return the tokens of one forward pass."""
         return self.batch * self.length
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return a description."""
         parts = [f"batch {self.batch}", f"length {self.length}", self.precision, self.optimizer]
         if self.attention:
@@ -93,5 +93,5 @@ class Setup:
         if self.accumulate > 1:
             parts.append(f"{self.accumulate} accumulated")
         if self.layout is not None:
-            parts.append(self.layout.told())
+            parts.append(self.layout.describe())
         return ", ".join([*parts, self.device])

@@ -168,7 +168,7 @@ def _configured(
             changes = {**_all_layers(config), **changes}
             given = config.to_dict()
         else:
-            given = _told(size, config_class) if size is not None else {}
+            given = _read_size(size, config_class) if size is not None else {}
             config = config_class(**given)
         _check_settings_exist(config, changes)
         # If a value had two names, the one of `given` would win.
@@ -185,7 +185,7 @@ def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
     return {name: 0.0 for name in config.to_dict() if name.endswith(LAYERDROP)}
 
 
-def _told(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
+def _read_size(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
     """Return what a published size or a file says of a configuration."""
     told = dict(load_sizes()[size]) if size in load_sizes() else _read(Path(size))
     kind = told.pop("model_type", None)

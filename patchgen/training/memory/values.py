@@ -100,7 +100,7 @@ class Values:
                     self.tell(fake, value)
         elif func in _CHOICES:
             chosen = tensors[_CHOICES[func] if len(tensors) > 1 else 0]
-            self._deal(chosen, args[0], _axis(func, args, kwargs))
+            self._choose_in_turn(chosen, args[0], _axis(func, args, kwargs))
 
     def compute(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Return the result of `func` on values; `NOT_KNOWN` where one is missing."""
@@ -130,7 +130,7 @@ class Values:
                 storage = value.untyped_storage()
                 self._spoilt[storage._cdata] = storage
 
-    def _deal(self, chosen: Tensor, scores: Tensor, axis: int) -> None:
+    def _choose_in_turn(self, chosen: Tensor, scores: Tensor, axis: int) -> None:
         """Choose in turn: the first k of E in the first row, the next k in the second, ..."""
         with _disable_current_modes():
             if scores.dim() == 0 or chosen.numel() == 0:

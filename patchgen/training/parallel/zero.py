@@ -148,7 +148,8 @@ def check_checkpoint(folder: Path, engine: Engine) -> None:
     asked = (_kind(engine.zero_stage), engine.launch.world) if engine.zero_stage else None
     if written == asked:
         return
-    what = f"it has {_told(written)}, and --engine {engine.name} goes on with {_told(asked)}"
+    has, wants = _describe_states(written), _describe_states(asked)
+    what = f"it has {has}, and --engine {engine.name} goes on with {wants}"
     again = (
         f"--engine {written[0]} on {written[1]} processes goes on"
         if written
@@ -174,7 +175,7 @@ def _kind(zero_stage: int) -> str:
     return "zero3" if zero_stage == 3 else "zero1 or zero2"
 
 
-def _told(written: tuple[str, int] | None) -> str:
+def _describe_states(written: tuple[str, int] | None) -> str:
     return (
         "whole states or DTensors"
         if written is None

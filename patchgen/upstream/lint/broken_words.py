@@ -65,7 +65,7 @@ def _shipped_at(case: Case, broken: str) -> str | None:
     for output in case.shipped:
         found = pattern.search(output.text)
         if found and not pattern.search(case.source.text):
-            return f"{output.shown}:{output.text.count(chr(10), 0, found.start()) + 1}"
+            return f"{output.display_path}:{output.text.count(chr(10), 0, found.start()) + 1}"
     return None
 
 

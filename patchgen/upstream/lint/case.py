@@ -34,7 +34,7 @@ class Shipped:
     """
 
     kind: str
-    shown: str
+    display_path: str
     text: str = field(repr=False)
     tree: ast.Module = field(repr=False)
     first: Mapping[str, int] = field(repr=False)
@@ -124,14 +124,14 @@ class Case:
         return output is not None and output.definition(name) == text.strip("\n")
 
 
-def make_case(path: Path, read: Read, shown: Callable[[Path], str]) -> Case:
+def make_case(path: Path, read: Read, display_path: Callable[[Path], str]) -> Case:
     """The modular file at `path`.
 
     Raises PatchgenError for what transformers itself would not convert.
     """
     text = read(path)
     if text is None:
-        raise PatchgenError("PG001", Location(shown(path)), "does not exist")
+        raise PatchgenError("PG001", Location(display_path(path)), "does not exist")
     models = path.parent.parent
     facts = read_facts(text, path.as_posix())
     table = _table(
@@ -139,9 +139,9 @@ def make_case(path: Path, read: Read, shown: Callable[[Path], str]) -> Case:
         read(models / "auto/configuration_auto.py") or "",
     )
     parents = make_parents(facts, path.stem.removeprefix("modular_"), models, read, table)
-    source = make_source(text, shown(path))
+    source = make_source(text, display_path(path))
     pairs = tuple(_pairs(facts, parents, table))
-    return Case(path, source, facts, parents, pairs, tuple(_shipped(path, read, shown)))
+    return Case(path, source, facts, parents, pairs, tuple(_shipped(path, read, display_path)))
 
 
 _table = functools.lru_cache(maxsize=8)(read_table)
@@ -178,14 +178,14 @@ def _rename_docs(text: str, parent: str, child: str, table: NameTable) -> str:
     return Renaming(old, new, table).docs(text)
 
 
-def _shipped(path: Path, read: Read, shown: Callable[[Path], str]) -> Iterator[Shipped]:
+def _shipped(path: Path, read: Read, display_path: Callable[[Path], str]) -> Iterator[Shipped]:
     for kind in KINDS:
         output = path.with_name(path.name.replace("modular", kind, 1))
         text = read(output)
         if text is not None:
-            tree = parse_text(text, shown(output))
+            tree = parse_text(text, display_path(output))
             first = {name: first_line(node) for name, node in definitions(tree).items()}
-            yield Shipped(kind, shown(output), text, normalize_tree(tree), first)
+            yield Shipped(kind, display_path(output), text, normalize_tree(tree), first)
 
 
 def class_in(text: str, name: str) -> ast.ClassDef:

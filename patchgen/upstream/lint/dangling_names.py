@@ -32,12 +32,12 @@ def dangling_names(case: Case) -> Iterator[Problem]:
     """One finding a name and output, at the class that uses it."""
     for output in case.shipped:
         for name, line in _unbound(output):
-            what = f"{output.shown}:{line} uses {name}, which nothing binds"
+            what = f"{output.display_path}:{line} uses {name}, which nothing binds"
             yield finding(
                 "PG709", _at(case, output, line), what, "import or define it in the modular file"
             )
         for name, sibling, line in _missing(output, case):
-            what = f"{output.shown}:{line} imports {name}, which {sibling} does not have"
+            what = f"{output.display_path}:{line} imports {name}, which {sibling} does not have"
             yield finding(
                 "PG709", Location(case.source.path, 1, 1), what, "define it, or import another name"
             )
@@ -71,7 +71,7 @@ def _may_dangle(output: Shipped, bound: set[str]) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            table = symtable.symtable(output.text, output.shown, "exec")
+            table = symtable.symtable(output.text, output.display_path, "exec")
     except SyntaxError:  # it parses, and the compiler refuses it
         return True
     return not _globals_of(table) <= bound
@@ -109,7 +109,7 @@ def _missing(output: Shipped, case: Case) -> Iterator[tuple[str, str, int]]:
         bound = {*bound_names(sibling.tree.body), "*"}
         for alias in node.names:
             if alias.name not in bound:
-                yield alias.name, sibling.shown, node.lineno
+                yield alias.name, sibling.display_path, node.lineno
 
 
 def _at(case: Case, output: Shipped, line: int) -> Location:

@@ -41,7 +41,7 @@ def lint_files(
     files = Files()
     for path in paths:
         with files.asked() as asked:
-            refused = refusals(path, env, settings, env.shown(path))
+            refused = refusals(path, env, settings, env.display_path(path))
             found = deduplicate((*refused, *_find_problems(path, env, files)))
             reads = {read: digest for read, digest in asked.items() if digest}
             # Remembered by the question: should such a file come into being, the answer changes.
@@ -52,7 +52,7 @@ def lint_files(
 
 def _find_problems(path: Path, env: Environment, files: Files) -> tuple[Problem, ...]:
     try:
-        case = make_case(path, files.text, env.shown)
+        case = make_case(path, files.text, env.display_path)
     except PatchgenError as error:
         return problems_of(error)
     return tuple(findings(case))

@@ -91,7 +91,7 @@ def flash_reference(
     s_aux: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention over the tokens of each row that the mask (rows, keys) keeps; without one, over all.
+    """Attention over the tokens that the mask (rows, keys) keeps; without one, over all.
 
     What the kernels leave out is an error here: a bias of scores, sinks, a cap.
     """

@@ -56,16 +56,16 @@ class LinesRun:
         return asdict(self)
 
 
-def lines_from_json(told: Mapping[str, Any]) -> LinesRun:
+def lines_from_json(format_counts: Mapping[str, Any]) -> LinesRun:
     """The inverse of `LinesRun.as_json`."""
     missed, refused = (
-        tuple((int(number), str(text)) for number, text in told[name])
+        tuple((int(number), str(text)) for number, text in format_counts[name])
         for name in ("not_run", "refusals")
     )
     changed, ran, mutants, unplanted = (
-        int(told[name]) for name in ("changed", "ran", "mutants", "unplanted")
+        int(format_counts[name]) for name in ("changed", "ran", "mutants", "unplanted")
     )
-    return LinesRun(str(told["file"]), changed, ran, missed, refused, mutants, unplanted)
+    return LinesRun(str(format_counts["file"]), changed, ran, missed, refused, mutants, unplanted)
 
 
 def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
@@ -74,8 +74,11 @@ def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
     return {outcome: found[outcome] for outcome in OUTCOMES}
 
 
-def told(fates: Iterable[MutantResult], lines: LinesRun | None = None) -> str:
-    """ "23 of 24 mutants seen, 2 more equivalent, 1 more failed to run, 31 on lines that did not run"."""
+def format_counts(fates: Iterable[MutantResult], lines: LinesRun | None = None) -> str:
+    """How many of the mutants were seen, in words.
+
+    "23 of 24 mutants seen, 2 more equivalent, 1 more failed to run, 31 on lines that did not run".
+    """
     found = counted(fates)
     decided = found["seen"] + found["unseen"]
     text = f"{found['seen']} of {decided} mutants seen"

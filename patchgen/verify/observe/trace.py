@@ -117,11 +117,15 @@ def _sdpa_call(
     if attn_mask is not None:
         mask = "bool" if attn_mask.dtype == torch.bool else "float"
     return SdpaCall(
-        tuple(query.shape), tuple(key.shape), mask, enable_gqa, _spread(query, key, scale)
+        tuple(query.shape),
+        tuple(key.shape),
+        mask,
+        enable_gqa,
+        _measure_deviation(query, key, scale),
     )
 
 
-def _spread(query: Tensor, key: Tensor, scale: float | None) -> float:
+def _measure_deviation(query: Tensor, key: Tensor, scale: float | None) -> float:
     # Neither autograd nor a watch on kernels sees what is done for the sake of looking.
     with torch.no_grad(), _disable_current_modes():
         heads = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)

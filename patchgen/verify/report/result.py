@@ -7,8 +7,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult, counted, lines_from_json
-from patchgen.verify.mutation.mutant_result import told as told_of
+from patchgen.verify.mutation.mutant_result import (
+    LinesRun,
+    MutantResult,
+    counted,
+    format_counts,
+    lines_from_json,
+)
 
 Status = Literal[
     "PASS", "WARN", "FAIL", "NONE"
@@ -75,7 +80,7 @@ def make_mutants_result(
 ) -> Result:
     """PASS where each that runs was seen, or computes the same."""
     found = counted(fates)
-    note = told_of(fates, lines)
+    note = format_counts(fates, lines)
     if unseen := [f"{fate.place} {fate.says}" for fate in fates if fate.outcome == "unseen"]:
         note += f"; unseen: {_listed(unseen)}"
     status: Status = "WARN" if unseen else "PASS" if found["seen"] else "NONE"

@@ -129,7 +129,7 @@ def test_what_is_built_twice(parent: str, child: str, names: list[str], tmp_path
     path = package / "modular_toy_fast.py"
     path.write_text(body)
     env = make_environment(tmp_path, search=[])
-    found = with_findings(flatten(path, env, Settings()), env.shown(path))
+    found = with_findings(flatten(path, env, Settings()), env.display_path(path))
     assert [problem.code for problem in found.problems] == ["PG740"] * len(names), found.problems
     lines = body.split("\n")
     for problem, name in zip(found.problems, names, strict=True):

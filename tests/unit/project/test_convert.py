@@ -354,7 +354,9 @@ def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
 
     def noisy(path, env, settings):
         made = stand_in(path, env, settings)
-        notes = tuple(Note(Location(env.shown(path), line, 1), "look") for line in range(1, 6))
+        notes = tuple(
+            Note(Location(env.display_path(path), line, 1), "look") for line in range(1, 6)
+        )
         return replace(made, files=tuple(replace(file, notes=notes) for file in made.files))
 
     monkeypatch.setattr(patchgen.compiler.flatten, "flatten", noisy)

@@ -126,7 +126,9 @@ def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
         text = env.index("toy", Location("")).source.text
         if "y = 5" in text and "two" in path.name:
             return Flattened(
-                problems=(Problem(Location(env.shown(path), 3, 1), "PG301", "matches nothing"),)
+                problems=(
+                    Problem(Location(env.display_path(path), 3, 1), "PG301", "matches nothing"),
+                )
             )
         return stand_in(path, env, settings)
 

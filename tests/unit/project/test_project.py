@@ -26,7 +26,7 @@ def touch(home, *names):
 
 
 def shown(found):
-    return [modular.shown for modular in found.modulars]
+    return [modular.display_path for modular in found.modulars]
 
 
 def messages(found):

@@ -22,8 +22,8 @@ from patchgen.verify.mutation.mutant_result import (
     LinesRun,
     MutantResult,
     counted,
+    format_counts,
     lines_from_json,
-    told,
 )
 from patchgen.verify.mutation.mutate import drawn, make_mutants
 from patchgen.verify.mutation.operation_log import recorded
@@ -430,7 +430,7 @@ LINES = LinesRun("modeling_x.py", 4, 2, ((7, "x = 1"),), ((9, "raise"),), 9, 3)
 
 def test_a_crash_and_an_equivalent_are_in_no_denominator():
     assert counted(FATES) == {"seen": 2, "equivalent": 1, "unseen": 1, "failed": 1}
-    assert told(FATES) == "2 of 3 mutants seen, 1 more equivalent, 1 more failed to run"
+    assert format_counts(FATES) == "2 of 3 mutants seen, 1 more equivalent, 1 more failed to run"
 
 
 def test_what_is_unseen_or_did_not_run_is_a_warning():
