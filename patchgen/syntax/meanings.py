@@ -96,6 +96,7 @@ class _Walker:
         self._visit_all(list_body(function), scope)
 
     def _enter(self, outer: Scope | None, kind: str, label: int | None = None) -> Scope:
+        # The place of a name is the same in two functions of one shape, whatever the name is.
         return Scope(outer, kind, len(self.found) if label is None else label)
 
     def _bind(self, name: str, node: ast.AST, scope: Scope, is_read: bool = False) -> int:

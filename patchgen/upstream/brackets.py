@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+# Strings and comments come first, so that a bracket in them is not taken for one.
 _STRING = (
     r"\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'"
 )
@@ -40,6 +41,7 @@ def bracket_span(text: str, start: int = 0) -> tuple[int, int] | None:
     for token in _TOKEN.finditer(text, start):
         match token.group():
             case "(" | "[" | "{" as bracket:
+                # Brackets of another kind, as in `class A[T](B)`, are stepped over.
                 if not depth and bracket == "(" and opened < 0:
                     opened = token.start()
                 depth += 1
@@ -87,6 +89,7 @@ def items(text: str) -> tuple[Item, ...]:
     before, entry = _split_before(text[start:])
     if entry:
         found.append(_attach(found, before, entry))
+    # Comments behind the last entry.
     elif before and found:
         found[-1] = Item(found[-1].text, found[-1].after + before, found[-1].before)
     return tuple(found)

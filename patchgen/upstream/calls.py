@@ -20,6 +20,7 @@ _PRE_TRAINED = "PreTrainedModel"
 def parents_called(bases: Sequence[str]) -> frozenset[str]:
     """The dotted names that stand for the parent in a class with these bases."""
     names = set(bases)
+    # The layer is written in the place of `nn.Module`, which the methods still name.
     if "GradientCheckpointingLayer" in names:
         names.add("nn.Module")
     if any(_PRE_TRAINED in base for base in bases):
@@ -43,6 +44,7 @@ def to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str]
             ):
                 edits.append((*_span(owner, owner, first), "super()"))
                 edits += _without_self(node, first)
+    # From the last edit to the first, so that the columns of the others stay true.
     for row, start, last, end, text in sorted(edits, reverse=True):
         head, rest = own[row], own[last]
         own[row : last + 1] = [head[: column(head, start)] + text + rest[column(rest, end) :]]

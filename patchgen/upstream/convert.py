@@ -51,6 +51,7 @@ def convert(path: Path, read: Read) -> tuple[Output, ...]:
     return _Conversion(path, model, facts, parents, table).outputs()
 
 
+# All files of a run share one table, which takes long to read.
 _table = functools.lru_cache(maxsize=8)(read_table)
 
 
@@ -106,6 +107,7 @@ class _Conversion:
             if node is None or node.is_class or one.name in self.facts.blocks:
                 continue
             self.graph.adopt(one.name, parent.graph, own)
+            # A function of the modular file counts for the classes of every parent.
             if node.block.what is What.FUNCTION:
                 for other in self.parents.values():
                     if other is not parent:
@@ -149,6 +151,7 @@ class _Conversion:
         def needs(name: str) -> frozenset[str]:
             return self._of_kind(graph.needs(graph.nodes[name].words.all) - {name}, graph, kind)
 
+        # The classes of the modular file have places of their own.
         start = self._of_kind(graph.needs(found), graph, kind) - self.classes
         return inherited_order(reached(start, graph, needs, body), graph, self.graph, needs)
 
@@ -213,6 +216,7 @@ class _Conversion:
     def _output(self, kind: str, end: str) -> Output:
         body = self.bodies.get(kind, Body())
         imports = self._imports(body, kind, end)
+        # This file must load without torchvision, which the other image processor imports.
         if kind == "image_processing_pil" and (image := self.bodies.get("image_processing")):
             copied = with_copies(body, image, imports)
             if len(copied.names) > len(body.names):

@@ -29,6 +29,7 @@ class Body:
 
     def place(self, name: str, piece: Piece) -> None:
         """Put `name` at the end."""
+        # A dictionary keeps the place of a key that is set again.
         self._pieces.pop(name, None)
         self._pieces[name] = piece
 
@@ -113,6 +114,7 @@ def reached(
         if name in found or name in body:
             continue
         found.add(name)
+        # What functions and values need is in `needs` already.
         if parent.nodes[name].is_class:
             left.extend(needs(name))
     return found

@@ -41,6 +41,7 @@ def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:
         for keyword in call.keywords
         if isinstance(keyword.value, ast.Dict)
     ]
+    # One table may name classes of several outputs.
     kinds = dict.fromkeys(route(name) for _, table in tables for name, _ in _items(table))
     return {kind: f"{leading}__getattr__ = {_call_for(call, kind, route)}\n" for kind in kinds}
 

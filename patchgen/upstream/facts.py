@@ -25,6 +25,7 @@ from patchgen.upstream.model import ImportText
 from patchgen.upstream.strip_bodies import strip_bodies
 from patchgen.upstream.tokens import Words, words
 
+# `modeling_llama` in another folder, and not `utils` or `cache_utils`.
 _FOREIGN_FILE = re.compile(rf"(?:{'|'.join(KINDS)})_")
 _EXEMPT = ("auto.modeling_auto", "auto.configuration_auto")
 
@@ -228,6 +229,7 @@ class _Reader:
     ) -> None:
         first = _first_line(statement)
         earlier = self.blocks.get(name)
+        # Defined again, a name keeps its first place and gets the last text.
         position = earlier.position if earlier else len(self.blocks)
         self.blocks[name] = Block(
             what, name, leading, code, statement.lineno, position, bases, statement.lineno - first
@@ -282,6 +284,7 @@ def _refuse_import(statement: ast.ImportFrom, module: tuple[str, ...], at: Locat
         names = ", ".join(alias.name for alias in statement.names)
         what = "imports from `transformers` as a whole, of which the file is a part"
         raise PatchgenError("PG602", at, what, f"name the module: `from ...module import {names}`")
+    # A configuration that modeling files re-export would be renamed with the wrong file.
     if not module or not module[-1].startswith("modeling_"):
         return
     for alias in statement.names:

@@ -54,6 +54,7 @@ class Files:
 
     def _on_disk(self, path: Path) -> tuple[str, str] | None:
         if path not in self._known:
+            # Also what is missing is remembered: most files are asked for many times.
             self._known[path] = None
             if path.exists():
                 data = read_bytes(path, path.as_posix())

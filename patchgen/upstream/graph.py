@@ -109,6 +109,7 @@ class Graph:
                     takes = name not in self.nodes and name not in siblings
             if takes:
                 self.nodes[name] = node
+        # What follows a name in this file counts more.
         self._followers = modular._followers | self._followers
 
     def settle(self) -> None:
@@ -157,6 +158,7 @@ class Graph:
         while left:
             name = left.pop()
             yield name
+            # Classes are ends: what they need is placed with them.
             if name == start or not self._settled[name].is_class:
                 fresh = self.direct(name) - seen
                 seen |= fresh

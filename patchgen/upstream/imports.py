@@ -81,6 +81,7 @@ def select_imports(
     kept = _select(statements, _used(statements, pieces, defined))
     if kind in _WITHOUT_TORCH:
         kept = guard_optional(kept)
+    # The sort is stable: within both groups, the order of the pool stays.
     ordered = sorted(kept, key=lambda one: isinstance(one, Guarded))
     return "".join(f"{one.leading}{one.text}" for one in ordered)
 
@@ -128,6 +129,7 @@ def _filtered(statement: Import, used: frozenset[str], provided: set[str]) -> Im
     """`statement` with the names that are used and not yet in `provided`, which is extended."""
     names = []
     for name in statement.names:
+        # `import a.b` and `import a.c` bind one name, and both are wanted.
         key = name[1] or name[0]
         if _bound(name) in used and key not in provided:
             provided.add(key)
@@ -197,6 +199,7 @@ def _parsed(text: str) -> tuple[str, tuple[tuple[str, str], ...], str]:
     assert found, text
     module, tail = found.groups(default="")
     listed, closing, behind = tail.partition(")")
+    # Without brackets, the statement ends at its comment.
     if not closing:
         listed, mark, behind = tail.partition("#")
         behind = mark + behind

@@ -71,11 +71,13 @@ def inherited_body(parent: Body, tail: Sequence[Statement], tables: Tables) -> l
         target = _target(statement, parent.lines)
         if target in tables.deleted:
             continue
+        # The child's statement takes the place of the parent's.
         if target in tables.assigned and isinstance(statement.node, ast.Assign):
             statement = tables.assigned[target]
         body.append(statement)
         present.add(statement.plain)
     for statement in tail:
+        # A deletion has done its work, and nothing is said twice.
         if isinstance(statement.node, ast.Delete) or statement.plain in present:
             continue
         body.append(statement)

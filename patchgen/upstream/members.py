@@ -59,6 +59,7 @@ class Members:
 
 def members(text: str) -> Members:
     """The parts of the class whose text is `text`."""
+    # The decorators stand above the class line.
     decorated = 0 if text.startswith("class ") else text.index("\nclass ") + 1
     span = bracket_span(text, decorated)
     colon = colon_after(text, span[1] + 1 if span else decorated)
@@ -126,6 +127,7 @@ def _file(methods: dict[str, Member], method: Member) -> None:
 
 
 def _is_docstring(text: str) -> bool:
+    # Nearly every docstring; the others have to be parsed.
     if text.endswith('"""\n') and text.count('"""') == 2:
         return True
     return is_docstring(Statement("", text, _parsed(text)[0], True))
@@ -137,6 +139,7 @@ def _attribute_key(text: str) -> str | None:
     """
     if ";" not in text and (found := _SIMPLE_KEY.match(text)):
         return found.group(1)
+    # No assignment, so that parsing is not worth its time.
     if "=" not in text and ":" not in text or text.startswith(("    if ", "    class ")):
         return None
     match _parsed(text):

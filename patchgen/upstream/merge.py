@@ -59,6 +59,7 @@ def merge_class(
     header = (
         f"class {child.name}({joined(arguments)}):\n" if arguments else f"class {child.name}:\n"
     )
+    # A class may lose all that it had.
     body = "".join(merge.body()) or "    pass\n"
     return f"{leading}{decorators}{header}{body}", bases
 
@@ -133,6 +134,7 @@ class _Merge:
         decorators = merged_decorators(method.decorators, above.decorators)
         parameters = merged_parameters(method.parameters, above.parameters)
         head = _head(above, parameters, method.returns or above.returns)
+        # An override without a docstring of its own inherits one.
         docstring = "" if docstring_of(method) else docstring_of(above)
         body = self._body(method, above, tables, parents)
         return f"{above.leading}{decorators}{head}{method.tail}{docstring}{body}"

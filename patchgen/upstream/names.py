@@ -52,6 +52,7 @@ class NameTable:
         """
         model_type = self.type_of.get(f"{cased}Config")
         if model_type is None:
+            # A new model is in no table yet.
             model_type = "_".join(re.findall(r"[A-Z][^A-Z]*", cased)).lower()
         return model_type
 
@@ -108,6 +109,7 @@ class Renaming:
     def __init__(self, old: str, new: str, table: NameTable) -> None:
         old, new = old.replace("-", "_"), new.replace("-", "_")
         cased_new = table.cased(new)
+        # The three ways in which transformers writes a model's name.
         spellings = {old: new, old.upper(): new.upper(), table.cased(old): cased_new}
         self.old, self.new = old, new
         self._spellings = spellings
@@ -143,6 +145,7 @@ class Renaming:
 
     def name(self, name: str) -> str:
         """One identifier, renamed."""
+        # A file names the same identifiers again and again.
         renamed = self._names.get(name)
         if renamed is None:
             renamed = self._names[name] = self._token(name) if self._touches(name) else name

@@ -68,6 +68,7 @@ def make_parents(
                 )
             for base in bases:
                 declared[module_of[base]].append((block.name, base))
+    # Reversed, so that the first import of a module is the one that messages show.
     lines = {one.module: one for one in reversed(facts.model_imports)}
     return {
         module: _make_parent(
@@ -100,6 +101,7 @@ def _make_parent(
     cased_old = table.cased(old)
     new = model
     if pairs:
+        # Without a class of its own, the file gets the model's name.
         prefix = choose((prefix_of(name, base, cased, cased_old) for name, base in pairs), cased)
         new = table.lower(without_collision(prefix, cased, cased_old, facts.text)).replace("-", "_")
     view = View("/".join(module), Renaming(old, new, table), model)

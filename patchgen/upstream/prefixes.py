@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 def common_suffix(first: str, second: str) -> str:
     """The longest common suffix; empty where one name is the suffix of the other."""
+    # A common ending is a common beginning of the reversed names.
     suffix = os.path.commonprefix((first[::-1], second[::-1]))[::-1]
     return "" if suffix in (first, second) else suffix
 

@@ -170,6 +170,7 @@ def _convert_one(path: Path, files: Files, env: Environment) -> Result:
                 replace(one, at=_locate_for_display(one.at, env)) for one in problems_of(error)
             )
             return Result({}, dict(asked), problems)
+        # Other files may still fit.
         except MemoryError:
             problem = Problem(
                 Location(env.display_path(path)),

@@ -48,6 +48,7 @@ def make_order(texts: Mapping[Path, str]) -> Order:
     while ready := tuple(
         sorted(path for path, needed in waiting.items() if not needed & waiting.keys())
     ):
+        # Those that wait for none of the others.
         levels.append(ready)
         waiting = {path: needed for path, needed in waiting.items() if path not in ready}
     return Order(tuple(levels), needs, tuple(sorted(waiting)), _cycle(waiting))
@@ -63,6 +64,7 @@ def _needed(path: Path, text: str) -> Iterator[Path]:
 def _cycle(waiting: Mapping[Path, Iterable[Path]]) -> tuple[Path, ...]:
     """One cycle among files that each wait for another one of them; () without files."""
     walked: list[Path] = []
+    # Always the smallest, so that each run names the same cycle.
     path = min(waiting, default=None)
     while path is not None and path not in walked:
         walked.append(path)

@@ -21,6 +21,7 @@ def merged_parameters(child: str, parent: str) -> str:
 
     With `**super_kwargs`, the parent's, changed and followed by the child's own.
     """
+    # Nearly all methods: their parameters need not be split.
     if SUPER_KWARGS not in child:
         return child
     own, inherited = _Parameters(child), _Parameters(parent)

@@ -91,6 +91,7 @@ def statements(
             found[-1] = replace(found[-1], text=found[-1].text + footer)
         found.append(Statement(before, "".join(lines[first:last]), node, alone))
         above = last
+    # Comments at the end may belong to the last statement, or to what follows the block.
     footer, rest = _split_gap(lines[above:end], body[-1].col_offset)
     found[-1] = replace(found[-1], text=found[-1].text + footer)
     return tuple(found), rest
@@ -106,6 +107,7 @@ def _groups(body: Sequence[ast.stmt]) -> Iterator[tuple[int, int, ast.stmt, bool
         last = node.end_lineno or node.lineno
         index += 1
         alone = True
+        # `a = 1; b = 2`: one group, which is moved as a whole.
         while index < len(body) and body[index].lineno == last:
             last = body[index].end_lineno or last
             index += 1

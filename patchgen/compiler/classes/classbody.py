@@ -131,6 +131,7 @@ def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassB
 
 def _read_head(code: Fragment, node: ast.ClassDef) -> tuple[str, str, int]:
     """The text from `class` to its colon, a comment behind it, and the line that it ends on."""
+    # `ast` does not say where the head ends.
     line, column = find_colon(code, node.lineno, code.column(node.lineno, node.col_offset))
     start, line_start = code.offset(node.lineno, node.col_offset), code.line_span(line, line)[0]
     rest = code.lines[line - 1][column:]

@@ -120,6 +120,7 @@ def number_tree(
     visitor = _Numbering(numbers, first, kept)
     function = tree.function.visit(visitor)
     assert isinstance(function, cst.FunctionDef)
+    # The class around the method stays, so that the text is read as before.
     module = tree.module.deep_replace(tree.function, function)
     assert isinstance(module, cst.Module)
     spans = {id(copy): tree.spans[original] for original, copy in visitor.copies.items()}

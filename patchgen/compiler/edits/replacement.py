@@ -163,6 +163,7 @@ def _in_place(new: cst.BaseExpression) -> Callable[[cst.BaseExpression], cst.Bas
 
 def _find_line(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
     """The innermost statement around `node` that comments can stand above."""
+    # Spans number the nodes, so that a statement holds what lies between its numbers.
     start, stop = tree.span([node])
     found: cst.CSTNode = tree.function
     for line in walk(tree.function):

@@ -75,6 +75,7 @@ def _list_ancestors(declaration: Declaration) -> tuple[Symbol, ...]:
 
 def _are_copies(name: str, nearer: ModuleIndex, further: ModuleIndex, builder: Builder) -> bool:
     """Whether both definitions have one text and read the same things."""
+    # The same text may read different things in two files.
     block, copy = nearer.definition(name), further.definition(name)
     if block is None or copy is None or block.text != copy.text:
         return False
@@ -105,6 +106,7 @@ def _make_problem(
     there = further.source.at(other.first)
     what = f"{name} is defined here and, differently, at {there}, and both files are combined"
     hint = "give one of them another name"
+    # A class of both can be declared; a function of both cannot.
     if block.kind == other.kind == "class":
         own = builder.naming.plan.modular.source.path
         hint += f", or derive a class {name} from both in {own}"

@@ -123,6 +123,7 @@ def is_copied_freely(block: Block) -> bool:
         return all(_only_imports(node) for node in ast.parse(block.text).body)
     if block.kind not in ("class", "def"):
         return is_plain(block)
+    # A block of several statements is no definition.
     (definition,) = ast.parse(block.text).body
     members = definition.body if isinstance(definition, ast.ClassDef) else [definition]
     if not all(_has_no_state(member) for member in members):

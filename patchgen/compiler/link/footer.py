@@ -105,6 +105,7 @@ def parent_model_types(builder: Builder) -> frozenset[str]:
 
 def _map_classes(blocks: tuple[FlatBlock, ...]) -> dict[str, str]:
     """Each flat class with the name that its first parent has in transformers."""
+    # transformers looks the conversion of a parent up by the name of the class that stands for it.
     classes = [block for block in blocks if block.kind == "class" and not block.aside]
     return {block.name: block.origin.name for block in classes}
 

@@ -93,6 +93,7 @@ class _Closure:
         queue = list(units)
         while queue:
             self._add_needed(queue)
+            # Only what is carried already says which statements change it.
             queue = [unit for unit in self._find_changing() if unit not in self._seen]
 
     def _add_needed(self, queue: list[BlockId]) -> None:
@@ -179,6 +180,7 @@ class _Closure:
         place = self._builder.naming.resolve(need.symbol, need.home)
         if place.key is None:
             return self._record_import(need, block)
+        # A class stands in one output, and the others import it from there.
         if place.kind is not None and place.kind != self._kind:
             self.siblings[need.name] = (place.kind, need)
             return ()

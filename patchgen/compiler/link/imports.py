@@ -55,6 +55,7 @@ def render_imports(
     statements += [_render_sibling(kind, need, builder) for kind, need in gathered.siblings]
     modules = {block.unit.module for block in gathered.blocks}
     is_lazy = any(has_future_annotations(builder.index(module)) for module in modules)
+    # Without the import, `spells` has made the annotations strings.
     if is_lazy and not builder.spells:
         statements.insert(0, "from __future__ import annotations\n")
     return tuple(dict.fromkeys(statements))

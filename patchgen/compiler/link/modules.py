@@ -97,6 +97,7 @@ def merge_classes(builder: Builder) -> dict[Symbol, str]:
 def _find_refusals(found: tuple[Problem, ...], declaration: Declaration) -> list[Problem]:
     """The problems that the class would have as a subclass too, or cannot avoid."""
     others = [problem for problem in found if problem.code not in _ONLY_MERGED]
+    # A problem that is none of merging stays, whatever becomes of the class.
     if others or not declaration.is_merged:
         return others or list(found)
     if declaration.rewrites:

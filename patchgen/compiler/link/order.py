@@ -76,6 +76,7 @@ def _find_given_order(
 def _sort_key(unit: BlockId, builder: Builder) -> tuple[int, str, int]:
     """Modules by name, then the modular files, from the one extended most to the nearest."""
     layers = [layer.source.module for layer in builder.naming.plan.layers]
+    # What a file extends was defined before it.
     rank = len(layers) - layers.index(unit.module) if unit.module in layers else 0
     return (rank, unit.module, unit.first)
 
@@ -169,6 +170,7 @@ class _Placing:
         pair = [self._blocks[needed], self._blocks[unit]]
         names = " and ".join(block.name or "a statement" for block in pair)
         reported = choose_reported_block([self._blocks[unit], self._blocks[needed]])
+        # The blocks that wait for each other: one of them may be a class that was merged.
         cycle = [self._blocks[each] for each in (*below[below.index(needed) :], unit)]
         merged = tuple(block.pieces[0].symbol for block in cycle if len(block.pieces) > 1)
         raise OrderError(reported.pieces[0].at(1, 0), names, merged)

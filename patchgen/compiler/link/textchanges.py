@@ -100,6 +100,7 @@ def find_end_of_name(line: bytes, start: int) -> int:
 
     The name may be written with other characters than Python reads: `ﬁ` is read as `fi`.
     """
+    # Decoded, as `\w` of bytes knows ASCII alone.
     found = re.match(r"\w+", line[start:].decode(errors="ignore"))
     if found is None:
         return start

@@ -64,6 +64,7 @@ def _write_out(statement: Statement, bodies: Sequence[ClassBody]) -> Statement:
         if owner is None:
             continue  # `_find_missing` reports it
         binders = bodies[owner].binders(node.attr)
+        # Bound twice, the value depends on which statement ran last.
         text = _read_literal(binders[0]) if len(binders) == 1 else None
         text = text or f"__parent_{owner}__.{node.attr}"
         changes.append(Splice(*code.span(node), text))

@@ -129,6 +129,7 @@ def _find_set(order: Sequence[Statement]) -> set[str]:
     found: set[str] = set()
     for statement in order:
         for method in find_methods(statement.node):
+            # Without a receiver nothing is set: no name is empty.
             found |= find_assigned(method, first_parameter(method) or "")
     return found
 

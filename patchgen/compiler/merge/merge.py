@@ -163,6 +163,7 @@ def merge_class(
     Raises Refusals with every problem that the first pass with problems finds.
     """
     try:
+        # Deep code overflows Python's stack here as anywhere below.
         draft = replace(take_apart(plan), decorators=tuple(decorators))
         for name, step in PASSES:
             draft = step(draft)

@@ -62,6 +62,7 @@ def always_calls_inherited(bodies: Sequence[ClassBody], method: str) -> bool:
 def calls_inherited(override: ast.stmt, method: str) -> bool:
     """Whether `super().method` or `Parent.method` occurs in `override`."""
     for node in ast.walk(override):
+        # Reading the method counts: it may be called under another name.
         if not isinstance(node, ast.Attribute) or node.attr != method:
             continue
         match node.value:

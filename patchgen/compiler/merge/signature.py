@@ -155,6 +155,7 @@ class _Chosen:
         return frozenset(changed)
 
     def _drop(self, decorator: Decorator, place: int, because: str) -> None:
+        # Decorators of the project have no rule; they go with the method that they are for.
         what = RULES.get(decorator.short_name, ("", "belongs to a method of the parent"))[1]
         own = self.bodies[place].own_name
         self.notes.append(f"@{decorator.short_name} of {own} is dropped: it {what}, and {because}")

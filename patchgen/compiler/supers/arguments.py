@@ -90,6 +90,7 @@ def _is_spelled_out(call: ast.Call) -> bool:
 
 def _read_parameters(function: FunctionNode) -> _Parameters:
     arguments = function.args
+    # The object is bound by the method that calls, not by an argument.
     receiver, *positional = [arg.arg for arg in [*arguments.posonlyargs, *arguments.args]]
     only_by_name = [arg.arg for arg in arguments.kwonlyargs]
     by_name = {arg.arg for arg in [*arguments.args, *arguments.kwonlyargs]} - {receiver}

@@ -94,6 +94,7 @@ def is_literal(node: ast.stmt) -> bool:
 def hoist(member: Statement, name: str, private: str) -> Statement:
     """A copy of `member`, which binds `name`, that binds and reads `private` instead."""
     code = member.fragment
+    # A property and its setter name each other in the class body.
     text = splice(code.text, _rename(code, member.node, name, private))
     node = member.node
     if isinstance(node, Function) and not node.decorator_list and name in IMPLICIT:

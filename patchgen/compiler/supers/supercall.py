@@ -162,6 +162,7 @@ class _Walker:
         self._in_class = 0
 
     def visit(self, node: ast.AST, parent: ast.AST | None, nested: bool) -> None:
+        # A nested class has its own `super`, and its own `__class__`.
         if self._in_class and _is_own_of_class(node):
             return
         match node:
@@ -262,6 +263,7 @@ class _Walker:
         block = self._plan.chain[self._origin]
         if owner.id in ("__class__", self._plan.name, block.name):
             return self._origin + 1
+        # Two classes of the chain may have one name in their own files.
         symbol = block.dependencies.get(owner.id)
         for place, other in enumerate(self._plan.chain):
             if symbol == other.symbol or owner.id == other.name:

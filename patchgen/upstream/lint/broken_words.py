@@ -43,6 +43,7 @@ def _candidates(parent: Parent, renaming: Renaming) -> Mapping[str, str]:
     becomes of them.
     """
     pattern = re.compile(rf"(?<![A-Za-z0-9]){re.escape(renaming.old)}[a-z]+", re.IGNORECASE)
+    # Each word once, in the order of the file.
     found = dict.fromkeys(pattern.findall(parent.facts.text))
     words = {word: renaming.name(word) for word in found if word[len(renaming.old) :] != "s"}
     return {
@@ -64,6 +65,7 @@ def _shipped_at(case: Case, broken: str) -> str | None:
     pattern = re.compile(rf"(?<![A-Za-z0-9]){re.escape(broken)}(?![A-Za-z0-9])")
     for output in case.shipped:
         found = pattern.search(output.text)
+        # What the modular file writes itself is meant so.
         if found and not pattern.search(case.source.text):
             return f"{output.display_path}:{output.text.count(chr(10), 0, found.start()) + 1}"
     return None

@@ -84,6 +84,7 @@ def _globals_of(table: symtable.SymbolTable) -> set[str]:
     while waiting:
         table = waiting.pop()
         waiting += table.get_children()
+        # The compiler knows which names of a function are global.
         if isinstance(table, symtable.Function):
             found.update(table.get_globals())
         else:

@@ -26,6 +26,7 @@ def deduplicate(found: Iterable[Problem]) -> tuple[Problem, ...]:
     others: set[Problem] = set()
     for problem in found:
         if problem.cause is not None:
+            # The first is the one that was met with the file, and has the better place.
             refused.setdefault((problem.at, problem.cause.code), problem)
         else:
             others.add(problem)

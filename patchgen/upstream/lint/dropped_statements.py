@@ -46,6 +46,7 @@ def _is_kept(node: ast.stmt) -> bool:
             return True
         case ast.Expr(ast.Constant()) | ast.Pass():
             return True
+        # `if is_torch_available():` over imports is carried as a whole.
         case ast.If(body=body):
             return any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in body)
     return False

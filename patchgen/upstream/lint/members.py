@@ -29,6 +29,7 @@ def members_of(node: ast.ClassDef) -> Members:
     for statement in node.body:
         match statement:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                # A property and its setter have one name.
                 methods[name] = (*methods.get(name, ()), statement)
             case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
                 attributes[name] = statement

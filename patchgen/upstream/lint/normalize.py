@@ -66,6 +66,7 @@ def with_fields(node: _Node, **fields: object) -> _Node:
     Trees are shared, and what is known of them is kept by `dumped`: once somebody has one, it is
     never changed.
     """
+    # Not by `copy.copy`: what the copy holds of `dumped` would be that of the original.
     made = type(node)(**{**dict(ast.iter_fields(node)), **fields})
     return ast.copy_location(made, node) if "lineno" in node._attributes else made
 

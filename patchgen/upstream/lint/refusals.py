@@ -51,6 +51,7 @@ def _line_of(path: Path, other: str) -> int:
 
     The first where it does not.
     """
+    # The import is what the author of the modular file can look at.
     stem = Path(other).stem
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     return next((n for n, line in enumerate(lines, 1) if f".{stem} import" in line), 1)

@@ -42,6 +42,7 @@ def lost_super(method: FunctionDef | None, above: ast.ClassDef) -> ast.expr | No
     """
     members = members_of(above)
     for statement in method.body if method else ():
+        # Below the inlined call, the parent's statements stand in the method.
         if method and is_inlined(statement, method.name):
             return None
         for node in ast.walk(statement):
