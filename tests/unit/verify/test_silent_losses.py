@@ -1,0 +1,67 @@
+"""Errors that leave every number right: each is planted in a variant, and one case sees it."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.case_runner import CaseRunner
+from patchgen.verify.cases.select import select_cases
+from patchgen.verify.mutation.mutate import Mutant
+from patchgen.verify.mutation.plant import living, plant_mutant
+from patchgen.verify.parts.combine import find_part_checks
+from tests.gallery import BY_NAME
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+# The variant, the end of the case's name, the function, what it says, what it says with the error.
+ERRORS = {
+    "a router that chooses again in the recompute": (
+        "mixtral_checkpoint",
+        " choices",
+        "MixtralPreTrainedModel._set_gradient_checkpointing",
+        "gradient_checkpointing_func = partial(gradient_checkpointing_func, context_fn=choices)",
+        "pass",
+    ),
+    "a fake function that gives another shape than the operator": (
+        "gpt2_loss",
+        " operators with a frozen head",
+        "_shapes_backward",
+        "saved[1][:0]",
+        "saved[1][:1]",
+    ),
+    "a product that autocast does not make narrow": (
+        "llama_loss",
+        " pace of autocast, right",
+        "causal_loss",
+        "states = states.to(torch.get_autocast_dtype(states.device.type))",
+        "pass",
+    ),
+    "logits of some tokens where there should be none": (
+        "roberta_mlm",
+        " float64 right closest",
+        "RobertaForMaskedLM.forward",
+        "logits=prediction_scores if tokens is all_tokens else None",
+        "logits=prediction_scores",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_it_is_seen(name):
+    variant, ending, function, right, wrong = ERRORS[name]
+    bench = CaseRunner(BY_NAME[variant])
+    checks = find_part_checks(bench.variant.checked_parts)
+    case = next(case for case in select_cases(bench.variant, checks) if case.name.endswith(ending))
+    assert bench.run(case).status == "PASS"
+
+    module = bench.pair(case).module
+    text = Path(module.__file__).read_text()
+    start = text.index(right)
+    line = text[:start].count("\n") + 1
+    error = Mutant(name, line, function, start, start + len(right), wrong, line)
+    with plant_mutant(living(module, text), error):
+        seen = CaseRunner(BY_NAME[variant]).run(case)
+    assert seen.status == "FAIL", seen.note
