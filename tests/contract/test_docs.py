@@ -128,6 +128,7 @@ def _session(top: Path) -> Session:
         HF_HUB_OFFLINE="1",
         HF_HOME=str(top / "hf"),
         TQDM_DISABLE="1",
+        DS_ACCELERATOR="cpu",  # where DeepSpeed is installed, it says that it found no GPU
     )
     return Session(folder, env)
 

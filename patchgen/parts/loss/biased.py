@@ -53,10 +53,10 @@ def biased_grads(
 
 
 @biased_grads.register_fake
-def _biased_shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
+def _biased_shapes_backward(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> Any:
     return (
         torch.empty_like(saved[0]),
-        torch.empty_like(saved[1][:0] if rest[-1] else saved[1]),
+        torch.empty_like(saved[1][:0] if frozen else saved[1]),
         torch.empty_like(saved[3]),
     )
 
