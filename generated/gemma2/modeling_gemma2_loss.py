@@ -501,8 +501,8 @@ def capped_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, fr
 
 
 @capped_grads.register_fake
-def _capped_shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
-    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
+def _capped_shapes_backward(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> Any:
+    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if frozen else saved[1])
 
 
 def _save_capped(ctx: Any, inputs: Any, output: Any) -> None:

@@ -453,8 +453,8 @@ def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) 
 
 
 @linear_grads.register_fake
-def _shapes_backward(slopes: Tensor, saved: list[Tensor], *rest: Any) -> Any:
-    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if rest[-1] else saved[1])
+def _shapes_backward(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> Any:
+    return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if frozen else saved[1])
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
