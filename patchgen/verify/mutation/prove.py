@@ -32,17 +32,16 @@ from patchgen.verify.mutation.lines_run import (
 )
 from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult
 from patchgen.verify.mutation.mutate import Mutant, drawn, make_mutants
-from patchgen.verify.mutation.mutated_pair import MutatedPair, mutated
+from patchgen.verify.mutation.mutated_pair import mutated
 from patchgen.verify.mutation.observe import (
     KINDS,
-    TooSlow,
     Watched,
-    judged,
     record_operations,
     watch,
 )
 from patchgen.verify.mutation.order import order_cases
 from patchgen.verify.mutation.plant import Living, is_in_function, living, plant_mutant
+from patchgen.verify.mutation.trials import MutatedPairs, Trials
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
@@ -235,7 +234,7 @@ class MutationTest:
             warnings.simplefilter("ignore")
             try:
                 with self._planted(mutant) as pairs:
-                    trials = _Trials(pairs)
+                    trials = Trials(pairs)
                     if trials.judge(telling[:FEW]):
                         return trials.outcome(fate, len(telling) + len(rest))
                 every = len(telling) + len(rest)
@@ -256,10 +255,10 @@ class MutationTest:
                 return replace(fate, outcome="failed", note=told[:200])
 
     @contextmanager
-    def _planted(self, mutant: Mutant) -> Iterator[_Wrong]:
+    def _planted(self, mutant: Mutant) -> Iterator[MutatedPairs]:
         anew = not is_in_function(mutant) or self._runs_at_build(mutant)
         with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
-            yield _Wrong(wrong, loans, anew)
+            yield MutatedPairs(wrong, loans, anew)
 
     def _that_run(self, mutant: Mutant) -> tuple[Sequence[Watched], Sequence[Watched]]:
         """The cases that run its line: those of which each brings something new, and the rest.
@@ -303,52 +302,3 @@ class MutationTest:
 
 def _touches(mutant: Mutant, lines: Collection[int]) -> bool:
     return any(line in lines for line in range(mutant.line, mutant.last_line + 1))
-
-
-class _Trials:
-    """What cases said of one error, as they came."""
-
-    def __init__(self, pairs: _Wrong) -> None:
-        self.pairs = pairs
-        self.seen_by = ""
-        self.run = 0
-        self.crashes: list[str] = []
-
-    def judge(self, runs: Sequence[Watched]) -> bool:
-        """Run each until one compares unequal: whether one did."""
-        for run in runs:
-            answer, note = judged(run.case, self.pairs.of(run.pair), run.limit)
-            self.run += 1
-            if answer == "unequal":
-                self.seen_by = run.case.name
-                return True
-            if answer == "crash":
-                self.crashes.append(f"{run.case.name}: {note}")
-                if note.startswith(TooSlow.__name__):
-                    return False  # so would the others be
-        return False
-
-    def outcome(self, fate: MutantResult, every: int) -> MutantResult:
-        """seen; failed where a case crashed, which whoever runs the file finds; else unseen."""
-        fate = replace(fate, cases=self.run)
-        if self.seen_by:
-            return replace(fate, outcome="seen", note=self.seen_by)
-        if self.crashes:
-            note = f"{len(self.crashes)} of {self.run} cases crashed: {self.crashes[0]}"
-            return replace(fate, outcome="failed", note=note)
-        return replace(fate, note=f"{self.run} of {every} cases ran it; it computes something else")
-
-
-class _Wrong:
-    """The mutated pairs of one error, each made once."""
-
-    def __init__(self, module: ModuleType, loans: ExitStack, is_built_anew: bool) -> None:
-        self.module, self.loans, self.is_built_anew = module, loans, is_built_anew
-        self.made: dict[int, MutatedPair] = {}
-
-    def of(self, right: Pair) -> MutatedPair:
-        if id(right) not in self.made:
-            self.made[id(right)] = mutated(
-                right, self.module, self.loans, is_built_anew=self.is_built_anew
-            )
-        return self.made[id(right)]
