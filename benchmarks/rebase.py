@@ -27,7 +27,6 @@ from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release, releases_in
 from patchgen.author.adopt.work import adopt
 from patchgen.author.align.file import File, read_file
-from patchgen.author.align.same import plain_text
 from patchgen.author.rebase.proof import Prover
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import member_of
@@ -37,6 +36,7 @@ from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.errors import PatchgenError
 from patchgen.syntax.locate import make_environment
+from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source
 
 SETTINGS = Settings()

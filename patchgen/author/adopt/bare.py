@@ -10,7 +10,7 @@ import ast
 
 from patchgen.author.adopt.subject import Subject
 from patchgen.author.align.file import File, defined_names
-from patchgen.author.align.same import plain_text
+from patchgen.syntax.same import plain_text
 
 
 def bare_statements(file: File) -> list[ast.stmt]:

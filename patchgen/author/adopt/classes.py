@@ -10,8 +10,8 @@ from patchgen.author.adopt.edits import spoken
 from patchgen.author.adopt.words import Words
 from patchgen.author.align.drafts import drafts
 from patchgen.author.align.file import Definition, Member
-from patchgen.author.align.same import Function, is_documenting, plain_text, without_docstring
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
 
 _COPIED = 1.3
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from patchgen.author.adopt.words import Words
 from patchgen.author.align.drafts import Draft
-from patchgen.author.align.same import Function
 from patchgen.syntax.bound import bound_names, local_names
+from patchgen.syntax.same import Function
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _NOUN = re.compile(r"[a-z][a-z_]*[a-z]")

@@ -16,7 +16,7 @@ from pathlib import Path
 from patchgen.author.adopt.subject import Subject
 from patchgen.author.adopt.words import BUILTINS
 from patchgen.author.align.file import File
-from patchgen.author.align.same import Function
+from patchgen.syntax.same import Function
 
 # Names of another package that modeling files import under a condition, and that copies of them
 # read without it.

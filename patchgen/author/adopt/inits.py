@@ -15,7 +15,7 @@ import ast
 from collections import Counter
 from collections.abc import Sequence
 
-from patchgen.author.align.same import plain_text
+from patchgen.syntax.same import plain_text
 
 _Changes = tuple[list[str], list[ast.stmt]]
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from patchgen.author.align.file import Definition, File, read_file
-from patchgen.author.align.same import Function
 from patchgen.syntax.bound import local_names
+from patchgen.syntax.same import Function
 from patchgen.syntax.text import read_source
 
 PARTS = "patchgen.parts"

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from patchgen.author.adopt.inits import find_changes
 from patchgen.author.align.file import Definition, File, Member
-from patchgen.author.align.same import Function, is_documenting, plain_text, without_docstring
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
 
 _COPIED = "# Copied from"
 

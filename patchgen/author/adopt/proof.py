@@ -10,11 +10,11 @@ from pathlib import Path
 from patchgen.author.adopt.bare import lost_statements
 from patchgen.author.adopt.subject import Subject
 from patchgen.author.align.file import Definition, File, read_file, said
-from patchgen.author.align.same import tree_text
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.errors import Problem
 from patchgen.syntax.locate import make_environment
+from patchgen.syntax.same import tree_text
 from patchgen.syntax.text import make_source
 
 

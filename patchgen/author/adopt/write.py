@@ -12,8 +12,8 @@ from patchgen.author.adopt.proof import unplaced
 from patchgen.author.adopt.subject import Subject
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Definition, File, said
-from patchgen.author.align.same import is_documenting, plain_text
 from patchgen.compiler.plan.bindings import KEPT
+from patchgen.syntax.same import is_documenting, plain_text
 
 _EDIT_WORDS = ("edit", "new", "old")
 

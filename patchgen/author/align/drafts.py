@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from patchgen.author.align.dots import dots, headed, replace_suite
 from patchgen.author.align.expressions import differing, expressions
 from patchgen.author.align.places import Place, all_suites, find_places
-from patchgen.author.align.same import Function
 from patchgen.author.align.suites import Aligned, Row, align_methods, key, suites_of
+from patchgen.syntax.same import Function
 
 _WIDTH = 96
 # What an edit costs beside its code: decorator, `def`, `with old:`, `with new:`, a blank line.

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen.author.align.same import Function, is_docstring, plain_text
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import Function, is_docstring, plain_text
 from patchgen.syntax.scopes import Reference, references
 from patchgen.syntax.text import Source, parse
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from patchgen.author.align.same import Function, is_docstring
+from patchgen.syntax.same import Function, is_docstring
 
 # Compound statements as suites that hold others; what else they say is their head.
 _SUITES = ("body", "orelse", "finalbody")

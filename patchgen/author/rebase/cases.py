@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.align.file import File, read_file
-from patchgen.author.align.same import plain_text
 from patchgen.author.rebase.declared import Declared, declared_changes
 from patchgen.author.rebase.proof import Given
 from patchgen.author.rebase.rewriting import member_of
@@ -14,6 +13,7 @@ from patchgen.author.rebase.sides import Clash
 from patchgen.author.rebase.state import OPEN, Outcome, State
 from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source
 
 

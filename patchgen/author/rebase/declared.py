@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from patchgen.author.align.file import File, member_names
-from patchgen.author.align.same import Function, is_docstring
+from patchgen.syntax.same import Function, is_docstring
 
 Kind = Literal["edit", "override", "attribute"]
 

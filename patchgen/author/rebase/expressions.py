@@ -14,8 +14,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from patchgen.author.align.same import plain_text
 from patchgen.author.rebase.sides import Clash, Three
+from patchgen.syntax.same import plain_text
 
 _ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict)
 _BOTH = "both changed this expression"

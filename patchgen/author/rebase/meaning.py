@@ -16,11 +16,11 @@ import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.same import Function, plain_text, without_docstring
 from patchgen.author.align.suites import suites_of
 from patchgen.author.rebase.pairing import alikeness
 from patchgen.author.rebase.sides import Clash
 from patchgen.syntax.bound import bound_names, local_names
+from patchgen.syntax.same import Function, plain_text, without_docstring
 
 _ENOUGH = 0.5
 _ALWAYS = frozenset(dir(builtins)) | {"__class__", "super"}

@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.same import Function, is_docstring
 from patchgen.author.rebase.sides import Clash, Three
 from patchgen.author.rebase.signature import merge_signature
 from patchgen.author.rebase.statements import Patch, head_end, merge_suites
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import Function, is_docstring
 
 
 @dataclass(frozen=True)

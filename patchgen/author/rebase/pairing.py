@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.same import plain_text
 from patchgen.author.align.suites import likeness, suites_of
+from patchgen.syntax.same import plain_text
 
 _ALIKE = 0.5
 

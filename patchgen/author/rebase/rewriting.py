@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from patchgen.author.adopt.classes import Doubts, said_edits, said_member
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import File, Member, read_file
-from patchgen.author.align.same import is_docstring
 from patchgen.author.align.suites import key
 from patchgen.author.rebase.declared import Declared, absolute, resolve
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import is_docstring
 from patchgen.syntax.text import make_source
 
 _Edit = ast.FunctionDef | ast.AsyncFunctionDef

@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from patchgen.author.align.same import Function, is_documenting, plain_text
 from patchgen.author.rebase.sides import Clash, Side, Three
+from patchgen.syntax.same import Function, is_documenting, plain_text
 
 
 @dataclass(frozen=True)

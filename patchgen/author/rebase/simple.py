@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ast
 
-from patchgen.author.align.same import plain_text
 from patchgen.author.rebase.expressions import merge_expression
 from patchgen.author.rebase.sides import Clash, Three
+from patchgen.syntax.same import plain_text
 
 
 def merge_simple(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> str | Clash:

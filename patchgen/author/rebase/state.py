@@ -8,11 +8,11 @@ import textwrap
 from dataclasses import dataclass
 
 from patchgen.author.align.file import File, Member
-from patchgen.author.align.same import Function, plain_text, without_docstring
 from patchgen.author.rebase.expressions import merge_expression
 from patchgen.author.rebase.meaning import changed_meanings
 from patchgen.author.rebase.method import merge_method
 from patchgen.author.rebase.sides import Clash, Side, Three
+from patchgen.syntax.same import Function, plain_text, without_docstring
 
 
 class State(enum.StrEnum):

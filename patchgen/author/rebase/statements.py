@@ -12,13 +12,13 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.same import Function, plain_text
 from patchgen.author.align.suites import suites_of
 from patchgen.author.rebase.order import commute
 from patchgen.author.rebase.pairing import Hunk, Paired, pair_statements
 from patchgen.author.rebase.sides import Clash, Three
 from patchgen.author.rebase.simple import merge_simple
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import Function, plain_text
 
 _Suite = Sequence[ast.stmt]
 

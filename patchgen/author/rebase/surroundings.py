@@ -10,10 +10,10 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from patchgen.author.align.file import File, Member
-from patchgen.author.align.same import Function, plain_text
 from patchgen.author.rebase.meaning import is_same_value
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.sides import Clash
+from patchgen.syntax.same import Function, plain_text
 
 
 def changed_surroundings(

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from patchgen.author.adopt.subject import make_subject
 from patchgen.author.align.file import File, Member
-from patchgen.author.align.same import plain_text
 from patchgen.author.rebase.cases import (
     Case,
     Result,
@@ -33,6 +32,7 @@ from patchgen.author.rebase.sides import Clash
 from patchgen.author.rebase.state import Outcome, State, Version, compare
 from patchgen.author.rebase.surroundings import changed_surroundings
 from patchgen.errors import Problem, Refusals
+from patchgen.syntax.same import plain_text
 
 _MOST_TURNS = 12
 _NO_CHANGE = "PG408"
