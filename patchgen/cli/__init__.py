@@ -57,10 +57,11 @@ def _run(argv: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except PatchgenError as error:
+        from patchgen.cli import colour
         from patchgen.cli.report import exit_code
 
         problems = problems_of(error)
-        _print_error("\n".join(str(problem) for problem in problems))
+        colour.write("".join(f"{problem}\n" for problem in problems), sys.stderr)
         return exit_code(problems)
     except click.Abort as error:
         raise KeyboardInterrupt from error

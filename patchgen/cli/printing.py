@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen.cli import colour
 from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural
 from patchgen.compiler.flat import Note
 from patchgen.errors import Problem
@@ -47,10 +48,10 @@ def print_checked(
     page = _page(project, report, findings, style)
     page = replace(page, drifts=drifts, told=_notes_without_output(report))
     if with_diff and style.form == "text":
-        sys.stdout.write("".join(verdict.diff for verdict in report.verdicts))
-        sys.stderr.write(FORMATS["text"](page))
+        colour.write("".join(verdict.diff for verdict in report.verdicts))
+        colour.write(FORMATS["text"](page), sys.stderr)
     else:
-        sys.stdout.write(FORMATS[style.form](page))
+        _write(page, style)
     return exit_code(findings) or int(any(drift.fit is Fit.GONE for drift in drifts))
 
 
@@ -58,7 +59,7 @@ def print_written(project: Project, result: Written, style: Style) -> int:
     """Print what was written, and the problems that remain."""
     findings, report = result.remaining, result.report
     if style.form != "text":
-        sys.stdout.write(FORMATS[style.form](_page(project, report, findings, style)))
+        _write(_page(project, report, findings, style), style)
         return exit_code(findings)
     reasons = {verdict.display_path: verdict for verdict in report.verdicts}
     if not style.quiet:
@@ -70,10 +71,18 @@ def print_written(project: Project, result: Written, style: Style) -> int:
             sys.stderr.write(f"updated {LOCK}\n")
     told = (*_notes_without_output(report), *_new_notes(result))
     page = _page(project, Report(notes=report.notes), findings, style)
-    sys.stdout.write(FORMATS["text"](replace(page, told=told)))
+    _write(replace(page, told=told), style)
     if not style.quiet:
         sys.stderr.write(f"{_summary(result, findings)}\n")
     return exit_code(findings)
+
+
+def _write(page: Page, style: Style) -> None:
+    text = FORMATS[style.form](page)
+    if style.form == "text":
+        colour.write(text)
+    else:
+        sys.stdout.write(text)
 
 
 def _notes_without_output(report: Report) -> tuple[Note, ...]:
@@ -126,7 +135,7 @@ def print_linted(project: Project, found: Found, outcomes: Sequence[Outcome], st
     findings = tuple(sorted(problems | warnings))
     page = _page(project, Report(notes=tuple(notes)), findings, style)
     page = replace(page, told=tuple(notes))
-    sys.stdout.write(FORMATS[style.form](page))
+    _write(page, style)
     if not style.quiet and style.form == "text":
         sys.stderr.write(f"{len(outcomes)} modular files, {len(findings)} findings\n")
     # Every finding of lint itself fails; the warnings that `convert` also prints do not.

@@ -118,7 +118,7 @@ def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
                 problems.append(_not_modular(project, file))
     if not modulars and not problems:
         what = "nothing to do: no paths were given and the configuration names no sources"
-        hint = f'set sources = ["modular"] in [{TABLE}] of {FILE}, or name files'
+        hint = "start a project with `patchgen init`, or name files"
         problems.append(Problem(Location(FILE), "PG505", what, hint))
     ordered = tuple(sorted(modulars.values()))
     return Found(ordered, tuple(dict.fromkeys(folders)), tuple(problems))
@@ -250,9 +250,11 @@ def _nothing_at(project: Project, path: Path) -> Problem:
             at, "PG506", "is not a modular file", "modular files are named modular_NAME.py"
         )
     if path.is_dir():
-        return Problem(
-            at, "PG505", "holds no modular file", "modular files are named modular_NAME.py"
+        hint = (
+            "modular files are named modular_NAME.py; "
+            "`patchgen new llama --with loss` writes one, for example"
         )
+        return Problem(at, "PG505", "holds no modular file", hint)
     return Problem(at, "PG506", "does not exist", _nearest(path))
 
 

@@ -13,10 +13,12 @@ import click
 
 from patchgen.cli.commands.adopt import adopt
 from patchgen.cli.commands.bench import bench
+from patchgen.cli.commands.completion import completion
 from patchgen.cli.commands.coverage import coverage
 from patchgen.cli.commands.errors import errors
 from patchgen.cli.commands.explain import explain
 from patchgen.cli.commands.export import export
+from patchgen.cli.commands.init import init
 from patchgen.cli.commands.memory import memory
 from patchgen.cli.commands.new import new
 from patchgen.cli.commands.outputs import check, convert, diff, lint, list_variants
@@ -51,6 +53,7 @@ def patchgen() -> None:
 
     \b
     Example:
+      patchgen init
       patchgen new llama --with loss
       patchgen convert
       patchgen verify llama_loss
@@ -61,12 +64,14 @@ for _command in (
     adopt,
     bench,
     check,
+    completion,
     convert,
     coverage,
     diff,
     errors,
     explain,
     export,
+    init,
     lint,
     list_variants,
     memory,

@@ -87,7 +87,8 @@ def test_folder_without_modular_files(home):
     touch(home, "m/modeling_a.py")
     found = discover(project(home, sources=("m",)))
     assert messages(found) == [
-        "m: PG505 holds no modular file\n    hint: modular files are named modular_NAME.py"
+        "m: PG505 holds no modular file\n    hint: modular files are named modular_NAME.py; "
+        "`patchgen new llama --with loss` writes one, for example"
     ]
 
 
