@@ -1,8 +1,10 @@
-# `make run` does the job, `make test` tests it; both make the environment first.
+# `make run` does the job, `make test` tests it; each first installs what it needs: `run` the
+# converter and transformers' files (seconds), `test` also torch (minutes).
 # Needs Python 3.11 or newer with pip: make run PYTHON=python3.12
 
 PYTHON ?= python3
 BIN := .venv/bin
+CORE := .venv/.core
 ENV := .venv/.installed
 DEEPSPEED := .venv/.deepspeed
 LIGER := .venv/.liger
@@ -10,7 +12,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 .PHONY: run test test-all check regen clean
 
-run: $(ENV)
+run: $(CORE)
 	$(BIN)/patchgen convert
 	$(BIN)/patchgen check
 	$(BIN)/patchgen list
@@ -36,11 +38,17 @@ clean:
 	rm -rf .venv .patchgen_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# Where Python comes without ensurepip, pip from outside fills the environment.
-$(ENV): pyproject.toml constraints/cpu.txt
+# Where Python comes without ensurepip, pip from outside fills the environment.  transformers is only
+# read here: without what it needs to be imported.
+$(CORE): pyproject.toml constraints/cpu.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("patchgen needs Python 3.11 or newer: make PYTHON=...")'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || { \
 		$(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python .venv install -q pip; }
+	$(BIN)/python -m pip install -q -e . -c constraints/cpu.txt
+	$(BIN)/python -m pip install -q --no-deps --no-compile transformers -c constraints/cpu.txt
+	@touch $@
+
+$(ENV): $(CORE)
 	$(BIN)/python -m pip install -q -e '.[dev]' -c constraints/cpu.txt
 	@touch $@
 
