@@ -8,9 +8,10 @@ CORE := .venv/.core
 ENV := .venv/.installed
 DEEPSPEED := .venv/.deepspeed
 LIGER := .venv/.liger
+DOCS := .venv/.docs
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
-.PHONY: run test test-all check regen clean
+.PHONY: run test test-all check docs regen clean
 
 run: $(CORE)
 	$(BIN)/patchgen convert
@@ -28,6 +29,10 @@ check: $(ENV)
 	$(BIN)/ruff check
 	$(BIN)/mypy --strict patchgen
 	$(BIN)/patchgen check
+
+# The site, in build/site; a warning or a dead link is an error.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 regen: $(ENV)
 	$(BIN)/patchgen convert
@@ -50,6 +55,10 @@ $(CORE): pyproject.toml constraints/cpu.txt
 
 $(ENV): $(CORE)
 	$(BIN)/python -m pip install -q -e '.[dev]' -c constraints/cpu.txt
+	@touch $@
+
+$(DOCS): $(CORE) constraints/docs.txt
+	$(BIN)/python -m pip install -q -e '.[docs]' -c constraints/cpu.txt -c constraints/docs.txt
 	@touch $@
 
 # What only `test-all` runs; it compiles.
