@@ -17,7 +17,6 @@ from patchgen.project.files import Found, Project
 from patchgen.project.gate.convert import Written
 from patchgen.project.gate.drift import Drift, Fit
 from patchgen.project.gate.verdict import Report, Status, Verdict
-from patchgen.project.places import LOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,10 @@ def print_written(project: Project, result: Written, style: Style) -> int:
             sys.stderr.write(f"wrote {path}{_because(reasons.get(path))}\n")
         for path in result.removed:
             sys.stderr.write(f"removed {path}\n")
-        if result.recorded:
-            sys.stderr.write(f"updated {LOCK}\n")
+        for stale in report.overrides.accepted:
+            sys.stderr.write(f"accepted {stale.override.name} of {stale.modular}\n")
+        for name in result.recorded:
+            sys.stderr.write(f"updated {name}\n")
     told = (*_notes_without_output(report), *_new_notes(result))
     page = _page(project, Report(notes=report.notes), findings, style)
     _write(replace(page, told=told), style)
@@ -153,6 +154,7 @@ def _page(project: Project, report: Report, findings: tuple[Problem, ...], style
         verbose=style.verbose,
         quiet=style.quiet,
         refused=len(report.refused),
+        stale=report.overrides.stale,
         base=_base(project),
     )
 

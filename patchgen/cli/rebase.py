@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,7 +16,8 @@ from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.report import data_of, text_of
 from patchgen.author.rebase.work import Rebase, Rebased
 from patchgen.cli.session import Request, open_project
-from patchgen.errors import Location, PatchgenError, did_you_mean, problems_of
+from patchgen.cli.variants import find_variants
+from patchgen.errors import Location, PatchgenError, problems_of
 from patchgen.project.batch.outcome import digest_of
 from patchgen.project.config import FILE
 from patchgen.project.disk.write import replace_file
@@ -86,19 +87,7 @@ def _rebase(
 
 def _named(project: Project, names: tuple[str, ...]) -> tuple[Modular, ...]:
     """The modular files that names of variants or paths stand for."""
-    paths = [Path(name).resolve() for name in names if Path(name).exists()]
-    variants = [name for name in names if not Path(name).exists()]
-    known: Mapping[str, Modular] = {}
-    if variants or not names:
-        found = discover(project)
-        known = {m.path.stem.removeprefix("modular_"): m for m in found.modulars}
-    for name in variants:
-        if name not in known:
-            raise PatchgenError(
-                "PG506", Location(name), "is no variant and no path", did_you_mean(name, known)
-            )
-    chosen_paths = paths + [known[name].path for name in variants]
-    result = discover(project, chosen_paths) if names else discover(project)
+    result = discover(project, find_variants(project, names))
     if result.problems:
         first = result.problems[0]
         raise PatchgenError(first.code, first.at, first.what, first.hint)

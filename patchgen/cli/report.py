@@ -15,6 +15,7 @@ import patchgen
 from patchgen.compiler.flat import Note
 from patchgen.errors import Problem, catalogue
 from patchgen.project.gate.drift import Drift, Fit
+from patchgen.project.gate.overrides import StaleOverride
 from patchgen.project.gate.why import named
 
 TOLD = 3  # notes of one file that are printed without --verbose
@@ -45,6 +46,7 @@ class Page:
     notes: tuple[Note, ...] = ()
     told: tuple[Note, ...] = ()
     refused: int = 0
+    stale: tuple[StaleOverride, ...] = ()
     verbose: bool = False
     quiet: bool = False
     base: str = ""
@@ -122,7 +124,10 @@ def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
 
 
 def as_json(page: Page) -> str:
-    """One object: `outputs`, `problems`, `notes` and, with --package-root, `drift`."""
+    """One object: `outputs`, `problems` and `notes`.
+
+    With --package-root also `drift`, and where parents of overrides changed, `overrides`.
+    """
     outputs = [
         {
             "path": row.path,
@@ -149,6 +154,8 @@ def as_json(page: Page) -> str:
     }
     if page.drifts:
         whole["drift"] = [_drift(drift) for drift in page.drifts]
+    if page.stale:
+        whole["overrides"] = [_stale_override(stale) for stale in page.stale]
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -158,6 +165,16 @@ def _drift(drift: Drift) -> dict[str, Any]:
         for change in drift.changes
     ]
     return {"modular": drift.modular, "fit": drift.fit.value, "upstream": changes}
+
+
+def _stale_override(stale: StaleOverride) -> dict[str, Any]:
+    return {
+        **_place(stale.problem),
+        "override": stale.override.name,
+        "parent": stale.override.parent or stale.before.symbol,
+        "gone": not stale.override.parent,
+        "diff": stale.diff,
+    }
 
 
 def _place(problem: Problem) -> dict[str, Any]:

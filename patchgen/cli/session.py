@@ -16,7 +16,7 @@ from patchgen.project.config import FILE, Config, find_config, nearest_config, r
 from patchgen.project.disk.write_lock import read_consistently
 from patchgen.project.files import Found, Modular, Project, confine, discover, profile_of
 from patchgen.project.gate.check import Evidence, examine
-from patchgen.project.gate.convert import Written, convert, load_records
+from patchgen.project.gate.convert import Written, convert, load_overrides, load_records
 from patchgen.project.gate.drift import Drift, find_drift
 from patchgen.project.gate.verdict import Report
 from patchgen.project.profiles import LINT, LINT_STRICT
@@ -80,20 +80,21 @@ class Session:
             return ()
         return find_drift(self.project, report, load_records(self.project))
 
-    def convert(self, *, force: bool = False, remove: bool = False) -> Written:
-        """Write what the gate would find wrong.
+    def convert(
+        self, *, force: bool = False, remove: bool = False, accept: bool = False
+    ) -> Written:
+        """Write what the gate would find wrong; `accept` records the parents of stale overrides.
 
         Raises PatchgenError PG904, before any work, if an output is outside the writable folders.
         """
         for modular in self.found.modulars:
             confine(self.project, modular.folder)
-        outcomes = self.outcomes()
-        return convert(
-            self.project, self.found, outcomes, self._evidence(), force=force, remove=remove
-        )
+        outcomes, evidence = self.outcomes(), self._evidence(accept=accept)
+        return convert(self.project, self.found, outcomes, evidence, force=force, remove=remove)
 
-    def _evidence(self) -> Evidence:
-        return Evidence(load_records(self.project), self.made_by, self.again)
+    def _evidence(self, *, accept: bool = False) -> Evidence:
+        records, overrides = load_records(self.project), load_overrides(self.project)
+        return Evidence(records, self.made_by, self.again, overrides, accept)
 
     def _run(self, modulars: Sequence[Modular], cache: Cache) -> tuple[Outcome, ...]:
         return run(self.project, modulars, cache, self.request.jobs, self.progress)

@@ -63,6 +63,20 @@ class Note:
     what: str
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Override:
+    """A method, attribute or definition of a modular file that takes the place of its parent's.
+
+    `parent` is the parent's symbol and `text` its text at the margin; both are empty where no
+    parent has the `name`.
+    """
+
+    at: Location
+    name: str  # "LlamaMLP.forward"
+    parent: str = ""  # "transformers.models.llama.modeling_llama.LlamaMLP.forward"
+    text: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What an output changes.
@@ -106,6 +120,7 @@ class Flattened:
     files: tuple[FlatFile, ...] = ()
     problems: tuple[Problem, ...] = ()
     reads: Mapping[Path, str] | None = None
+    overrides: tuple[Override, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

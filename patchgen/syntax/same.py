@@ -127,3 +127,22 @@ def _counted(node: ast.AST, name: str, field: Any) -> list[Any]:
 def _only_declares(node: ast.stmt) -> bool:
     """`config: LlamaConfig` in a class body: an annotation and nothing else."""
     return isinstance(node, ast.AnnAssign) and node.value is None
+
+
+def says_same(one: str, other: str) -> bool:
+    """Whether two pieces of code say the same, without what only documents.
+
+    Members of a class stand at the margin, as far as their strings allow it.
+    """
+    return one == other or _said(one) == _said(other)
+
+
+def _said(text: str) -> list[str]:
+    try:
+        body = ast.parse(text).body
+    except SyntaxError:
+        try:
+            body = ast.parse(f"if True:\n{text}").body
+        except SyntaxError:
+            return [text]
+    return [plain_text(node) for node in body]

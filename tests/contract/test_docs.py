@@ -55,7 +55,15 @@ LONG = (
 PAGES = (*SESSIONS, "docs/README.md", "docs/distributed.md", "docs/LOG.md", "CHANGELOG.md")
 HISTORY = ("LOG.md", "CHANGELOG.md")  # these go on naming what is gone
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
-PROJECT = ("generated", "modular", "utils", "Makefile", "patchgen.lock", "pyproject.toml")
+PROJECT = (
+    "generated",
+    "modular",
+    "utils",
+    "Makefile",
+    "patchgen.lock",
+    "patchgen.overrides.toml",
+    "pyproject.toml",
+)
 
 # What a page shows and a session does not run: it would install, or test, or end never.
 NOT_RUN = ("make ", "pip install ", "pre-commit ", "git clone ")

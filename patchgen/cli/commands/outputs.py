@@ -23,16 +23,27 @@ if TYPE_CHECKING:
 @click.option("--diff", "only_diff", is_flag=True, help="Write nothing; print what would change.")
 @click.option("--force", is_flag=True, help="Replace files that patchgen did not write.")
 @click.option(
+    "--accept",
+    is_flag=True,
+    help="Record that overrides were looked at whose parents have changed; PATHS may be variants.",
+)
+@click.option(
     "--stdin-filename",
     metavar="FILE",
     help="Read stdin (PATHS is -) as if it were the text of FILE.",
 )
 def convert(
-    only_check: bool, only_diff: bool, force: bool, stdin_filename: str | None, **rest: Any
+    only_check: bool,
+    only_diff: bool,
+    force: bool,
+    accept: bool,
+    stdin_filename: str | None,
+    **rest: Any,
 ) -> int:
     """Write the outputs of modular files, with a diff beside each.
 
-    patchgen.lock records what each output was made from.
+    patchgen.lock records what each output was made from, and patchgen.overrides.toml the parents'
+    texts below overrides.
 
     \b
     Example:
@@ -45,9 +56,13 @@ def convert(
 
         return convert_stdin(stdin_filename, **rest)
     if only_check or only_diff:
+        if accept:
+            raise click.UsageError("--accept writes, --check and --diff do not")
         return _check(only_diff, **rest)
+    if accept:
+        rest["paths"] = _find_variants(**rest)
     with _session(**rest) as session:
-        written = session.convert(force=force)
+        written = session.convert(force=force, accept=accept)
     return printing.print_written(session.project, written, _style(**rest))
 
 
@@ -145,6 +160,19 @@ def _session(**options: Any) -> AbstractContextManager[Session]:
     from patchgen.cli.progress import session_with_progress
 
     return session_with_progress(**options)
+
+
+def _find_variants(
+    paths: tuple[str, ...], package_root: str | None, out: str | None, **_rest: Any
+) -> tuple[str, ...]:
+    """The paths of the variants that `paths` name."""
+    from patchgen.cli.session import Request, open_project
+    from patchgen.cli.variants import find_variants
+
+    if out is not None:
+        raise click.UsageError("--accept is about the project's own outputs, not about --out")
+    project = open_project(Request(package_root=package_root))
+    return tuple(map(str, find_variants(project, paths)))
 
 
 def _style(quiet: bool, verbose: bool, output_format: str | None, **_rest: Any) -> Style:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.emit.banner import banner
 from patchgen.compiler.emit.format import Unformatted, format_texts, imported_packages
 from patchgen.compiler.emit.linemap import map_lines
+from patchgen.compiler.emit.overrides import find_overrides
 from patchgen.compiler.emit.validate import validate
 from patchgen.compiler.flat import FlatFile, Flattened, Note, Summary, UsedSymbol
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
@@ -74,7 +75,7 @@ def make_outputs(
     # Warnings are about the modular file; they are reported once, with its first output.
     if files:
         files[0] = replace(files[0], warnings=warnings)
-    return Flattened(tuple(files))
+    return Flattened(tuple(files), overrides=find_overrides(builder))
 
 
 def _make_diff_base(module: FlatModule, builder: Builder) -> FlatModule | None:

@@ -39,7 +39,7 @@ def find_unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterat
         is_own = declaration.symbol.module == plan.modular.source.module
         if not is_own or declaration.symbol.name in exported:
             continue
-        ancestors = _find_ancestors(declaration, builder)
+        ancestors = find_ancestors(declaration, builder)
         parent = _find_parent(declaration.symbol.name, ancestors, plan)
         if parent is None or not _is_left_unused(declaration.symbol.name, parent.name, blocks):
             continue
@@ -67,7 +67,7 @@ def _make_warning(declaration: Declaration, parent: Symbol, is_similar: bool) ->
     return Problem(declaration.at, "PG420", what, hint, "warning")
 
 
-def _find_ancestors(declaration: Declaration, builder: Builder) -> tuple[Symbol, ...]:
+def find_ancestors(declaration: Declaration, builder: Builder) -> tuple[Symbol, ...]:
     """The classes that `declaration` derives from; none where they cannot be known."""
     try:
         return builder.lineages.mro(declaration.symbol, declaration.at)[1:]

@@ -52,16 +52,18 @@ def _find_statement(index: ModuleIndex, name: str) -> ast.ClassDef | None:
 
 
 def _makes_edits(index: ModuleIndex, node: ast.ClassDef, bindings: Bindings) -> bool:
+    return any(is_edit(index, statement, bindings) for statement in node.body)
+
+
+def is_edit(index: ModuleIndex, statement: ast.stmt, bindings: Bindings) -> bool:
+    """Whether a statement of a class body edits a method: `@edit("forward")` stands above it."""
     # The words of an edit have to be imported, so most files need no look.
     if "patchgen" not in index.source.text:
         return False
-    edit = Symbol(MODULE, "edit")
-    at = index.source.at(1)
-    for statement in node.body:
-        for decorator in getattr(statement, "decorator_list", []):
-            written = ast.unparse(called_function(decorator))
-            if bindings.dotted(index, written, at) == edit:
-                return True
+    for decorator in getattr(statement, "decorator_list", []):
+        written = ast.unparse(called_function(decorator))
+        if bindings.dotted(index, written, index.source.at(1)) == Symbol(MODULE, "edit"):
+            return True
     return False
 
 

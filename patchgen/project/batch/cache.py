@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen.compiler.emit.ruff import ruff_state
-from patchgen.compiler.flat import Note, Summary
+from patchgen.compiler.flat import Note, Override, Summary
 from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.project.batch.outcome import (
     Lookup,
@@ -37,7 +37,7 @@ from patchgen.project.versions import own_digest, versions
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular
 
-FORMAT = 4
+FORMAT = 5
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class Cache:
             "problems": [asdict(problem) for problem in outcome.problems],
             "reads": [(read.path, read.digest, read.module) for read in outcome.reads],
             "lookups": [(one.question, one.subject, one.answer) for one in outcome.lookups],
+            "overrides": [asdict(override) for override in outcome.overrides],
             "made_with": self._made_with,
         }
         data = json.dumps(entry, separators=(",", ":")).encode()
@@ -155,6 +156,7 @@ def _outcome(modular: Modular, entry: Mapping[str, Any]) -> Outcome:
         tuple(_problem(item) for item in entry["problems"]),
         tuple(Read(*item) for item in entry["reads"]),
         tuple(Lookup(*item) for item in entry["lookups"]),
+        tuple(_override(item) for item in entry["overrides"]),
     )
 
 
@@ -173,6 +175,10 @@ def _made(item: Mapping[str, Any]) -> Made:
         added=item["added"],
         removed=item["removed"],
     )
+
+
+def _override(item: Mapping[str, Any]) -> Override:
+    return Override(Location(**item["at"]), item["name"], item["parent"], item["text"])
 
 
 def _problem(item: Mapping[str, Any]) -> Problem:

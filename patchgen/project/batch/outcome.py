@@ -16,7 +16,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from patchgen.compiler.flat import FlatFile, Flattened, LineOrigin, Note, Summary, UsedSymbol
+from patchgen.compiler.flat import (
+    FlatFile,
+    Flattened,
+    LineOrigin,
+    Note,
+    Override,
+    Summary,
+    UsedSymbol,
+)
 from patchgen.errors import Problem
 from patchgen.project.files import Modular
 from patchgen.syntax.lines import changed_lines
@@ -105,6 +113,7 @@ class Outcome:
     problems: tuple[Problem, ...] = ()
     reads: tuple[Read, ...] = ()
     lookups: tuple[Lookup, ...] = ()
+    overrides: tuple[Override, ...] = ()
     texts: Mapping[str, str] | None = field(default=None, repr=False)
 
 
@@ -117,7 +126,8 @@ def make_outcome(
 ) -> Outcome:
     """The outcome of a finished flattening, with or without problems."""
     if flattened.problems and not flattened.files:
-        return Outcome(modular, digest, (), tuple(sorted(flattened.problems)), reads, lookups, {})
+        problems = tuple(sorted(flattened.problems))
+        return Outcome(modular, digest, (), problems, reads, lookups, texts={})
     texts: dict[str, str] = {}
     made = []
     for file in sorted(flattened.files, key=lambda file: file.name):
@@ -128,7 +138,14 @@ def make_outcome(
         if diff is not None:
             texts[one.diff_name] = diff
     return Outcome(
-        modular, digest, tuple(made), tuple(sorted(flattened.problems)), reads, lookups, texts
+        modular,
+        digest,
+        tuple(made),
+        tuple(sorted(flattened.problems)),
+        reads,
+        lookups,
+        flattened.overrides,
+        texts,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgen.compiler.flat import Note, is_generated
@@ -24,6 +24,7 @@ from patchgen.project.batch.outcome import (
 from patchgen.project.files import Found, Modular, Project, confine
 from patchgen.project.gate.lock import Record, describe, is_of
 from patchgen.project.gate.orphans import HEAD, find_orphans
+from patchgen.project.gate.overrides import Records, compare_overrides
 from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
 from patchgen.project.gate.why import reasons
 from patchgen.project.places import lock_of
@@ -37,11 +38,14 @@ class Evidence:
     """What outputs are compared with: their records, by path, and how to make them again.
 
     `again` flattens modular files whose texts are not in the cache; it is called at most once.
+    `overrides` are the parents' texts that were recorded; with `accept`, those of today count.
     """
 
     records: Mapping[Path, Record]
     made_by: str
     again: Again
+    overrides: Records = field(default_factory=dict)
+    accept: bool = False
 
 
 def examine(
@@ -69,8 +73,15 @@ def examine(
         problems.update(outcome.problems)
         latest[outcome.modular] = outcome
     ordered = sorted(verdicts, key=lambda verdict: verdict.display_path)
+    overrides = compare_overrides(
+        latest.values(), evidence.overrides, project.home, accept=evidence.accept
+    )
     return Report(
-        tuple(ordered), tuple(sorted(problems)), tuple(_notes(fresh)), tuple(latest.values())
+        tuple(ordered),
+        tuple(sorted(problems)),
+        tuple(_notes(fresh)),
+        tuple(latest.values()),
+        overrides,
     )
 
 

@@ -19,6 +19,8 @@ from patchgen.project.disk.write_lock import hold_write_lock
 from patchgen.project.files import Found, Project, confine
 from patchgen.project.gate.check import Evidence, examine
 from patchgen.project.gate.lock import Record, is_of, make_record, read_lock, render_lock
+from patchgen.project.gate.overrides import FILE as OVERRIDES
+from patchgen.project.gate.overrides import Records, read_overrides, render_overrides
 from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
 from patchgen.project.places import LOCK, is_own, lock_of, root_of, state_of
 
@@ -32,7 +34,7 @@ class Written:
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()  # what stood in the way of writing
-    recorded: bool = False  # whether the project's own records changed
+    recorded: tuple[str, ...] = ()  # the project's own files of records that changed
 
     @property
     def remaining(self) -> tuple[Problem, ...]:
@@ -42,6 +44,7 @@ class Written:
             for v in self.report.verdicts
             if v.display_path not in self.repaired and v.problem is not None
         ]
+        left += [stale.problem for stale in self.report.overrides.stale]
         return tuple(sorted({*self.report.problems, *self.problems, *left}))
 
 
@@ -58,6 +61,12 @@ def load_records(project: Project) -> dict[Path, Record]:
         for base in [_base(project, root)]
         for name, record in read_lock(lock_of(project, root)).items()
     }
+
+
+def load_overrides(project: Project) -> Records:
+    """The recorded texts below overrides; with `--out`, outputs have no records."""
+    is_recorded = project.out is None and is_own(project, project.home)
+    return read_overrides(project.home) if is_recorded else {}
 
 
 def _base(project: Project, root: Path) -> Path:
@@ -90,9 +99,9 @@ def convert(
         with contextlib.ExitStack() as held:
             for root in roots:
                 held.enter_context(hold_write_lock(project, root, folders))
-            report = examine(
-                project, found, outcomes, replace(evidence, records=load_records(project))
-            )
+            records, overrides = load_records(project), load_overrides(project)
+            current = replace(evidence, records=records, overrides=overrides)
+            report = examine(project, found, outcomes, current)
             return _write(project, report, evidence.made_by, roots, force=force, remove=remove)
     except OSError as error:
         raise _refused(project, error) from error
@@ -111,18 +120,23 @@ def _write(
         each for each in report.verdicts if _is_to_be_written(each, force=force, remove=remove)
     ]
     wanted, repaired, problems = _collect_changes(project, report, chosen)
-    recorded = False
+    recorded: list[str] = []
     for root in roots:
         mine = [want for want in wanted if root_of(project, want.path) == root]
         records = _records_after(project, report, repaired, made_by, root)
-        lock = _lock_change(project, root, records)
+        changes = [*_overrides_change(project, report, root), *_lock_change(project, root, records)]
         # The lock comes last: a run that is killed leaves files that `check` names.
-        apply([*_changes(mine), *lock], state_of(project, root))
-        recorded |= bool(lock) and is_own(project, root)
+        apply([*_changes(mine), *changes], state_of(project, root))
+        recorded += [change.path.name for change in changes if is_own(project, root)]
     written = [project.display_path(want.path) for want in wanted if want.data is not None]
     removed = [project.display_path(want.path) for want in wanted if want.data is None]
     return Written(
-        report, frozenset(repaired), tuple(written), tuple(removed), tuple(problems), recorded
+        report,
+        frozenset(repaired),
+        tuple(written),
+        tuple(removed),
+        tuple(problems),
+        tuple(recorded),
     )
 
 
@@ -239,6 +253,16 @@ def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) ->
     if records == read_lock(path):
         return []
     return [Change(confine(project, path) if is_own(project, root) else path, _encoded(records))]
+
+
+def _overrides_change(project: Project, report: Report, root: Path) -> list[Change]:
+    """The change of the recorded texts below overrides; none where they say the same."""
+    records = report.overrides.records
+    if project.out is not None or not is_own(project, root) or records == load_overrides(project):
+        return []
+    text = render_overrides(records)
+    path = confine(project, project.home / OVERRIDES)
+    return [Change(path, text.encode("utf-8") if text else None)]
 
 
 def _encoded(records: Mapping[str, Record]) -> bytes:

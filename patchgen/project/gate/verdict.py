@@ -9,6 +9,7 @@ from pathlib import Path
 from patchgen.compiler.flat import Note
 from patchgen.errors import Location, Problem
 from patchgen.project.batch.outcome import Made, Outcome
+from patchgen.project.gate.overrides import OverrideReport
 from patchgen.project.places import LOCK
 
 
@@ -79,13 +80,15 @@ class Report:
     problems: tuple[Problem, ...] = ()
     notes: tuple[Note, ...] = ()
     outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    overrides: OverrideReport = OverrideReport()
 
     @property
     def findings(self) -> tuple[Problem, ...]:
-        """Problems, and verdicts that are not ok, by place."""
-        return tuple(
-            sorted({*self.problems, *(p for v in self.verdicts if (p := v.problem) is not None)})
-        )
+        """Problems, verdicts that are not ok, and stale overrides, by place."""
+        found = {*self.problems, *self.overrides.unrecorded}
+        found.update(p for v in self.verdicts if (p := v.problem) is not None)
+        found.update(stale.problem for stale in self.overrides.stale)
+        return tuple(sorted(found))
 
     @property
     def refused(self) -> tuple[str, ...]:

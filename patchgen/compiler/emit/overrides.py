@@ -1,0 +1,135 @@
+"""Find what a modular file overrides, and the text that its parents have in that place.
+
+    modular file                         parent                           override
+
+    class LlamaMLP(llama.LlamaMLP):      class LlamaMLP(nn.Module):       LlamaMLP.forward
+        def forward(self, x):                def forward(self, x):
+            return 2 * x                         return x
+
+The output has nothing of such a text, so a new release can change it without an effect on the
+output.  An override that asks its parent by `super()` has the parent's code in it and is not listed;
+neither are edits, whose `with old:` has to match, and removals.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from patchgen.compiler.flat import Override
+from patchgen.compiler.link.flatblock import Builder
+from patchgen.compiler.link.unused import find_ancestors
+from patchgen.compiler.plan.declare import Declaration
+from patchgen.compiler.plan.intent import is_edit, removed_name
+from patchgen.compiler.plan.model import Symbol
+from patchgen.errors import Location
+from patchgen.syntax.blocks import Block, first_line
+from patchgen.syntax.bound import bound_names
+from patchgen.syntax.locate import shown_module
+from patchgen.syntax.same import is_docstring
+
+
+def find_overrides(builder: Builder) -> tuple[Override, ...]:
+    """Every override of the modular file itself, in its order; each name once."""
+    found: dict[str, Override] = {}
+    modular = builder.naming.plan.modular
+    for block in modular.blocks:
+        if block.kind in ("def", "assign", "class"):
+            for override in _overrides_of(block, builder):
+                found.setdefault(override.name, override)
+    return tuple(found.values())
+
+
+def _overrides_of(block: Block, builder: Builder) -> Iterator[Override]:
+    modular = builder.naming.plan.modular
+    declaration = builder.naming.plan.declaration(Symbol(modular.source.module, block.name))
+    ancestors = find_ancestors(declaration, builder) if declaration is not None else ()
+    if declaration is not None and declaration.bases:
+        yield from _overrides_in_class(block, declaration, ancestors, builder)
+    followed = {Symbol(module, block.name) for module in builder.naming.plan.bases.values()}
+    if not block.is_of_exports and followed.isdisjoint(ancestors):
+        yield from _replacement(block, builder)
+
+
+def _replacement(block: Block, builder: Builder) -> Iterator[Override]:
+    """A function, constant or class that takes the place of the followed parent's."""
+    at = builder.naming.plan.modular.source.at(block.first)
+    for name in block.defines:
+        parent, text = "", ""
+        for module in builder.naming.plan.bases.values():
+            definition = builder.index(module).definition(name)
+            if definition is not None and not parent:
+                parent, text = f"{shown_module(module)}.{name}", definition.text
+        yield Override(at, name, parent, text)
+
+
+def _overrides_in_class(
+    block: Block, declaration: Declaration, ancestors: Sequence[Symbol], builder: Builder
+) -> Iterator[Override]:
+    modular = builder.naming.plan.modular
+    bases = frozenset(base.expression for base in declaration.bases)
+    (node,) = (n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef))
+    for statement in node.body:
+        if isinstance(statement, ast.Delete) or is_docstring(statement):
+            continue
+        is_rewrite = is_edit(modular, statement, builder.naming.bindings)
+        if is_rewrite or removed_name(statement) is not None:
+            continue
+        for name in dict.fromkeys(bound_names([statement])):
+            if _asks_parent(statement, name, bases):
+                continue
+            at = modular.source.at(block.first + statement.lineno - 1, statement.col_offset)
+            owner, text = _find_member(name, ancestors, builder)
+            if owner is None:
+                yield Override(at, f"{node.name}.{name}")
+            # What the modular file overrides of its own is under the eyes of its author.
+            elif owner.module != modular.source.module:
+                parent = f"{shown_module(str(owner))}.{name}"
+                yield Override(at, f"{node.name}.{name}", parent, text)
+
+
+def _asks_parent(statement: ast.stmt, name: str, bases: Iterable[str]) -> bool:
+    """Whether `super().name` or `Parent.name` stands anywhere in `statement`."""
+    for node in ast.walk(statement):
+        if not isinstance(node, ast.Attribute) or node.attr != name:
+            continue
+        match node.value:
+            case ast.Call(func=ast.Name(id="super")):
+                return True
+            case ast.Name() | ast.Attribute() if ast.unparse(node.value) in bases:
+                return True
+    return False
+
+
+def _find_member(
+    name: str, ancestors: Sequence[Symbol], builder: Builder
+) -> tuple[Symbol | None, str]:
+    """The nearest class that has a member of that name, and the member's text."""
+    for symbol in ancestors:
+        # Nothing is known of the classes of torch.
+        if builder.lineages.direct_bases(symbol, Location(symbol.module)) is None:
+            continue
+        definition = builder.index(symbol.module).definition(symbol.name)
+        if definition is None:
+            continue
+        members = _read_members(definition.text, symbol.name)
+        if name in members:
+            return symbol, members[name]
+    return None, ""
+
+
+@functools.lru_cache(maxsize=512)  # The next modular file has the same parents.
+def _read_members(text: str, name: str) -> Mapping[str, str]:
+    """The texts of the statements of a class body by the names that they bind."""
+    lines = text.split("\n")
+    members: dict[str, str] = {}
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.ClassDef) or node.name != name:
+            continue
+        for statement in node.body:
+            own = "\n".join(lines[first_line(statement) - 1 : statement.end_lineno]) + "\n"
+            for bound in dict.fromkeys(bound_names([statement])):
+                members[bound] = members.get(bound, "") + textwrap.dedent(own)
+    return members

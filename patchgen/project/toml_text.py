@@ -1,0 +1,27 @@
+"""Write TOML that people read and git merges: tables of texts, those of many lines as they stand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+_QUOTES = "'''"
+
+
+def write_table(keys: Iterable[str], fields: Mapping[str, str], *, array: bool = False) -> str:
+    """A table with the path `keys`; with `array`, one of several with that path."""
+    path = ".".join(map(_quoted, keys))
+    head = f"[[{path}]]" if array else f"[{path}]"
+    return "\n".join([head, *(f"{key} = {_text(value)}" for key, value in fields.items())]) + "\n"
+
+
+def _text(value: str) -> str:
+    is_plain = all(letter.isprintable() or letter in "\n\t" for letter in value)
+    if value.endswith("\n") and is_plain and _QUOTES not in value:
+        return f"{_QUOTES}\n{value}{_QUOTES}"
+    return _quoted(value)
+
+
+def _quoted(value: str) -> str:
+    # TOML's strings have the escapes of JSON, and forbid one letter more.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,324 @@
+"""Overrides whose parents change: named with upstream's diff, until somebody accepts that they were looked at.
+
+A case is a parent, the same after an upgrade, a modular file, and the overrides that are named then.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from patchgen.cli import main
+from tests.toytree import PYPROJECT, Tree
+
+PARENT = """
+import math
+
+RATE = 1
+
+
+def helper(x):
+    return math.sqrt(x)
+
+
+class Base:
+    flag = False
+
+    def inherited(self):
+        return 1
+
+
+class A(Base):
+    sizes = [1]
+
+    def f(self, x):
+        # A comment.
+        return helper(x)
+
+    @property
+    def p(self):
+        return 1
+
+
+class B:
+    def g(self):
+        return A().f(RATE)
+"""
+HEAD = "from toy import modeling_toy as toy\n\n\n"
+A = "class A(toy.A):\n"
+METHOD = A + "    def f(self, x):\n        return 2\n"
+FILE = "patchgen.overrides.toml"
+MODULAR = "modular/x/modular_x.py"
+
+CASES: dict[str, tuple[str, tuple[str, str], list[str]]] = {
+    "a method": (METHOD, ("return helper(x)", "return helper(x + 1)"), ["A.f"]),
+    "its signature": (METHOD, ("def f(self, x)", "def f(self, x, y=0)"), ["A.f"]),
+    "an attribute": (A + "    sizes = [2]\n", ("sizes = [1]", "sizes = [3]"), ["A.sizes"]),
+    "a property": (
+        A + "    @property\n    def p(self):\n        return 2\n",
+        ("def p(self):\n        return 1", "def p(self):\n        return 3"),
+        ["A.p"],
+    ),
+    "a method of the parent's parent": (
+        A + "    def inherited(self):\n        return 2\n",
+        ("def inherited(self):\n        return 1", "def inherited(self):\n        return 3"),
+        ["A.inherited"],
+    ),
+    "an attribute that the parent has no more": (
+        A + "    sizes = [2]\n",
+        ("    sizes = [1]\n", ""),
+        ["A.sizes"],
+    ),
+    "a function": (
+        METHOD + "\n\ndef helper(x):\n    return x\n",
+        ("math.sqrt(x)", "math.sqrt(2 * x)"),
+        ["helper"],
+    ),
+    "a constant": (METHOD + "\n\nRATE = 5\n", ("RATE = 1", "RATE = 3"), ["RATE"]),
+    "a class that is written out": (
+        METHOD + "\n\nclass B:\n    def g(self):\n        return 4\n",
+        ("return A().f(RATE)", "return A().f(2 * RATE)"),
+        ["B"],
+    ),
+    "a new model": (
+        "class TinyA(toy.A):\n    def f(self, x):\n        return 2\n",
+        ("return helper(x)", "return helper(x + 1)"),
+        ["TinyA.f"],
+    ),
+    "noop: another method": (METHOD, ("return A().f(RATE)", "return A().f(3)"), []),
+    "noop: a comment": (METHOD, ("# A comment.", "# Another one."), []),
+    "noop: layout": (METHOD, ("return helper(x)", "return helper(\n            x\n        )"), []),
+    "noop: a docstring": (
+        METHOD,
+        ("        # A comment.", '        """New."""\n        # A comment.'),
+        [],
+    ),
+    "noop: an annotation": (METHOD, ("def f(self, x)", "def f(self, x: int) -> int"), []),
+    "noop: a method that asks its parent": (
+        A + "    def f(self, x):\n        return 2 * super().f(x)\n",
+        ("return helper(x)", "return helper(x + 1)"),
+        [],
+    ),
+    "noop: an attribute that reads its parent's": (
+        A + "    sizes = [*toy.A.sizes, 2]\n",
+        ("sizes = [1]", "sizes = [3]"),
+        [],
+    ),
+    "noop: an edit": (
+        "from patchgen.edits import edit, new, old\n\n\n"
+        + A
+        + '    @edit("f")\n    def e(self, x):\n'
+        + "        with old:\n            toy.helper(x)\n        with new:\n            3\n",
+        ("# A comment.\n", "x = 2 * x\n"),
+        [],
+    ),
+    "noop: a removal": (
+        A + "    def f(self, x):\n        raise AttributeError\n",
+        ("return helper(x)", "return helper(x + 1)"),
+        [],
+    ),
+    "noop: a method that the grandparent gets too": (
+        METHOD,
+        ("    def inherited(self):\n        return 1\n", "    def f(self, x):\n        return 0\n"),
+        [],
+    ),
+}
+
+Check = Callable[..., list[str]]
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    """A project over one parent; it is the current folder."""
+    tree = Tree(tmp_path / "proj")
+    tree.write("pyproject.toml", PYPROJECT)
+    tree.write("lib/toy/__init__.py", "")
+    tree.write("lib/toy/modeling_toy.py", PARENT)
+    tree.write(MODULAR, HEAD + METHOD)
+    monkeypatch.chdir(tree.top)
+    for name in ("GITHUB_ACTIONS", "GITHUB_WORKSPACE", "PATCHGEN_OUTPUT_FORMAT"):
+        monkeypatch.delenv(name, raising=False)
+    return tree
+
+
+@pytest.fixture
+def stale(capsys: pytest.CaptureFixture[str]) -> Check:
+    """The overrides that a command names as stale."""
+
+    def run(*argv: str) -> list[str]:
+        capsys.readouterr()
+        code = main([*argv, "--output-format", "json"])
+        told = json.loads(capsys.readouterr().out)
+        codes = [problem["code"] for problem in told["problems"]]
+        names = [override["override"] for override in told.get("overrides", [])]
+        assert codes.count("PG510") == len(names)
+        assert code == int(bool(codes))
+        return names
+
+    return run
+
+
+def upgrade(tree: Tree, old: str = "return helper(x)", new: str = "return helper(x + 1)") -> None:
+    tree.edit("lib/toy/modeling_toy.py", old, new)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda name: name.replace(" ", "-"))
+def test_what_is_named(case: str, tree: Tree, stale: Check) -> None:
+    declaration, (old, new), expected = CASES[case]
+    tree.write(MODULAR, HEAD + declaration)
+    assert main(["convert", "-q"]) == 0
+    assert main(["check", "-q"]) == 0
+    upgrade(tree, old, new)
+    assert stale("check") == expected
+    # A plain convert writes the outputs, and leaves the record.
+    assert stale("convert") == stale("check") == expected
+    assert stale("convert", "--accept") == []
+    assert main(["check", "-q"]) == 0
+
+
+def test_the_finding(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["convert", "-q"])
+    upgrade(tree)
+    main(["convert", "-q"])
+    capsys.readouterr()
+    assert main(["check"]) == 1
+    assert capsys.readouterr().out.splitlines()[:-1] == [
+        f"{MODULAR}:5:5: PG510 A.f overrides toy.modeling_toy.A.f, which has changed",
+        "    hint: change the override if it has to follow, then run "
+        f"`patchgen convert --accept {MODULAR}`",
+        "        --- toy.modeling_toy.A.f",
+        "        +++ toy.modeling_toy.A.f",
+        "        @@ -1,3 +1,3 @@",
+        "         def f(self, x):",
+        "             # A comment.",
+        "        -    return helper(x)",
+        "        +    return helper(x + 1)",
+    ]
+    assert main(["check", "--output-format", "github"]) == 1
+    (annotation,) = capsys.readouterr().out.splitlines()
+    assert annotation.startswith(f"::error title=patchgen (PG510),file={MODULAR},line=5,col=5::")
+    assert "%0A        +    return helper(x + 1)" in annotation
+
+
+@pytest.mark.parametrize("options", [(), ("--no-cache",)])
+def test_the_cache_sees_another_parent(options: tuple[str, ...], tree: Tree, stale: Check) -> None:
+    main(["convert", "-q", *options])
+    assert stale("check", *options) == []
+    upgrade(tree)
+    assert stale("check", *options) == stale("check", *options) == ["A.f"]
+    upgrade(tree, "return helper(x + 1)", "return helper(x)")
+    assert main(["convert", "-q", *options]) == 0
+
+
+def test_accepting_names_variants(tree: Tree, stale: Check) -> None:
+    tree.write("modular/y/modular_y.py", HEAD + METHOD)
+    main(["convert", "-q"])
+    upgrade(tree)
+    assert stale("convert", "--accept", "y") == []
+    assert stale("check") == ["A.f"]
+    assert main(["convert", "--accept", "-q", MODULAR]) == 0
+    assert stale("check") == []
+    assert main(["convert", "--accept", "nothing"]) == 1
+
+
+def test_names_of_people_may_change(tree: Tree, stale: Check) -> None:
+    """A renamed class and a moved file keep what is known of the parent."""
+    tree.write(MODULAR, HEAD + METHOD.replace("class A(", "class TinyA("))
+    main(["convert", "-q"])
+    upgrade(tree)
+    tree.write(MODULAR, HEAD + METHOD.replace("class A(", "class SmallA("))
+    assert stale("convert") == ["SmallA.f"]
+    tree.write("modular/z/modular_z.py", tree.read(MODULAR))
+    tree(MODULAR).unlink()
+    stale("check", "--fix")
+    assert stale("check") == ["SmallA.f"]
+    assert MODULAR not in tree.read(FILE)
+
+
+def test_what_does_not_convert_keeps_its_record(tree: Tree, stale: Check) -> None:
+    main(["convert", "-q"])
+    before = tree.read(FILE)
+    tree.write(MODULAR, HEAD + METHOD.replace("toy.A", "toy.C"))
+    assert main(["convert", "-q", "--accept"]) == 1
+    assert tree.read(FILE) == before
+
+
+def test_an_override_that_is_taken_out_leaves_no_record(tree: Tree) -> None:
+    main(["convert", "-q"])
+    tree.write(MODULAR, HEAD + A + "    sizes = [2]\n")
+    assert main(["convert", "-q"]) == 0
+    assert '"A.sizes"' in tree.read(FILE) and '"A.f"' not in tree.read(FILE)
+
+
+def test_a_missing_record_is_named(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["convert", "-q"])
+    tree(FILE).unlink()
+    capsys.readouterr()
+    assert main(["check", "-q"]) == 1
+    assert capsys.readouterr().out.startswith(
+        f"{FILE}: PG511 does not record what {MODULAR} overrides by now: A.f\n"
+    )
+    assert main(["convert", "-q"]) == main(["check", "-q"]) == 0
+
+
+def test_texts_that_are_hard_to_quote(tree: Tree) -> None:
+    body = "return ''' \\\\ \"\"\" é '''"
+    upgrade(tree, "return helper(x)", body)
+    assert main(["convert", "-q"]) == main(["check", "-q"]) == 0
+    assert "é" in tree.read(FILE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<<<<<<< HEAD\n",
+        '["modular/x/modular_x.py"."A.f"]\nparent = "a"\n',
+        '["modular/x/modular_x.py"."A.f"]\nparent = "a"\ntext = 3\n',
+        "x = 1\n",
+        '["a"."b"]\nparent = ""\ntext = ""\n["a"."b"]\n',
+    ],
+)
+def test_a_broken_file_is_an_error_and_stays(
+    text: str, tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["convert", "-q"])
+    tree.write(FILE, text)
+    before = tree.snapshot()
+    for command in (["check"], ["convert"], ["convert", "--accept"]):
+        capsys.readouterr()
+        assert main(command) == 1
+        out, err = capsys.readouterr()
+        assert f"{FILE}: PG512 cannot be read" in out + err
+    assert tree.snapshot() == before
+
+
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="needs its files")
+def test_a_release_of_transformers(tree: Tree, stale: Check, tmp_path: Path) -> None:
+    """A release in a folder: its diff is shown before anything is installed."""
+    tree.write(
+        MODULAR,
+        "from transformers.models.llama import modeling_llama as llama\n\n\n"
+        "class LlamaMLP(llama.LlamaMLP):\n"
+        "    def forward(self, x):\n        return self.down_proj(self.up_proj(x))\n\n\n"
+        "class LlamaPreTrainedModel(llama.LlamaPreTrainedModel):\n"
+        "    _supports_sdpa = False\n",
+    )
+    main(["convert", "-q"])
+    assert stale("check") == []
+    spec = importlib.util.find_spec("transformers")
+    assert spec is not None and spec.origin is not None
+    model = Path(spec.origin).parent / "models" / "llama"
+    shutil.copytree(model, tmp_path / "next" / "transformers" / "models" / "llama")
+    parent = tmp_path / "next/transformers/models/llama/modeling_llama.py"
+    text = parent.read_text(encoding="utf-8")
+    product = "self.act_fn(self.gate_proj(x)) * self.up_proj(x)"
+    assert product in text and "_supports_sdpa = True" in text
+    text = text.replace(product, "self.up_proj(x) * self.act_fn(self.gate_proj(x))")
+    parent.write_text(text.replace("_supports_sdpa = True", "_supports_sdpa = None"))
+    named = stale("check", "--package-root", str(tmp_path / "next"))
+    assert named == ["LlamaMLP.forward", "LlamaPreTrainedModel._supports_sdpa"]
