@@ -26,7 +26,7 @@ from patchgen.compiler.plan.declare import ModulePlan, make_plan
 from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.loose import find_loose_statement
-from patchgen.compiler.plan.model import ClassPlan, MergedClass
+from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
 from patchgen.errors import PatchgenError, Problem, Refusals, point_at, problems_of
@@ -37,12 +37,27 @@ from patchgen.syntax.text import read_source, require_compilable
 
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
     """The outputs of the modular file at `path`, or its problems."""
+    return trace(path, env, settings).result
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The outputs of a modular file, and what each of its edits matched."""
+
+    result: Flattened
+    edits: tuple[EditMatch, ...] = ()
+
+
+def trace(path: Path, env: Environment, settings: Settings) -> Traced:
+    """What `flatten` gives, with what each edit matched."""
     try:
         with _quote_syntax_errors(path, env):
             steps = _link(path, env, settings)
-            return make_outputs(steps.modules, steps.builder, settings)
+            result = make_outputs(steps.modules, steps.builder, settings)
     except PatchgenError as error:
-        return Flattened(problems=problems_of(error))
+        return Traced(Flattened(problems=problems_of(error)))
+    matches = [match for merged in steps.merged.values() for match in merged.edits]
+    return Traced(result, tuple(matches))
 
 
 def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:
@@ -62,24 +77,30 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
 
 @dataclass(frozen=True)
 class _Steps:
-    """A linked modular file; `texts` are those of its classes, by "CLASS: after PASS"."""
+    """A linked modular file.
+
+    `texts` are those of its classes, by "CLASS: after PASS", and `merged` its classes by name.
+    """
 
     builder: Builder
     modules: tuple[FlatModule, ...]
     texts: Mapping[str, str]
+    merged: Mapping[str, MergedClass]
 
 
 def _link(path: Path, env: Environment, settings: Settings) -> _Steps:
     """Plan, merge and link the modular file at `path`."""
     texts: dict[str, str] = {}
+    merged: dict[str, MergedClass] = {}
 
     def make_builder(kept: Kept) -> Builder:
         # Linking may start again with other classes kept; only the last texts count.
         texts.clear()
-        return _make_builder(path, env, settings, _make_merge(settings, texts), kept)
+        merged.clear()
+        return _make_builder(path, env, settings, _make_merge(settings, texts, merged), kept)
 
     linked = link_modules(make_builder)
-    return _Steps(linked.builder, linked.modules, texts)
+    return _Steps(linked.builder, linked.modules, texts, merged)
 
 
 def _make_builder(
@@ -99,8 +120,11 @@ def _make_builder(
     return Builder(Naming(plan, bindings), Lineages(bindings), merge)
 
 
-def _make_merge(settings: Settings, texts: dict[str, str]) -> Merge:
-    """The function that merges a class; it stores the text after each pass in `texts`."""
+def _make_merge(settings: Settings, texts: dict[str, str], merged: dict[str, MergedClass]) -> Merge:
+    """The function that merges a class.
+
+    It stores the text after each pass in `texts`, and the class in `merged`.
+    """
 
     def merge(plan: ClassPlan) -> MergedClass:
         from patchgen.compiler.merge.merge import merge_class  # loaded only where a class is merged
@@ -108,7 +132,8 @@ def _make_merge(settings: Settings, texts: dict[str, str]) -> Merge:
         def note(step: str, text: str) -> None:
             texts[f"{plan.name}: after {step}"] = text
 
-        return merge_class(plan, note, settings.decorators)
+        merged[plan.name] = merge_class(plan, note, settings.decorators)
+        return merged[plan.name]
 
     return merge
 

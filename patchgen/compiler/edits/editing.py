@@ -29,6 +29,7 @@ from patchgen.compiler.edits.pattern import Match, Run, find_expressions, find_s
 from patchgen.compiler.edits.replacement import Replacement, replace_matches
 from patchgen.compiler.edits.syntax import is_ellipsis, statements
 from patchgen.compiler.edits.tree import Tree, read_tree, walk
+from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
 from patchgen.errors import Location, PatchgenError
 
 
@@ -53,6 +54,23 @@ class Target:
         line = here.line if here.changed else here.line + self.tree.line(match.nodes[0]) - 1
         return self.owner.block.at(line, 0).line
 
+    def lines(self, matches: Sequence[Match]) -> list[Lines]:
+        """The lines of the parent's file that each of `matches` stands on, as far as known."""
+        here, block = self.statement, self.owner.block
+        if here.changed:
+            return [_lines_of(block, here.line, here.line) for _ in matches]
+        spans = self.tree.lines([match.nodes for match in matches])
+        above = here.line - 1
+        return [_lines_of(block, above + first, above + last) for first, last in spans]
+
+
+@dataclass(frozen=True, slots=True)
+class EditedMethod:
+    """The text of a method after its edits, and what each of them matched."""
+
+    text: str
+    matches: tuple[EditMatch, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class _Made:
@@ -65,8 +83,8 @@ class _Made:
 
 def edit_method(
     body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement
-) -> str:
-    """The text of `method` of the class `owner` after the `edits` that `body` declares.
+) -> EditedMethod:
+    """`method` of the class `owner` after the `edits` that `body` declares.
 
     All of them are matched against the same text.
     """
@@ -88,7 +106,32 @@ def edit_method(
     # An edit without effect is a mistake of its author.
     if same_code(parse_fragment(text).nodes[0], method.node):
         raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
-    return text
+    matches = [_record_match(body, one, target) for one in made]
+    return EditedMethod(text, tuple(matches))
+
+
+def _record_match(body: ClassBody, made: _Made, target: Target) -> EditMatch:
+    """What an edit matched, in lines of the files."""
+    edit = made.edit
+    # `line` is that of the statement's first line, from which `ast` counts too.
+    above = edit.statement.line - 1
+    last = edit.node.end_lineno or edit.node.lineno
+    new = edit.new.body
+    return EditMatch(
+        name=edit.node.name,
+        method=target.name,
+        declared=_lines_of(body.block, above + 1, above + last),
+        new=_lines_of(
+            body.block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)
+        ),
+        found=tuple(target.lines([change.match for change in made.changes])),
+    )
+
+
+def _lines_of(block: RewrittenBlock, first: int, last: int) -> Lines:
+    """Lines of `block`, counted from 1, as lines of its file."""
+    start, end = block.at(first, 0), block.at(last, 0)
+    return Lines(start.path, start.line, end.line)
 
 
 def _write(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None:

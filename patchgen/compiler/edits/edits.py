@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.declared import EditDeclaration, read_edit
+from patchgen.compiler.plan.model import EditMatch
 from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.bound import names_in
 
@@ -30,6 +31,7 @@ class Edited:
 
     bodies: tuple[ClassBody, ...]
     methods: frozenset[str]
+    matches: tuple[EditMatch, ...]
     problems: tuple[Problem, ...]
 
 
@@ -37,6 +39,7 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
     """Make every edit, from the last class of the chain to the first."""
     done = list(bodies)
     methods: set[str] = set()
+    matches: list[EditMatch] = []
     problems: list[Problem] = []
     # A child's edits apply to what the edits of its parents have made.
     for place in reversed(range(len(bodies))):
@@ -47,12 +50,12 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
             continue
         for method, of_method in edits.items():
             try:
-                _make(done, place, of_method)
+                matches += _make(done, place, of_method)
                 methods.add(method)
             # Go on, so that one run reports every edit that fails.
             except PatchgenError as error:
                 problems.append(error.problem)
-    return Edited(tuple(done), frozenset(methods), tuple(problems))
+    return Edited(tuple(done), frozenset(methods), tuple(matches), tuple(problems))
 
 
 def _take_edits(bodies: list[ClassBody], place: int) -> dict[str, list[EditDeclaration]]:
@@ -69,7 +72,9 @@ def _take_edits(bodies: list[ClassBody], place: int) -> dict[str, list[EditDecla
     return found
 
 
-def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]) -> None:
+def _make(
+    bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]
+) -> tuple[EditMatch, ...]:
     """Make the edits that one class declares for one method, all against the same text."""
     body, first = bodies[place], edits[0]
     _refuse_override(body, edits)
@@ -82,9 +87,11 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     # libcst is loaded only where there is an edit.
     from patchgen.compiler.edits.editing import edit_method
 
-    edited = target.with_text(edit_method(body, edits, bodies[owner], target))
+    made = edit_method(body, edits, bodies[owner], target)
+    edited = target.with_text(made.text)
     statements = [edited if s.key == target.key else s for s in bodies[owner].statements]
     bodies[owner] = replace(bodies[owner], statements=tuple(statements))
+    return made.matches
 
 
 def _refuse_override(body: ClassBody, edits: Sequence[EditDeclaration]) -> None:

@@ -45,9 +45,15 @@ class Tree:
 
     def line(self, node: cst.CSTNode) -> int:
         """The line of the statement's text that `node` begins on, from 1."""
-        # Positions are computed only for an error message.
+        return self.lines([[node]])[0][0]
+
+    def lines(self, runs: Sequence[Sequence[cst.CSTNode]]) -> list[tuple[int, int]]:
+        """The first and the last line of the statement's text that each of `runs` stands on."""
+        # Positions cost as much as writing the text: they are computed for all runs at once.
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
-        return wrapper.resolve(PositionProvider)[node].start.line - 1
+        at = wrapper.resolve(PositionProvider)
+        # The first line of the tree is that of the class around the statement.
+        return [(at[run[0]].start.line - 1, at[run[-1]].end.line - 1) for run in runs]
 
     def visited(self, transformer: cst.CSTTransformer) -> tuple[cst.FunctionDef, str]:
         """The function after `transformer`, and the text of the statement."""

@@ -37,7 +37,7 @@ from patchgen.compiler.merge.removal import find_remaining, mark_removals
 from patchgen.compiler.merge.signature import make_class_head
 from patchgen.compiler.merge.specials import settle_specials
 from patchgen.compiler.plan.indentation import normalize_indentation
-from patchgen.compiler.plan.model import ClassPlan, MergedClass
+from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.supers.inline import is_placeholder
 from patchgen.compiler.supers.resolve import resolve_supers
 from patchgen.errors import PatchgenError, Problem, Refusals
@@ -61,6 +61,7 @@ class Draft:
     decorators: tuple[tuple[str, str], ...] = ()
     head: str = ""
     notes: tuple[str, ...] = ()
+    edits: tuple[EditMatch, ...] = ()
     problems: tuple[Problem, ...] = ()
 
     def found(self, *problems: Problem) -> Draft:
@@ -88,7 +89,8 @@ def check_declaration(draft: Draft) -> Draft:
 def make_edits(draft: Draft) -> Draft:
     """Make the edits of the chain in the parents' methods."""
     edited = apply_edits(draft.bodies)
-    return replace(draft, bodies=edited.bodies, changed=edited.methods).found(*edited.problems)
+    made = replace(draft, bodies=edited.bodies, changed=edited.methods, edits=edited.matches)
+    return made.found(*edited.problems)
 
 
 def settle_names(draft: Draft) -> Draft:
@@ -176,7 +178,7 @@ def merge_class(
         at = plan.chain[0].at(1, 0)
         what = "is nested too deeply to be merged"
         raise PatchgenError("PG006", at, what, "bind parts of it to names") from error
-    return MergedClass(plan.name, draft.text, draft.notes)
+    return MergedClass(plan.name, draft.text, draft.notes, draft.edits)
 
 
 def take_apart(plan: ClassPlan) -> Draft:

@@ -107,9 +107,35 @@ class ClassPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines `first` to `last` of the file that is shown as `path`."""
+
+    path: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class EditMatch:
+    """What one edit matched.
+
+    `method` is the method as "Class.method" of the parent, `declared` are the lines of the edit,
+    `new` those under its `with new:`, and `found` the lines of the parent that it replaces.  Where
+    another edit has changed the method before, `found` is the first line of the method.
+    """
+
+    name: str
+    method: str
+    declared: Lines
+    new: Lines
+    found: tuple[Lines, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MergedClass:
     """The text of a flat class, and what a reader should know of how it came about."""
 
     name: str
     text: str
     notes: tuple[str, ...] = ()
+    edits: tuple[EditMatch, ...] = ()
