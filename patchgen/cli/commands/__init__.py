@@ -22,6 +22,7 @@ from patchgen.cli.commands.init import init
 from patchgen.cli.commands.memory import memory
 from patchgen.cli.commands.new import new
 from patchgen.cli.commands.outputs import check, convert, diff, lint, list_variants
+from patchgen.cli.commands.page import page
 from patchgen.cli.commands.rebase import rebase
 from patchgen.cli.commands.train import train
 from patchgen.cli.commands.verify import verify
@@ -76,6 +77,7 @@ for _command in (
     list_variants,
     memory,
     new,
+    page,
     rebase,
     train,
     verify,

@@ -125,6 +125,7 @@ def _record_match(body: ClassBody, made: _Made, target: Target) -> EditMatch:
             body.block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)
         ),
         found=tuple(target.lines([change.match for change in made.changes])),
+        known=not target.statement.changed,
     )
 
 

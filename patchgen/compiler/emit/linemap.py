@@ -32,8 +32,9 @@ def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
     """The origin of every line of `text` that stands in one of `blocks`, as ranges."""
     by_name: dict[str, list[FlatBlock]] = {}
     for block in blocks:
-        if block.defines:
-            by_name.setdefault(block.defines[0], []).append(block)
+        name = _find_defined(block)
+        if name:
+            by_name.setdefault(name, []).append(block)
     lines = text.split("\n")
     found: list[tuple[int, str, int]] = []
     for node in ast.parse(text).body:
@@ -43,6 +44,16 @@ def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
             origins = _match(lines, node, candidates.pop(0))
             found += [(line, *origins[line]) for line in sorted(origins)]
     return tuple(_join_ranges(found))
+
+
+def _find_defined(block: FlatBlock) -> str:
+    """The name in the first statement of `block`.
+
+    A parent that was put aside keeps its name in the class statement, and defines another one.
+    """
+    if block.aside:
+        return _find_name(ast.parse(block.text).body[0])
+    return block.defines[0] if block.defines else ""
 
 
 def _find_name(node: ast.stmt) -> str:

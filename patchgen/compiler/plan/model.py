@@ -121,7 +121,8 @@ class EditMatch:
 
     `method` is the method as "Class.method" of the parent, `declared` are the lines of the edit,
     `new` those under its `with new:`, and `found` the lines of the parent that it replaces.  Where
-    another edit has changed the method before, `found` is the first line of the method.
+    another edit has changed the method before, the lines are not `known`: `found` is the first
+    line of the method.
     """
 
     name: str
@@ -129,6 +130,7 @@ class EditMatch:
     declared: Lines
     new: Lines
     found: tuple[Lines, ...]
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
