@@ -454,10 +454,9 @@ class Gemma2Model(Gemma2PreTrainedModel):
         )
 
 
-def operator(body: Callable[..., Any]) -> Any:
+def operator(body: Any) -> Any:
     """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
-    name = f"{body.__module__.replace('.', '_')}::{body.__name__}"
-    return torch.library.custom_op(name, body, mutates_args=())
+    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
 
 
 @operator
@@ -519,8 +518,7 @@ capped_losses.register_autograd(_capped_backward, setup_context=_save_capped)
 
 
 def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:
-    """The loss function of `head(states)` that needs no logits; None where logits are needed."""
-    # A head with hooks or an adapter, and a quantized or sharded one, has to be called.
+    """A loss function that needs no logits; None where they, or calls of `head`, are needed."""
     hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
@@ -615,8 +613,7 @@ class Gemma2ForCausalLM(Gemma2PreTrainedModel, GenerationMixin):
 
         hidden_states = outputs.last_hidden_state
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        entropies = partial(capped_losses, cap=self.config.final_logit_softcapping or 0.0)
-        loss_function = loss_without_logits(self, self.lm_head, hidden_states, labels, entropies)
+        loss_function = self.loss_from_states(self.lm_head, hidden_states, labels, self.config.final_logit_softcapping)
         logits = self.lm_head(hidden_states) if loss_function is None else None
         if logits is not None and self.config.final_logit_softcapping is not None:
             logits = logits / self.config.final_logit_softcapping
@@ -634,6 +631,9 @@ class Gemma2ForCausalLM(Gemma2PreTrainedModel, GenerationMixin):
             attentions=outputs.attentions,
         )
         return with_place_for_logits(head_outputs)
+
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any, cap: Any) -> Any:
+        return loss_without_logits(self, head, states, labels, partial(capped_losses, cap=cap or 0.0))
 
 
 class Gemma2ForSequenceClassification(GenericForSequenceClassification, Gemma2PreTrainedModel):

@@ -584,10 +584,9 @@ def load_balancing_loss_func(
     return overall_loss * num_experts
 
 
-def operator(body: Callable[..., Any]) -> Any:
+def operator(body: Any) -> Any:
     """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
-    name = f"{body.__module__.replace('.', '_')}::{body.__name__}"
-    return torch.library.custom_op(name, body, mutates_args=())
+    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
 
 
 @operator
@@ -647,8 +646,7 @@ linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 
 def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:
-    """The loss function of `head(states)` that needs no logits; None where logits are needed."""
-    # A head with hooks or an adapter, and a quantized or sharded one, has to be called.
+    """A loss function that needs no logits; None where they, or calls of `head`, are needed."""
     hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
@@ -753,7 +751,7 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
 
         hidden_states = outputs.last_hidden_state
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        loss_function = loss_without_logits(self, self.lm_head, hidden_states, labels, linear_losses)
+        loss_function = self.loss_from_states(self.lm_head, hidden_states, labels)
         logits = self.lm_head(hidden_states) if loss_function is None else None
         loss = None
         if labels is not None:
@@ -780,6 +778,9 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
             router_logits=outputs.router_logits,
         )
         return with_place_for_logits(head_outputs)
+
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any) -> Any:
+        return loss_without_logits(self, head, states, labels, linear_losses)
 
 
 class Qwen3MoeForSequenceClassification(GenericForSequenceClassification, Qwen3MoePreTrainedModel):

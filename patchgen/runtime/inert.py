@@ -15,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 # What the parts `loss` and `liger` call in a head, by its name in the generated module.
-OF_THE_LOSS = ("loss_without_logits", "labelled_tokens", "liger_loss")
+OF_THE_LOSS = ("loss_from_states", "labelled_tokens")
 
 
 def warn_where_the_loss_is_inert(model: PreTrainedModel, text: str) -> None:

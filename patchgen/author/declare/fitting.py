@@ -137,18 +137,19 @@ class Mixin:
 def mixins(part: str) -> tuple[Mixin, ...]:
     """The public mixins of `patchgen.parts.PART`, those with the most edits first."""
     folder = Path(patchgen.__file__).parent / "parts"
-    files = sorted((folder / part).glob("*.py")) or [folder / f"{part}.py"]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
-    classes = {
-        node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)
-    }
-    public = {name for tree in trees for name in _public(tree)} or set(classes)
-    found = [
-        Mixin(name, tuple(_patterns(node, classes)))
-        for name, node in classes.items()
-        if name in public
-    ]
+    own = sorted((folder / part).glob("*.py")) or [folder / f"{part}.py"]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in own]
+    named = {name for tree in trees for name in _public(tree)}
+    public = [node for node in _classes(trees) if not named or node.name in named]
+    others = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.py"))]
+    # A base may be of another part; of two classes with one name the part's own counts.
+    bases = {node.name: node for node in (*_classes(others), *_classes(trees))}
+    found = [Mixin(node.name, tuple(_patterns(node, bases))) for node in public]
     return tuple(sorted(found, key=lambda mixin: -len(mixin.patterns)))
+
+
+def _classes(trees: Sequence[ast.Module]) -> list[ast.ClassDef]:
+    return [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
 
 
 def _public(tree: ast.Module) -> Iterator[str]:

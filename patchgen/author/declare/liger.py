@@ -34,7 +34,7 @@ NORMS = {
 }
 LOSSES = {
     "ChunkedLoss": "LigerLoss",
-    "BiasedChunkedLoss": "LigerBiasedLoss",
+    "BiasedChunkedLoss": "LigerLoss",
     "ScaledChunkedLoss": "LigerScaledLoss",
     "DividedChunkedLoss": "LigerDividedLoss",
     "SoftcappedChunkedLoss": "LigerSoftcappedLoss",

@@ -203,9 +203,9 @@ class _Closure:
         Raises PatchgenError PG401 where two modules import different things under that name.
         """
         need = self._prefer_kept_import(need)
-        importing = self._find_importing(need)
+        module, importing = self._find_importing(need.home, need.name)
         guards = tuple(
-            BlockId(need.home, other.first) for other in importing if other.kind != "import"
+            BlockId(module, other.first) for other in importing if other.kind != "import"
         )
         # The guarded blocks bind the name: an import statement would be one too many.
         if len(guards) == len(importing):
@@ -222,13 +222,27 @@ class _Closure:
             raise PatchgenError("PG401", block.pieces[0].at(1, 0), what, hint)
         return guards
 
-    def _find_importing(self, need: Dependency) -> list[Block]:
-        """The statements of its module that import the name of `need`."""
-        found = []
-        for block in self._builder.index(need.home).blocks:
-            if any(item.bound == need.name for item in block.imports):
-                found.append(block)
-        return found
+    def _find_importing(self, module: str, name: str) -> tuple[str, list[Block]]:
+        """The statements that import `name`, and their module.
+
+        They are those of `module`, or of the flattened one from which it imports what that one
+        imports under a guard.
+        """
+        index = self._builder.index(module)
+        found = [
+            block for block in index.blocks if any(item.bound == name for item in block.imports)
+        ]
+        item = index.imported(name)
+        if item is None or any(block.kind != "import" for block in found):
+            return module, found
+        source = self._bindings.imported_symbol(index, item)
+        if source.name != name or not self._bindings.flatten_scope.flattens(source.module):
+            return module, found
+        if self._bindings.env.path(source.module) is None:
+            return module, found
+        home, there = self._find_importing(source.module, name)
+        is_guarded = any(block.kind != "import" for block in there)
+        return (home, there) if is_guarded else (module, found)
 
     def _prefer_kept_import(self, need: Dependency) -> Dependency:
         """`need`, from the modular file where that has an import of the name that is kept."""

@@ -27,18 +27,20 @@ torch's own `linear_cross_entropy` (2.13) is not used: it has no cap, adds up th
 weight in the dtype of the weight, and leaves the graph under `torch.compile`.
 """
 
-from patchgen.parts.loss.heads import (
+from patchgen.parts.loss.chunked import (
     AlwaysCappedChunkedLoss,
     BiasedChunkedLoss,
     ChunkedLoss,
     DividedChunkedLoss,
-    LabelledTokens,
-    LabelledTokensByFunction,
-    LabelledTokensOfEitherHead,
     ScaledCappedChunkedLoss,
     ScaledChunkedLoss,
     SoftcappedChunkedLoss,
     UnshiftedChunkedLoss,
+)
+from patchgen.parts.loss.labelled import (
+    LabelledTokens,
+    LabelledTokensByFunction,
+    LabelledTokensOfEitherHead,
 )
 
 __all__ = [

@@ -1,11 +1,14 @@
 """The operators of `linear`, for a layer with a bias."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from patchgen.parts.loss.linear import linear_losses
 from patchgen.parts.loss.operator import operator
+from patchgen.parts.loss.states import loss_without_logits
 
 
 @operator
@@ -74,3 +77,10 @@ def _biased_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
 
 
 biased_losses.register_autograd(_biased_backward, setup_context=_save_biased)
+
+
+class InBiasedChunks:
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any) -> Any:
+        bias = getattr(head, "bias", None)
+        entropies = linear_losses if bias is None else partial(biased_losses, bias=bias)
+        return loss_without_logits(self, head, states, labels, entropies, bias)

@@ -3,12 +3,14 @@
 A cap of 0 is none.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from patchgen.parts.loss.operator import operator
+from patchgen.parts.loss.states import loss_without_logits
 
 
 @operator
@@ -75,3 +77,10 @@ def _capped_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
 
 
 capped_losses.register_autograd(_capped_backward, setup_context=_save_capped)
+
+
+class InCappedChunks:
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any, cap: Any) -> Any:
+        return loss_without_logits(
+            self, head, states, labels, partial(capped_losses, cap=cap or 0.0)
+        )

@@ -1,9 +1,15 @@
-"""Which tokens the head of a masked language model runs on."""
+# What an edit names is the parent's, and it is never run.
+# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined"
+"""Which tokens the head of a masked language model runs on, and mixins that choose them."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.loss.loss_utils import ForMaskedLMLoss
+
+from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.loss.states import with_place_for_logits
 
 
 def labelled_tokens(
@@ -26,3 +32,82 @@ def labelled_tokens(
         return states, labels  # only the device knows how many tokens have a label
     rows = labelled.nonzero().squeeze(1)
     return states[rows], labels[rows]
+
+
+class LabelledTokens:
+    """In training with labels the head runs on labelled tokens alone, and `logits` is None.
+
+    Only the device knows how many there are.  A compiled model therefore runs the head on all
+    tokens, unless `config.max_labelled_fraction` is set.  Then it runs the head on that fraction of
+    them, labelled ones first, in one graph; where more have a label, loss and gradients are NaN.
+    """
+
+    @edit("forward")
+    def run_the_head_where_labels_are(
+        self, prediction_scores, labels, head: Hole, states: Hole, output: Hole
+    ):
+        with old:
+            prediction_scores = head(states)
+            ...
+            return output(..., logits=prediction_scores)
+        with new:
+            all_tokens = states
+            tokens, labels = labelled_tokens(self, all_tokens, labels)
+            prediction_scores = head(tokens)
+            ...
+            head_outputs = output(..., logits=prediction_scores if tokens is all_tokens else None)
+            return with_place_for_logits(head_outputs)
+
+
+class LabelledTokensByFunction:
+    """In training with labels the head runs on labelled tokens alone, and `logits` is None."""
+
+    # The loss is the model's `loss_function`, of which the user may have set another.
+    @edit("forward")
+    def run_the_head_where_labels_are(self, logits, labels, head: Hole, states: Hole, output: Hole):
+        with old:
+            logits = head(states)
+            ...
+            return output(..., logits=logits)
+        with new:
+            tokens = all_tokens = states
+            if self.loss_function is ForMaskedLMLoss:
+                tokens, labels = labelled_tokens(self, all_tokens, labels)
+            logits = head(tokens)
+            ...
+            head_outputs = output(..., logits=logits if tokens is all_tokens else None)
+            return with_place_for_logits(head_outputs)
+
+
+class LabelledTokensOfEitherHead:
+    """In training with labels the head runs on labelled tokens alone, and `logits` is None."""
+
+    # DeBERTa's configuration chooses between two heads.
+    @edit("forward")
+    def run_the_head_where_labels_are(
+        self,
+        prediction_scores,
+        labels,
+        legacy: Hole,
+        head: Hole,
+        embeddings: Hole,
+        states: Hole,
+        output: Hole,
+    ):
+        with old:
+            if self.legacy:
+                prediction_scores = legacy(states)
+            else:
+                prediction_scores = head(states, embeddings)
+            ...
+            return output(..., logits=prediction_scores)
+        with new:
+            all_tokens = states
+            tokens, labels = labelled_tokens(self, all_tokens, labels)
+            if self.legacy:
+                prediction_scores = legacy(tokens)
+            else:
+                prediction_scores = head(tokens, embeddings)
+            ...
+            head_outputs = output(..., logits=prediction_scores if tokens is all_tokens else None)
+            return with_place_for_logits(head_outputs)

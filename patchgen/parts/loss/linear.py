@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from patchgen.parts.loss.operator import operator
+from patchgen.parts.loss.states import loss_without_logits
 
 
 @operator
@@ -73,3 +74,8 @@ def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
 
 
 linear_losses.register_autograd(_backward, setup_context=_setup_context)
+
+
+class InChunks:
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any) -> Any:
+        return loss_without_logits(self, head, states, labels, linear_losses)

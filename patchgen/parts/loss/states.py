@@ -11,8 +11,7 @@ from transformers.loss.loss_utils import ForCausalLMLoss
 def loss_without_logits(
     model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None
 ) -> Any:
-    """The loss function of `head(states)` that needs no logits; None where logits are needed."""
-    # A head with hooks or an adapter, and a quantized or sharded one, has to be called.
+    """A loss function that needs no logits; None where they, or calls of `head`, are needed."""
     hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
