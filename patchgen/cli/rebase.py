@@ -47,7 +47,7 @@ def rebase_paths(
     if (from_root and from_version) or (to_root and to_version):
         raise click.UsageError("name each release by its folder or by its number, not by both")
     project = open_project(Request())
-    modulars = _named(project, paths)
+    modulars = named_modulars(project, paths)
     records = load_records(project)
     new = _release(project, to_root, to_version, download)
     reports: list[dict[str, object]] = []
@@ -85,7 +85,7 @@ def _rebase(
 # Which files, which releases
 
 
-def _named(project: Project, names: tuple[str, ...]) -> tuple[Modular, ...]:
+def named_modulars(project: Project, names: tuple[str, ...]) -> tuple[Modular, ...]:
     """The modular files that names of variants or paths stand for."""
     result = discover(project, find_variants(project, names))
     if result.problems:
@@ -109,7 +109,7 @@ def _release(project: Project, root: str | None, version: str | None, download: 
             what = f"holds {len(found) or 'no'} releases of transformers, not one"
             raise PatchgenError("PG807", Location(root), what, "name the folder of one release")
         return found[0]
-    installed = _installed(project)
+    installed = installed_releases(project)
     if version is None:
         if installed:
             return installed[0]
@@ -119,7 +119,8 @@ def _release(project: Project, root: str | None, version: str | None, download: 
     return chosen((version,), [*kept, *installed], cache, download=download)[0]
 
 
-def _installed(project: Project) -> tuple[Release, ...]:
+def installed_releases(project: Project) -> tuple[Release, ...]:
+    """The release that is installed, if there is one."""
     path = project.environment().path("transformers")
     return releases_in(path.parent.parent, path.parent) if path is not None else ()
 

@@ -1,0 +1,56 @@
+"""`patchgen survive`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchgen.cli.options import FOLDER
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
+@click.option(
+    "--releases",
+    "--release",
+    "asked",
+    multiple=True,
+    metavar="X|A..B",
+    help="Numbers, ranges, folders or wheels; may be repeated; default: all that are here.",
+)
+@click.option(
+    "--releases-dir",
+    type=FOLDER,
+    metavar="DIR",
+    help="A folder of wheels or unpacked releases, beside those of the cache.",
+)
+@click.option("--download", is_flag=True, help="Let pip download missing releases into the cache.")
+@click.option(
+    "--verify",
+    "verified_on",
+    multiple=True,
+    metavar="X",
+    help="Also run `patchgen verify` on this release, in an environment made for it.",
+)
+@click.option(
+    "--page",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.md",
+    help="Write the table as a page, with a picture FILE.svg beside it.",
+)
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+def survive(names: tuple[str, ...], **rest: Any) -> int:
+    """Say on which releases of transformers each variant converts, and what broke it.
+
+    Results are kept as they come, in .patchgen_cache: a run that is killed is continued, and one
+    more release costs one more conversion of each variant.  Exit code 1: a variant does not convert
+    on one of the releases.
+
+    \b
+    Example:
+      patchgen survive llama_loss --releases 5.20..5.23 --releases-dir wheels
+    """
+    from patchgen.cli.survive import survive as run
+
+    return run(names, **rest)
