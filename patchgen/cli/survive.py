@@ -47,7 +47,7 @@ def survive(
     """Print the table; 1 if a variant does not convert on one of the releases."""
     project = open_project(Request())
     modulars = named_modulars(project, names)
-    known, cache = _known(project, releases_dir)
+    known, cache = known_releases(project, releases_dir)
     releases = wanted_releases(asked, known, cache, download=download)
     if not releases:
         hint = "name a folder of wheels with --releases-dir, or allow --download"
@@ -70,7 +70,7 @@ def survive(
     return int(wrong or not all(row.survives for row in rows))
 
 
-def _known(project: Project, releases_dir: str | None) -> tuple[list[Release], Path]:
+def known_releases(project: Project, releases_dir: str | None) -> tuple[list[Release], Path]:
     """The releases that are here, those that were named first, and the user's folder of them."""
     cache = user_folder() / "releases"
     found = [*releases_in(Path(releases_dir).resolve(), cache)] if releases_dir else []
@@ -112,6 +112,7 @@ def _write_page(page: Path, rows: tuple[Row, ...], survey: Survey) -> None:
     picture = page.with_suffix(".svg")
     versions = [release.version for release in survey.releases]
     command = f"patchgen survive --releases {versions[0]}..{versions[-1]} --page {page.as_posix()}"
+    page.parent.mkdir(parents=True, exist_ok=True)
     replace_file(page, page_of(rows, survey, command, picture.name).encode())
     replace_file(picture, picture_of(rows).encode())
     click.echo(f"wrote {page} and {picture}", err=True)

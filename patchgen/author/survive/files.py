@@ -64,14 +64,14 @@ def _of_wheel(version: str, wheel: Path) -> ReleaseFiles:
     whole = hashlib.sha256()
     for name, info in sorted(infos.items()):
         whole.update(f"{name} {info.CRC} {info.file_size}\n".encode())
-    read = functools.lru_cache(maxsize=None)(archive.read)
+    read = functools.cache(archive.read)
     return ReleaseFiles(version, whole.hexdigest(), frozenset(infos), read)
 
 
 def _of_folder(version: str, folder: Path) -> ReleaseFiles:
     names = frozenset(_names_in(folder))
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def read(name: str) -> bytes:
         return read_regular(folder / name)
 

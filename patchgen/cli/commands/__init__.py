@@ -24,6 +24,7 @@ from patchgen.cli.commands.new import new
 from patchgen.cli.commands.outputs import check, convert, diff, lint, list_variants
 from patchgen.cli.commands.page import page
 from patchgen.cli.commands.rebase import rebase
+from patchgen.cli.commands.retire import retire
 from patchgen.cli.commands.survive import survive
 from patchgen.cli.commands.train import train
 from patchgen.cli.commands.verify import verify
@@ -80,6 +81,7 @@ for _command in (
     new,
     page,
     rebase,
+    retire,
     survive,
     train,
     verify,

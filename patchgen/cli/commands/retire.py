@@ -1,0 +1,40 @@
+"""`patchgen retire`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from patchgen.cli.options import FOLDER
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
+@click.option(
+    "--release",
+    "asked",
+    metavar="X",
+    help="The release to compare with: a number, a folder or a wheel; default: the newest here.",
+)
+@click.option(
+    "--releases-dir",
+    type=FOLDER,
+    metavar="DIR",
+    help="A folder of wheels or unpacked releases, beside those of the cache.",
+)
+@click.option("--download", is_flag=True, help="Let pip download the release into the cache.")
+@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+def retire(names: tuple[str, ...], **rest: Any) -> int:
+    """Name the changes that transformers makes by itself now, so that they can be deleted.
+
+    An edit is named if the parent's method is what the edit made of it, an override or an attribute
+    if the parent's is the same, a base if the parent has it.  Exit code 1: there are some.
+
+    \b
+    Example:
+      patchgen retire --release 5.23.0
+    """
+    from patchgen.cli.retire import retire as run
+
+    return run(names, **rest)
