@@ -138,9 +138,10 @@ def _rebase_and_convert(home: Path, version: str, options: argparse.Namespace) -
         raise _Failed(f"patchgen rebase failed:\n{rebased.stdout}{rebased.stderr}") from error
     root = ["--package-root", new] if new else []
     converted = _patchgen(home, "convert", "--quiet", *root)
+    if converted.returncode not in (0, 1):
+        raise _Failed(f"patchgen convert failed:\n{converted.stdout}{converted.stderr}")
     checked = _patchgen(home, "check", "--quiet", "--output-format", "text", *root)
-    findings = {"convert": converted, "check": checked}
-    return "\n".join(_text(version, reports, findings))[:_LONGEST]
+    return "\n".join(_text(version, reports, checked))[:_LONGEST]
 
 
 def _patchgen(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -161,9 +162,7 @@ def _git(*words: str, at: Path | None = None) -> str:
 
 
 def _text(
-    version: str,
-    reports: Sequence[dict[str, Any]],
-    findings: dict[str, subprocess.CompletedProcess[str]],
+    version: str, reports: Sequence[dict[str, Any]], checked: subprocess.CompletedProcess[str]
 ) -> Iterator[str]:
     """The lines of the pull request's text."""
     yield f"The variants with transformers {version}, by `patchgen rebase --write` and `patchgen convert`."
@@ -178,12 +177,11 @@ def _text(
     changed = [line for report in reports for line in _done(report)]
     if changed:
         yield from ("\n## Done", "", *changed)
-    for name, run in findings.items():
-        words = "passes" if run.returncode == 0 else f"fails (exit code {run.returncode})"
-        yield f"\n## `patchgen {name}` {words}"
-        said = (run.stdout + run.stderr).strip()
-        if said:
-            yield from ("", "```text", said, "```")
+    words = "fails" if checked.returncode else "passes"
+    yield f"\n## `patchgen check` {words}"
+    said = (checked.stdout + checked.stderr).strip()
+    if said:
+        yield from ("", "```text", said, "```")
     yield "\n`patchgen verify --all` compares the models; it needs torch, and was not run."
 
 

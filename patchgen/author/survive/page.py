@@ -9,7 +9,7 @@ from patchgen.author.survive.states import CONVERTS
 from patchgen.author.survive.survey import Survey
 from patchgen.markdown import table_lines
 
-_HEADS = ("variant", "converts on", "another output since", "elsewhere")
+_HEADS = ("variant", "converts on", "its output changed in", "elsewhere")
 _ABOUT = """\
 Each variant was converted on each of these releases, from the same modular file. Nothing was
 imported or run: a variant that converts has still to be verified (`patchgen verify`).

@@ -86,7 +86,7 @@ def _lines_of(row: Row) -> Iterator[str]:
     where = ", ".join(span.text for span in good)
     changed = ", ".join(version for span in good for version in span.changed)
     said = f"converts on {where}" if good else "converts on none"
-    yield f"{row.name}: {said}" + (f"; another output since {changed}" if changed else "")
+    yield f"{row.name}: {said}" + (f"; its output changed in {changed}" if changed else "")
     for span in row.spans:
         if span.state not in CONVERTS:
             yield f"  {span.text}: {span.state}"

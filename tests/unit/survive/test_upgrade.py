@@ -66,7 +66,7 @@ def test_a_branch_with_what_is_clear_and_a_list_of_the_rest(upgrade, project, tm
     assert "1 of 2 modular files need nobody" in said
     assert "### modular/toy/modular_toy_overridden.py\n\n- [ ] `ToyNorm.forward`: " in said
     assert "- modular/toy/modular_toy_edited.py: `ToyMLP.forward`: re-anchored" in said
-    assert "## `patchgen check` passes" in said
+    assert "## `patchgen check` fails" in said and "PG510 ToyNorm.forward overrides" in said
     # The checkout is as it was, with what was not committed.
     assert _git(project.top, "branch", "--show-current") == "main\n"
     assert "out=None" not in project.read("modular/toy/modular_toy_edited.py")
