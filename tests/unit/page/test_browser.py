@@ -1,0 +1,173 @@
+"""A page in a real browser: lines light up, keys work, the console stays empty.
+
+The browser opens a copy of the page with a script at its end that does what a reader does and
+writes down what it sees.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchgen.page.render import render_index, render_page
+from patchgen.page.verdicts import judge_models, read_report
+from tests.toytree import REPOSITORY
+from tests.unit.page.variants import traced
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome on the PATH"),
+]
+
+# Notes errors from the first script on.
+WATCH = """<script>
+window.problems = [];
+addEventListener("error", (event) => problems.push(String(event.message)));
+for (const name of ["error", "warn"]) console[name] = (...all) => problems.push(all.join(" "));
+</script>"""
+READER = """<script>{
+const seen = {};
+const items = (pane, name) => [...document.querySelectorAll(`#${pane} .code:not([hidden]) .${name}`)]
+  .map((item) => item.textContent);
+const look = () => ({
+  declaration: items("declaration", "lit"), flat: items("flat", "lit"), parent: items("parent", "lit"),
+  chosen: document.querySelectorAll(".chosen").length,
+  status: document.getElementById("status").textContent,
+});
+const line = (pane, text) => [...document.querySelectorAll(`#${pane} .code li`)]
+  .find((item) => item.textContent.includes(text));
+const press = (key, target = document.body) =>
+  target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+const inView = (item) => {
+  const box = item.getBoundingClientRect(), frame = item.closest(".scroll").getBoundingClientRect();
+  return frame.top <= box.top && box.bottom <= frame.bottom;
+};
+
+line("flat", "position_bias=position_bias").dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
+seen.hover = look();
+document.querySelector("#flat .code").dispatchEvent(new MouseEvent("mouseleave"));
+seen.left = look();
+line("flat", "self.config = config").click();
+seen.click = look();
+seen.hash = location.hash;
+const list = document.querySelector("#flat .code");
+seen.active = document.getElementById(list.getAttribute("aria-activedescendant")).textContent;
+press("ArrowDown", list);
+seen.down = look();
+line("parent", "attention_scores = torch.matmul(q, k.transpose").click();
+seen.parent = look();
+line("declaration", "_supports_sdpa = True").click();
+seen.declaration = look();
+press("Escape");
+seen.escape = look();
+press("n");
+seen.first = look();
+press("n");
+seen.second = document.getElementById("where").textContent;
+press("p");
+press("p");
+seen.last = document.getElementById("where").textContent;
+const button = [...document.querySelectorAll("#changes button")]
+  .find((each) => each.textContent === "MPNetSelfAttention.forward");
+button.click();
+seen.change = look();
+seen.inView = ["declaration", "flat", "parent"].map(
+  (pane) => inView(document.querySelector(`#${pane} .code .lit`)));
+press("3");
+seen.focus = document.activeElement.getAttribute("aria-label");
+const background = () => getComputedStyle(document.body).backgroundColor;
+seen.colours = [background()];
+document.getElementById("theme").click();
+seen.colours.push(background());
+seen.wide = document.documentElement.scrollWidth <= innerWidth;
+seen.nameless = [...document.querySelectorAll("button, select, .code")]
+  .filter((each) => !(each.getAttribute("aria-label") || each.textContent.trim())).length;
+seen.roles = [...document.querySelectorAll(".code li")].every((item) => item.role === "option");
+const result = document.createElement("script");
+result.type = "application/json";
+result.id = "seen";
+result.textContent = JSON.stringify({ ...seen, problems });
+document.body.append(result);
+}</script>"""
+
+
+def browse(folder: Path, html: str, size: str) -> dict[str, Any]:
+    """What the script sees on the page `html` in a window of `size`; stderr has the console."""
+    assert BROWSER is not None
+    page = folder / "page.html"
+    page.write_text(
+        html.replace("<head>", f"<head>{WATCH}").replace("</body>", f"{READER}</body>"),
+        encoding="utf-8",
+    )
+    # Without a sandbox, as in a container; the page is our own.
+    done = subprocess.run(
+        [
+            *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
+            *(f"--window-size={size}", f"--user-data-dir={folder / 'profile'}", "--dump-dom"),
+            page.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    )
+    assert "CONSOLE" not in done.stderr, done.stderr
+    found = re.search(r'<script type="application/json" id="seen">(.*?)</script>', done.stdout)
+    assert found is not None, done.stdout[-2000:]
+    seen: dict[str, Any] = json.loads(unescape(found[1]))
+    return seen
+
+
+@pytest.mark.parametrize("size", ["1600,900", "500,900"], ids=["wide", "phone"])
+def test_lines_light_up_where_they_come_from(tmp_path: Path, size: str) -> None:
+    name = "mpnet_sdpa_checkpoint"
+    verdict = judge_models(read_report(None, REPOSITORY), name)
+    seen = browse(tmp_path, render_page(traced(name), [verdict]), size)
+    assert seen["problems"] == []
+
+    assert any("position_bias=position_bias" in line for line in seen["hover"]["declaration"])
+    assert any("torch.matmul(q, k.transpose" in line for line in seen["hover"]["parent"])
+    assert not seen["left"]["flat"]
+
+    assert seen["click"]["chosen"] == 1
+    assert seen["click"]["declaration"] == ["            self.config = config"]
+    assert "modular_mpnet_sdpa_checkpoint.py:62" in seen["click"]["status"]
+    assert seen["hash"].startswith("#f")
+    assert seen["active"].strip() == "self.config = config"
+    # The line below is the parent's.
+    assert seen["down"]["parent"] and not seen["down"]["declaration"]
+
+    assert any("call_the_interface" in line for line in seen["parent"]["declaration"])
+    assert any("attention_interface(" in line for line in seen["parent"]["flat"])
+    assert seen["declaration"]["flat"] == ["    _supports_sdpa = True"]
+
+    assert not seen["escape"]["flat"] and not seen["escape"]["chosen"]
+    assert seen["first"]["status"].startswith("Change 1 of ")
+    count = seen["second"].removeprefix("2 of ")
+    assert seen["last"] == f"{count} of {count}"
+    assert "call_the_interface" in seen["change"]["status"]
+    assert seen["inView"] == [True, True, True]
+    assert seen["focus"] == "Parent: transformers/models/mpnet/modeling_mpnet.py"
+    assert seen["colours"][0] != seen["colours"][1]
+    assert seen["wide"] and seen["roles"] and not seen["nameless"]
+
+
+def test_the_index_has_no_error(tmp_path: Path) -> None:
+    assert BROWSER is not None
+    page = tmp_path / "index.html"
+    page.write_text(render_index([(traced("mpnet_sdpa_checkpoint"), [])]), encoding="utf-8")
+    argv = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    argv += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=True)
+    assert "CONSOLE" not in done.stderr
+    assert "mpnet_sdpa_checkpoint.html" in done.stdout

@@ -1,0 +1,141 @@
+"""Every line of every output is linked, and the links lead to where the line comes from."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from patchgen.compiler.plan.model import Lines
+from patchgen.page.links import Sources, link_lines
+from patchgen.page.statements import read_statements
+from patchgen.page.trace import Variant
+from tests.toytree import REPOSITORY
+from tests.unit.page.variants import MODULARS, QUICK, name_of, traced
+
+# What the converter writes itself.
+MADE = re.compile(
+    r"#|__all__ = |from \.configuration|_\w+Parent = |\w+\.is_custom_code = |\S+\.register"
+)
+IMPORT = re.compile(r"from |import |    \w+,$|\)$")
+GALLERY = [
+    pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
+    for name in map(name_of, MODULARS)
+]
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_every_line_is_linked_or_made_by_the_converter(name: str) -> None:
+    variant = traced(name)
+    for output in variant.outputs:
+        lines = output.file.text.split("\n")[:-1]
+        assert len(output.links) == len(lines) == sum(output.counts.values())
+        for line, link in zip(lines, output.links, strict=True):
+            assert (link.kind == "blank") == (not line.strip())
+            assert link.sources or link.kind in ("made", "blank"), line
+            if link.kind == "made":
+                assert MADE.match(line), line
+            for source in link.sources:
+                there = variant.texts[source.path].split("\n")
+                assert 1 <= source.first <= source.last < len(there), source
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_lines_of_the_parent_say_what_the_parent_says(name: str) -> None:
+    variant = traced(name)
+    equal, other = _compare(variant, "parent")
+    # New names, absolute imports and line breaks are all that a line of a parent can differ by.
+    assert len(other) <= 0.2 * equal, other[:20]
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_links_agree_with_the_diff_that_reviewers_read(name: str) -> None:
+    """What the checked-in diff adds is not called the parent's; what it keeps mostly is."""
+    for output in traced(name).outputs:
+        if output.file.diff_base is None:
+            continue
+        stem = output.file.name.removesuffix(".py")
+        (diff,) = (REPOSITORY / "generated").glob(f"*/{stem}.diff")
+        new = _added_lines(diff.read_text(encoding="utf-8"))
+        lines = output.file.text.split("\n")
+        own = [
+            n for n, link in enumerate(output.links, 1) if link.kind in ("declaration", "rewritten")
+        ]
+        called_parents = [n for n in new if output.links[n - 1].kind == "parent"]
+        # An edit may write a line again that was there, and a name may be imported anew.
+        assert [n for n in called_parents if not IMPORT.match(lines[n - 1])] == []
+        assert len(set(own) - new) <= 0.05 * len(lines)
+
+
+def _compare(variant: Variant, kind: str) -> tuple[int, list[tuple[str, str]]]:
+    """How many lines of `kind` are equal to their source but for indentation, and the others."""
+    equal, other = 0, []
+    for output in variant.outputs:
+        lines = output.file.text.split("\n")
+        for line, link in zip(lines, output.links, strict=False):
+            for source in link.sources if link.kind == kind else ():
+                there = variant.texts[source.path].split("\n")[source.first - 1]
+                if there.strip() == line.strip():
+                    equal += 1
+                else:
+                    other.append((line, there))
+    return equal, other
+
+
+def _added_lines(diff: str) -> set[int]:
+    """The numbers of the lines that a unified diff adds."""
+    added, number = set(), 0
+    for line in diff.split("\n")[2:]:
+        if line.startswith("@@"):
+            number = int(line.split("+")[1].split(",")[0].split(" ")[0])
+        elif line.startswith("+"):
+            added.add(number)
+            number += 1
+        elif line.startswith(" "):
+            number += 1
+    return added
+
+
+def test_an_edit_says_what_it_matched() -> None:
+    variant = traced("mpnet_sdpa_checkpoint")
+    one, other = variant.edits
+    assert [_text(variant, lines) for lines in one.found] == ["        super().__init__()"]
+    (found,) = (_text(variant, lines) for lines in other.found)
+    assert found.startswith("        attention_scores = torch.matmul(q, k.transpose(-1, -2))")
+    assert found.endswith("        c = c.permute(0, 2, 1, 3).contiguous()")
+    assert _text(variant, other.declared).lstrip().startswith('@edit("forward")')
+
+
+def _text(variant: Variant, lines: Lines) -> str:
+    return "\n".join(variant.texts[lines.path].split("\n")[lines.first - 1 : lines.last])
+
+
+def test_changes_lead_to_edits_and_to_what_they_replace() -> None:
+    variant = traced("mpnet_sdpa_checkpoint")
+    (output,) = variant.outputs
+    found = {edit.name: change for change in output.changes for edit in change.edits}
+    assert set(found) == {"know_the_config", "call_the_interface"}
+    change = found["call_the_interface"]
+    assert change.title == "MPNetSelfAttention.forward"
+    assert {source.path for source in change.sources} == set(variant.texts)
+
+
+def test_statements_are_found_whatever_their_formatting() -> None:
+    one = read_statements("x = call(first_argument, second=2, third=[1, 2, 3])\n")
+    other = read_statements("x = call(\n    first_argument,\n    second=2, third=[1, 2, 3])\n")
+    (place,) = one.places
+    found = other.find(place, by_owner=True)
+    assert found is not None and (found.first, found.last) == (1, 3)
+
+
+def test_a_statement_that_any_class_may_have_is_not_taken_from_another() -> None:
+    one = read_statements("class A:\n    def f(self):\n        return 1\n")
+    other = read_statements("class B:\n    def f(self):\n        return 1\n")
+    assert all(other.find(place, by_owner=False) is None for place in one.places)
+
+
+def test_nothing_is_linked_where_nothing_is_alike() -> None:
+    (output,) = traced("mpnet_sdpa_checkpoint").outputs
+    bare = type(output.file)(kind="modeling", name="x.py", text="# made\n\ny = 1\n")
+    links = link_lines(bare, Sources({"p.py": "z = 2\n"}, frozenset({"p.py"})), (), {})
+    assert [link.kind for link in links] == ["made", "blank", "made"]
