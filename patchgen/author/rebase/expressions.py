@@ -12,7 +12,7 @@ parts mean something together.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from patchgen.author.rebase.sides import Clash, Three
 from patchgen.syntax.same import plain_text
@@ -28,6 +28,8 @@ def merge_expression(three: Three, base: ast.expr, ours: ast.expr, theirs: ast.e
     if _same(base, theirs):
         return _standing(three.ours.code(ours))
     clash = three.clash(_BOTH, base, ours, theirs)
+    if _holds(ours, theirs) and not _holds(base, theirs):
+        return _standing(three.ours.code(ours))
     match base, ours, theirs:
         case ast.Call(), ast.Call(), ast.Call():
             return _merge_call(three, base, ours, theirs)
@@ -72,6 +74,28 @@ def _merge_operand(
             return _put(three, theirs, c, merge_expression(three, a, b, c))
         case _:
             return None
+
+
+def _holds(one: ast.AST, other: ast.AST) -> bool:
+    """Whether an expression is another with calls of methods more: `(a.float() * b)` holds `(a * b)`."""
+    if plain_text(one) == plain_text(other):
+        return True
+    if type(one) is type(other):
+        parts = [list(ast.iter_child_nodes(node)) for node in (one, other)]
+        bare = ast.dump(_without_parts(one)) == ast.dump(_without_parts(other))
+        if bare and len(parts[0]) == len(parts[1]) and all(map(_holds, *parts)):
+            return True
+    match one:
+        case ast.Call(func=ast.Attribute(value=value)):
+            return _holds(value, other)
+        case _:
+            return False
+
+
+def _without_parts(node: ast.AST) -> ast.AST:
+    """What a node says itself, beside the nodes in it."""
+    fields = {k: v for k, v in ast.iter_fields(node) if not isinstance(v, ast.AST | list)}
+    return type(node)(**fields)
 
 
 def _same(one: ast.AST | None, other: ast.AST | None) -> bool:
@@ -168,8 +192,16 @@ def _merge_keywords(
     unpacked = [{name for name in names if name.startswith("**")} for names in added]
     if added[0] != added[1] and ((unpacked[0] and added[1]) or (unpacked[1] and added[0])):
         # What one side unpacks may hold what the other gives by name: the call would fail.
-        what = "one side added unpacked arguments, which may hold what the other added"
-        return three.clash(what, base, ours, theirs)
+        if added[1] != {f"**{plain_text(ast.Name(three.rest))}"}:
+            what = "one side added unpacked arguments, which may hold what the other added"
+            return three.clash(what, base, ours, theirs)
+        more = [k for k in ours.keywords if _key(k) in added[0]]
+        merged = _merge_keywords(
+            three, base, _with_keywords(ours, before), _with_keywords(theirs, before)
+        )
+        if isinstance(merged, Clash):
+            return merged
+        return [*merged, _both_passed_on(three, more)]
     found: list[str] = []
     for name in dict.fromkeys([*upstream, *mine, *before]):
         one = _merge_entry(three, before.get(name), mine.get(name), upstream.get(name))
@@ -179,6 +211,26 @@ def _merge_keywords(
             found.append(f"**{one}" if name.startswith("**") else f"{name}={one}")
     # What is unpacked comes last, as it did.
     return [k for k in found if not k.startswith("**")] + [k for k in found if k.startswith("**")]
+
+
+def _with_keywords(node: ast.Call, names: Iterable[str]) -> ast.Call:
+    """A call with some of its keywords."""
+    keywords = [k for k in node.keywords if _key(k) in names]
+    return ast.copy_location(ast.Call(node.func, node.args, keywords), node)
+
+
+def _both_passed_on(three: Three, keywords: Sequence[ast.keyword]) -> str:
+    """What upstream passes on of its own arguments, with those that the declaration gives by name.
+
+    `**{**kwargs, "layer": self}`: the declaration's are the ones that count where both have one.
+    """
+    given = [
+        f"**{three.ours.code(k.value)}"
+        if k.arg is None
+        else f'"{k.arg}": {three.ours.code(k.value)}'
+        for k in keywords
+    ]
+    return f"**{{**{three.rest}, {', '.join(given)}}}"
 
 
 def _key(keyword: ast.keyword) -> str:

@@ -14,117 +14,32 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from patchgen.author.align.suites import suites_of
+from patchgen.author.rebase.flow import Flow, Spot, flow_of
 from patchgen.author.rebase.pairing import alikeness
 from patchgen.author.rebase.sides import Clash
-from patchgen.syntax.bound import bound_names, local_names
-from patchgen.syntax.same import Function, plain_text, without_docstring
+from patchgen.syntax.bound import local_names
+from patchgen.syntax.same import Function, plain_text
 
 _ENOUGH = 0.5
 _ALWAYS = frozenset(dir(builtins)) | {"__class__", "super"}
 
 
-@dataclass(frozen=True, eq=False)
-class _Spot:
-    """A simple statement, or the head of a compound one, in the order of the text."""
-
-    node: ast.stmt
-    text: str
-    reads: frozenset[str]
-    binds: frozenset[str]
-
-
-@dataclass(frozen=True)
-class _Version:
-    """One version of a method as spots in order."""
-
-    function: Function
-    spots: tuple[_Spot, ...]
-
-    def binder(self, name: str, place: int) -> _Spot | str | None:
-        """What gives `name` its value for the spot at `place`: a spot, "parameter", or nothing."""
-        for spot in reversed(self.spots[:place]):
-            if name in spot.binds:
-                return spot
-        return "parameter" if name in _parameters(self.function) else None
-
-
 def changed_meanings(
-    merged: Function, ours: Function, theirs: Function, known: frozenset[str]
+    merged: Function, base: Function, ours: Function, theirs: Function, known: frozenset[str]
 ) -> tuple[Clash, ...]:
     """What is in doubt in a merged method; `known` are the global names that it may read."""
-    versions = [_version(one) for one in (merged, ours, theirs)]
-    found = [*_unbound(versions[0], versions[1:], known)]
-    found += _moved_meanings(versions[0], versions[1], versions[2], "the declaration")
-    found += _moved_meanings(versions[0], versions[2], versions[1], "upstream")
+    flow, old, mine, upstream = (flow_of(one) for one in (merged, base, ours, theirs))
+    found = [*_unbound(flow, (mine, upstream), known)]
+    found += _moved_meanings(flow, mine, upstream, old, "the declaration")
+    found += _moved_meanings(flow, upstream, mine, old, "upstream")
     return tuple(dict.fromkeys(found))
-
-
-def _version(function: Function) -> _Version:
-    return _Version(function, tuple(_spots(without_docstring(function.body))))
-
-
-def _spots(suite: Sequence[ast.stmt]) -> Iterator[_Spot]:
-    for node in suite:
-        inner = [] if isinstance(node, Function | ast.ClassDef) else suites_of(node)
-        heads = _heads(node) if inner else [node]
-        reads = {
-            n.id
-            for head in heads
-            for n in ast.walk(head)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-        }
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            reads.add(node.target.id)
-        binds = frozenset(_bound(node, heads if inner else [node]))
-        text = " ".join(map(plain_text, heads)) if inner else plain_text(node)
-        own = set(_comprehended(heads))
-        yield _Spot(node, f"{type(node).__name__} {text}", frozenset(reads - own), binds)
-        for one in inner:
-            yield from _spots(one)
-
-
-def _heads(node: ast.stmt) -> list[ast.AST]:
-    """What of a compound statement is not in its suites."""
-    if isinstance(node, ast.Try):
-        return [h.type for h in node.handlers if h.type is not None]
-    suites = ("body", "orelse", "finalbody")
-    fields = [value for name, value in ast.iter_fields(node) if name not in suites]
-    parts = [part for value in fields for part in (value if isinstance(value, list) else [value])]
-    return [part for part in parts if isinstance(part, ast.AST)]
-
-
-def _comprehended(nodes: Sequence[ast.AST]) -> Iterator[str]:
-    """The names that comprehensions and lambdas have for themselves."""
-    for node in (inner for one in nodes for inner in ast.walk(one)):
-        if isinstance(node, ast.comprehension):
-            yield from (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
-        if isinstance(node, ast.Lambda):
-            yield from (a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg))
-
-
-def _bound(node: ast.stmt, heads: Sequence[ast.AST]) -> Iterator[str]:
-    if not suites_of(node) or isinstance(node, Function | ast.ClassDef):
-        yield from bound_names([node])
-        return
-    for head in heads:
-        for inner in ast.walk(head):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                yield inner.id
-    if isinstance(node, ast.Try):
-        yield from (h.name for h in node.handlers if h.name)
-
-
-def _parameters(function: Function) -> set[str]:
-    return {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
 
 
 # Names that nothing gives a value
 
 
-def _unbound(merged: _Version, sides: Sequence[_Version], known: frozenset[str]) -> Iterator[Clash]:
+def _unbound(merged: Flow, sides: Sequence[Flow], known: frozenset[str]) -> Iterator[Clash]:
     """Names that are read before anything binds them, or that no file has."""
     local = local_names(merged.function)
     foreign = [local_names(side.function) - local for side in sides]
@@ -138,7 +53,7 @@ def _unbound(merged: _Version, sides: Sequence[_Version], known: frozenset[str])
                 yield Clash(f"{name} is assigned nowhere any more", ours=_shown(spot))
 
 
-def _is_early(version: _Version, name: str) -> bool:
+def _is_early(version: Flow, name: str) -> bool:
     """Whether a version itself reads `name` above what assigns it, as in a loop."""
     return name in local_names(version.function) and any(
         name in spot.reads and version.binder(name, place) is None
@@ -149,14 +64,14 @@ def _is_early(version: _Version, name: str) -> bool:
 # Names that mean something else
 
 
-def _moved_meanings(merged: _Version, side: _Version, other: _Version, who: str) -> Iterator[Clash]:
+def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) -> Iterator[Clash]:
     """Where a statement that `side` wrote would read what the other side made of a name."""
     elsewhere = {spot.text for spot in other.spots}
     for place, spot in enumerate(merged.spots):
         if spot.text in elsewhere:
             continue
         origins = _origins(spot, side)
-        for name in sorted(spot.reads):
+        for name in sorted(_own_reads(spot, old)):
             before = [side.binder(name, n) for n in origins if name in side.spots[n].reads]
             now = merged.binder(name, place)
             if before and not any(_is_same(one, now) for one in before):
@@ -168,7 +83,36 @@ def _moved_meanings(merged: _Version, side: _Version, other: _Version, who: str)
                 )
 
 
-def _origins(spot: _Spot, side: _Version) -> list[int]:
+def _own_reads(spot: Spot, old: Flow) -> set[str]:
+    """The names that a statement reads otherwise than the old parent's statement that it was made from.
+
+    What stands in both is read by both sides: `self.mlp(x).clamp(max=7)` was made from `self.mlp(x)`,
+    and reads nothing of its own; nor does a call with an argument more read the others.
+    """
+    heads = [head for n in _origins(spot, old) for head in old.spots[n].heads]
+    known = [n for head in heads for n in ast.walk(head) if isinstance(n, ast.expr)]
+    texts = {plain_text(n) for n in known if not isinstance(n, ast.Name)}
+    arguments = {
+        plain_text(n.func): {*map(plain_text, n.args), *map(plain_text, n.keywords)}
+        for n in known
+        if isinstance(n, ast.Call)
+    }
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(spot.heads)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        if isinstance(node, ast.Call) and plain_text(node) not in texts:
+            shared = arguments.get(plain_text(node.func), set())
+            waiting.append(node.func)
+            waiting += [n for n in (*node.args, *node.keywords) if plain_text(n) not in shared]
+        elif not isinstance(node, ast.expr) or plain_text(node) not in texts:
+            waiting += ast.iter_child_nodes(node)
+    return found & spot.reads
+
+
+def _origins(spot: Spot, side: Flow) -> list[int]:
     """Where `side` has the statement, or the one that is most like it."""
     same = [n for n, one in enumerate(side.spots) if one.text == spot.text]
     if same:
@@ -178,9 +122,9 @@ def _origins(spot: _Spot, side: _Version) -> list[int]:
     return [best[1]] if best[0] >= _ENOUGH else []
 
 
-def _is_same(before: _Spot | str | None, now: _Spot | str | None) -> bool:
+def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
     """Whether a name comes from the same: the same statement, or a call with more or fewer arguments."""
-    if not isinstance(before, _Spot) or not isinstance(now, _Spot):
+    if not isinstance(before, Spot) or not isinstance(now, Spot):
         return before == now
     if before.text == now.text:
         return True
@@ -218,13 +162,29 @@ def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
     shared = zip(one.args, other.args, strict=False)
     if any(plain_text(a) != plain_text(b) for a, b in shared):
         return False
-    mine = {k.arg: plain_text(k.value) for k in one.keywords}
-    theirs = {k.arg: plain_text(k.value) for k in other.keywords}
+    mine, theirs = dict(_named(one)), dict(_named(other))
     return all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
 
 
-def _shown(spot: _Spot | str | None) -> str:
-    if not isinstance(spot, _Spot):
+def _named(call: ast.Call) -> Iterator[tuple[str, str]]:
+    """The arguments that a call gives by name; `**{**a, "b": c}` is `**a, b=c`."""
+    for keyword in call.keywords:
+        match keyword:
+            case ast.keyword(arg=str(name), value=value):
+                yield name, plain_text(value)
+            case ast.keyword(value=ast.Dict(keys=keys, values=values)):
+                for key, value in zip(keys, values, strict=True):
+                    text = plain_text(value)
+                    yield (
+                        (str(key.value) if isinstance(key, ast.Constant) else f"**{text}"),
+                        (text if isinstance(key, ast.Constant) else ""),
+                    )
+            case _:
+                yield f"**{plain_text(keyword.value)}", ""
+
+
+def _shown(spot: Spot | str | None) -> str:
+    if not isinstance(spot, Spot):
         return spot or "nothing"
     text = ast.unparse(spot.node)
     return text.partition("\n")[0]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from patchgen.author.rebase.sides import Clash, Three
+from patchgen.author.rebase.meaning import changed_meanings
+from patchgen.author.rebase.sides import Clash
 from patchgen.author.rebase.signature import merge_signature
 from patchgen.author.rebase.statements import Patch, head_end, merge_suites
+from patchgen.author.rebase.versions import Versions
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_docstring
 
@@ -23,11 +25,24 @@ class Merged:
     clashes: tuple[Clash, ...] = ()
 
 
-def merge_method(three: Three, base: Function, ours: Function, theirs: Function) -> Merged:
-    """The new parent's method with the changes of the declaration."""
+def merge_versions(versions: Versions, known: frozenset[str]) -> Merged:
+    """The new parent's method with the changes of the declaration, if its names mean what they meant.
+
+    `known` are the global names that it may read.
+    """
+    merged = _merge(versions)
+    if merged.clashes:
+        return merged
+    tree = ast.parse(textwrap.dedent(merged.text)).body[0]
+    assert isinstance(tree, Function)
+    return replace(merged, clashes=changed_meanings(tree, *versions.functions, known))
+
+
+def _merge(versions: Versions) -> Merged:
+    three = versions.three
+    base, ours, theirs = versions.functions
     head = merge_signature(three, base, ours, theirs)
-    bodies = [_code(function.body) for function in (base, ours, theirs)]
-    changes = merge_suites(three, *bodies)
+    changes = merge_suites(three, _code(base.body), _code(ours.body), _code(theirs.body))
     clashes = (*([head] if isinstance(head, Clash) else []), *changes.clashes)
     if clashes or isinstance(head, Clash):
         return Merged("", clashes=clashes)
@@ -47,9 +62,15 @@ def _code(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 def _patched(lines: list[str], first: int, patches: Sequence[Patch]) -> list[str]:
     """`lines`, which begin at line `first`, after the patches."""
-    for patch in sorted(patches, key=lambda p: (p.first, p.last), reverse=True):
+    for patch in sorted(patches, key=_place)[::-1]:
         lines[patch.first - first : patch.last + 1 - first] = patch.lines
     return lines
+
+
+def _place(patch: Patch) -> tuple[int, int, int]:
+    """Where a patch goes.  At one place, what ends a block comes before what follows the block."""
+    margins = [len(line) - len(line.lstrip()) for line in patch.lines if line.strip()]
+    return patch.first, patch.last, -min(margins, default=0)
 
 
 def _is_valid(text: str) -> bool:

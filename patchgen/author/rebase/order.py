@@ -7,30 +7,44 @@ from collections.abc import Iterable, Sequence
 
 from patchgen.syntax.bound import bound_names
 
+_JUMPS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+
 
 def commute(one: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> bool:
     """Whether two runs of statements give the same in either order, as far as their names tell."""
-    if any(isinstance(n, ast.Return | ast.Raise | ast.Break | ast.Continue) for n in _inside(one)):
+    jumps = [[n for n in _inside(run) if isinstance(n, _JUMPS)] for run in (one, other)]
+    if jumps[0] and jumps[1]:
+        # Whichever raises first, no value is given.
+        if not all(isinstance(n, ast.Raise) for run in jumps for n in run):
+            return False
+    elif (jumps[0] and not _only_names(other)) or (jumps[1] and not _only_names(one)):
         return False
-    if any(
-        isinstance(n, ast.Return | ast.Raise | ast.Break | ast.Continue) for n in _inside(other)
-    ):
-        return False
-    mine, theirs = _bound(one), _bound(other)
-    return not (mine & _named(other)) and not (theirs & _named(one))
+    mine, theirs = bound_in(one), bound_in(other)
+    return not (mine & named_in(other)) and not (theirs & named_in(one))
+
+
+def _only_names(nodes: Sequence[ast.stmt]) -> bool:
+    """Whether statements give values to variables and do nothing else: who leaves need not run them."""
+    return all(
+        isinstance(target, ast.Name | ast.Tuple) and "." not in ast.unparse(target)
+        for node in nodes
+        for target in (node.targets if isinstance(node, ast.Assign) else [node])
+    )
 
 
 def _inside(nodes: Iterable[ast.stmt]) -> list[ast.AST]:
     return [inner for node in nodes for inner in ast.walk(node)]
 
 
-def _named(nodes: Iterable[ast.stmt]) -> set[str]:
+def named_in(nodes: Iterable[ast.stmt]) -> set[str]:
+    """The names and attributes that statements have in them."""
     inside = _inside(nodes)
     attributes = {ast.unparse(n) for n in inside if isinstance(n, ast.Attribute)}
     return attributes | {n.id for n in inside if isinstance(n, ast.Name)}
 
 
-def _bound(nodes: Sequence[ast.stmt]) -> set[str]:
+def bound_in(nodes: Sequence[ast.stmt]) -> set[str]:
+    """The names, attributes and items that statements set, and what they call for its own sake."""
     stored = {
         ast.unparse(n)
         for n in _inside(nodes)

@@ -82,14 +82,15 @@ def alikeness(old: ast.stmt, new: ast.stmt) -> float:
     mine, theirs = Counter(_words(old)), Counter(_words(new))
     share = sum((mine & theirs).values()) * 2 / max(sum(mine.values()) + sum(theirs.values()), 1)
     # Two assignments to the same names are versions of one more often than not.
-    return share + 0.3 if _targets(old) and _targets(old) == _targets(new) else share
+    return share + 0.3 if targets_of(old) and targets_of(old) == targets_of(new) else share
 
 
 def _kind(node: ast.stmt) -> type[ast.stmt]:
     return ast.Assign if isinstance(node, ast.AnnAssign) else type(node)
 
 
-def _targets(node: ast.stmt) -> str:
+def targets_of(node: ast.stmt) -> str:
+    """What an assignment sets, as plain text; "" for any other statement."""
     match node:
         case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
             return plain_text(target)

@@ -68,11 +68,15 @@ class Side:
 
 @dataclass(frozen=True)
 class Three:
-    """The old parent, the declaration on the old parent, and the new parent."""
+    """The old parent, the declaration on the old parent, and the new parent.
+
+    `rest` is what the new parent's method calls the keyword arguments that it does not name.
+    """
 
     base: Side
     ours: Side
     theirs: Side
+    rest: str = ""
 
     def clash(self, what: str, *nodes: ast.expr | ast.stmt | None) -> Clash:
         """A clash that shows a node of each side, or none."""

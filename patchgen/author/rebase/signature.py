@@ -118,7 +118,12 @@ def _merge_parameters(
 def _order(
     before: dict[str, _Parameter], mine: dict[str, _Parameter], upstream: dict[str, _Parameter]
 ) -> list[str]:
-    """Upstream's order; what the declaration adds without a default stands behind what it stood behind."""
+    """The declaration's order if upstream did not change it, else upstream's.
+
+    In that, what the declaration adds without a default stands behind what it stood behind.
+    """
+    if list(before) == list(upstream):
+        return list(dict.fromkeys([*mine, *before]))
     order = list(upstream)
     names = list(mine)
     for place, name in enumerate(names):

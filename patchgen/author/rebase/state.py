@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import enum
-import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.author.align.file import File, Member
 from patchgen.author.rebase.expressions import merge_expression
-from patchgen.author.rebase.meaning import changed_meanings
-from patchgen.author.rebase.method import merge_method
+from patchgen.author.rebase.folding import folded
+from patchgen.author.rebase.method import merge_versions
+from patchgen.author.rebase.renames import imported_renames, with_names, with_one_name
 from patchgen.author.rebase.sides import Clash, Side, Three
+from patchgen.author.rebase.versions import MethodText, Versions, alone
 from patchgen.syntax.same import Function, plain_text, without_docstring
 
 
@@ -68,7 +70,7 @@ def compare(base: Version, ours: Version, theirs: Version) -> Outcome:
     three = Three(Side(base.file.source), Side(ours.file.source), Side(theirs.file.source))
     before, own, after = base.member.method, ours.member.method, theirs.member.method
     if before is not None and own is not None and after is not None:
-        return _compare_methods(three, (before, own, after), _known(ours.file, theirs.file))
+        return _compare_methods(three, (before, own, after), (base.file, ours.file, theirs.file))
     values = [_value(one.member) for one in (base, ours, theirs)]
     if values[0] is None or values[1] is None or values[2] is None:
         return Outcome(State.CONFLICT, clashes=(_not_alike(three, base, ours, theirs),))
@@ -83,18 +85,40 @@ def compare(base: Version, ours: Version, theirs: Version) -> Outcome:
 
 
 def _compare_methods(
-    three: Three, methods: tuple[Function, Function, Function], known: frozenset[str]
+    three: Three, methods: tuple[Function, Function, Function], files: tuple[File, File, File]
 ) -> Outcome:
+    before, own, _ = methods
+    known = _known(files[1], files[2])
+    clashes: tuple[Clash, ...] = ()
+    for versions in _ways(three, methods, (files[0], files[2])):
+        merged = merge_versions(versions, known)
+        if not merged.clashes:
+            return Outcome(State.MERGED, merged.text)
+        clashes = clashes or merged.clashes
+    return Outcome(State.STALE if _is_strange(before, own) else State.CONFLICT, "", clashes)
+
+
+def _ways(
+    three: Three, methods: tuple[Function, Function, Function], files: tuple[File, File]
+) -> Iterator[Versions]:
+    """The versions as they are, and as they can be said otherwise where that does not merge."""
     base, ours, theirs = methods
-    merged = merge_method(three, base, ours, theirs)
-    clashes = merged.clashes
-    if not clashes:
-        tree = ast.parse(textwrap.dedent(merged.text)).body[0]
-        assert isinstance(tree, Function)
-        clashes = changed_meanings(tree, ours, theirs, known)
-    if clashes:
-        return Outcome(State.STALE if _is_strange(base, ours) else State.CONFLICT, "", clashes)
-    return Outcome(State.MERGED, merged.text)
+    yield Versions(
+        MethodText(three.base, base),
+        MethodText(three.ours, ours),
+        MethodText(three.theirs, theirs),
+    )
+    plain = Versions(alone(three.base, base), alone(three.ours, ours), alone(three.theirs, theirs))
+    imported = imported_renames(*files)
+    if imported:
+        plain = with_names(plain, imported)
+        yield plain
+    renamed = with_one_name(plain)
+    if renamed is not None:
+        yield renamed
+    other = folded(renamed or plain)
+    if other is not None:
+        yield other
 
 
 def _known(ours: File, theirs: File) -> frozenset[str]:
