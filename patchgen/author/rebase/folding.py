@@ -127,8 +127,8 @@ def _readers(function: Function, node: ast.stmt) -> list[ast.Name] | None:
     """Where the value that a statement names is read; None where it cannot stand there itself."""
     match node:
         case (
-            ast.Assign(targets=[ast.Name(id=name)], value=value)
-            | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ast.Assign(targets=[ast.Name(id=name)])
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr())
         ):
             pass
         case _:

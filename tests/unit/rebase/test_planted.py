@@ -46,7 +46,7 @@ def release(folder: Path, text: str) -> Path:
     (model / "modeling_toy.py").write_text(text, encoding="utf-8")
     package = folder / "transformers"
     (package / "activations.py").write_text("ACT2FN = {}\n", encoding="utf-8")
-    utils = "def rotate(q, k, p):\n    return q, k\n"
+    utils = "def rotate(q, k, p):\n    return q, k\n\n\ndef from_hub(n):\n    return n\n\n\nkernel_from_hub = from_hub\n"
     (package / "utils.py").write_text(utils, encoding="utf-8")
     return folder
 
