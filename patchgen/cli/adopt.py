@@ -17,6 +17,8 @@ from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.adopt.report import Report
 from patchgen.author.adopt.upstream import Draft, draft_model
 from patchgen.author.adopt.work import adopt
+from patchgen.cli.adopt_page import write_adopted_page
+from patchgen.cli.page import require_page_packages
 from patchgen.cli.progress import bar
 from patchgen.cli.session import Request, open_project
 from patchgen.errors import Location, PatchgenError
@@ -36,12 +38,15 @@ def adopt_any(
     asked: tuple[str, ...],
     download: bool,
     folder: str | None,
+    page: bool = False,
     force: bool,
     form: str,
 ) -> int:
     """Adopt the fork at `file`, or draft a modular file for `model` of transformers."""
     if (file is None) == (model is None) or (model is not None and parent is not None):
         raise click.UsageError("name FORK.py, or --upstream MODEL without --parent")
+    if page and (file is None or folder is None):
+        raise click.UsageError("--page shows a fork: name FORK.py and --write DIR")
     if file is not None:
         return adopt_fork(
             file,
@@ -50,6 +55,7 @@ def adopt_any(
             asked=asked,
             download=download,
             folder=folder,
+            page=page,
             force=force,
             form=form,
         )
@@ -88,10 +94,13 @@ def adopt_fork(
     asked: tuple[str, ...],
     download: bool,
     folder: str | None,
+    page: bool = False,
     force: bool,
     form: str,
 ) -> int:
     """Write or print the declaration of the fork at `file`; 0 if it reproduces the fork, else 1."""
+    if page:
+        require_page_packages()
     path = Path(file)
     project = open_project(Request())
     settings = project.config.settings
@@ -102,6 +111,9 @@ def adopt_fork(
     made = report.adopted
     written = _write(report, folder, name, force) if folder is not None else ""
     _print(replace(report, file=written), form, shows=folder is None)
+    if page and written:
+        shown = write_adopted_page(report, name, Path(written).parent, settings)
+        click.echo(f"wrote {shown}", err=form == "json")
     refused = folder is not None and not written
     return int(not made.proof.holds or refused)
 

@@ -46,6 +46,11 @@ from patchgen.cli.options import FOLDER
     help="Write the declaration into DIR.",
 )
 @click.option(
+    "--page",
+    is_flag=True,
+    help="With --write: also write a page that shows the declaration beside its parent.",
+)
+@click.option(
     "--force",
     is_flag=True,
     help="Write even what is mostly a rewrite; replace an existing file.",
