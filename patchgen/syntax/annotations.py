@@ -11,6 +11,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen.syntax.trees import children
+
 
 def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
     """The string constants of an annotation that are forward references.
@@ -35,7 +37,7 @@ def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
                 yield node
             case _:
                 pass
-        stack.extend(ast.iter_child_nodes(node))
+        stack += children(node)
 
 
 def _last_name(node: ast.expr) -> str:

@@ -17,6 +17,7 @@ from patchgen.syntax.bound import bound_by, bound_names
 from patchgen.syntax.exports import is_list_of_strings, read_exports
 from patchgen.syntax.scopes import Reference, references
 from patchgen.syntax.text import Source, parse
+from patchgen.syntax.trees import children
 
 _TYPE_CHECKING = re.compile(r"if\s+(?:\w+\.)?TYPE_CHECKING\s*:")
 
@@ -86,7 +87,7 @@ class Block:
     @property
     def references(self) -> tuple[Reference, ...]:
         """Every read of a global name; lines count from 1 within `text`."""
-        return _references(self.text, self.lazy_annotations)
+        return references_in(self.text, self.lazy_annotations)
 
     @property
     def uses(self) -> frozenset[str]:
@@ -198,7 +199,8 @@ def _has_lazy_annotations(tree: ast.Module) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _references(text: str, lazy_annotations: bool) -> tuple[Reference, ...]:
+def references_in(text: str, lazy_annotations: bool) -> tuple[Reference, ...]:
+    """Every read of a global name in the statements of `text`."""
     # On demand: most blocks of a parent are copied without anyone asking what they read.
     return references(ast.parse(text).body, lazy_annotations)
 
@@ -223,8 +225,7 @@ def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
                 pass
             case _:
                 # No expression holds an import, and expressions are most of the tree.
-                children = ast.iter_child_nodes(node)
-                inner = [child for child in children if not isinstance(child, ast.expr)]
+                inner = [child for child in children(node) if not isinstance(child, ast.expr)]
                 stack += reversed(inner)
 
 

@@ -13,11 +13,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
-from patchgen.syntax.trees import list_defaults, list_parameters
+from patchgen.syntax.trees import children, list_defaults, list_parameters, walk
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 ComprehensionNode = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+
+# The kinds of nodes that bind names, or around which they are bound.  Nearly every node of a file
+# is of another kind, and one look into a set passes it by.
+_BINDERS = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Name}
+    | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Import, ast.ImportFrom}
+    | {ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping}
+)
 
 
 def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -30,6 +38,9 @@ def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     stack: list[ast.AST] = list(nodes)[::-1]
     while stack:
         node = stack.pop()
+        if type(node) not in _BINDERS:
+            stack += children(node)[::-1]
+            continue
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield node.name
@@ -59,7 +70,7 @@ def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield name
             case _:
                 pass
-        stack.extend(reversed(list(ast.iter_child_nodes(node))))
+        stack += children(node)[::-1]
 
 
 def bound_by(alias: ast.alias) -> str:
@@ -76,7 +87,7 @@ def names_in(nodes: Sequence[ast.AST]) -> frozenset[str]:
     """Every name that is read, bound, declared or taken as a parameter anywhere in `nodes`."""
     found: set[str] = set()
     for top in nodes:
-        inside = list(ast.walk(top))
+        inside = list(walk(top))
         for node in inside:
             match node:
                 case ast.Name(id=name) | ast.arg(arg=name):
@@ -114,10 +125,20 @@ def list_body(function: FunctionNode) -> list[ast.stmt] | list[ast.expr]:
 def _find_declared(body: Iterable[ast.AST]) -> set[str]:
     """The names that `global` and `nonlocal` statements declare."""
     found: set[str] = set()
-    for node in own_nodes(body):
+    for node in own_statements(body):
         if isinstance(node, ast.Global | ast.Nonlocal):
             found.update(node.names)
     return found
+
+
+def own_statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of `body` outside nested functions and classes that are no expressions."""
+    stack = [node for node in body if not isinstance(node, ast.expr)]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, ScopeNode):
+            stack += [child for child in children(node) if not isinstance(child, ast.expr)]
 
 
 def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -127,7 +148,7 @@ def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         if not isinstance(node, ScopeNode):
-            stack.extend(ast.iter_child_nodes(node))
+            stack += children(node)
 
 
 def outer_expressions(node: ScopeNode) -> list[ast.expr]:
@@ -147,6 +168,6 @@ def outer_expressions(node: ScopeNode) -> list[ast.expr]:
 
 
 def _find_walrus_targets(node: ast.AST) -> Iterator[str]:
-    for child in ast.walk(node):
+    for child in walk(node):
         if isinstance(child, ast.NamedExpr) and isinstance(child.target, ast.Name):
             yield child.target.id

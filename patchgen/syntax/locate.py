@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 
 if TYPE_CHECKING:
     from patchgen.syntax.blocks import ModuleIndex
     from patchgen.syntax.text import Source
+
+T = TypeVar("T")
 
 # Stands for a dot in the name of a folder, as module names are split at dots.  No import can spell
 # it.
@@ -43,6 +45,7 @@ class Environment:
     _answers: dict[tuple[str, str], str] = field(default_factory=dict, repr=False, compare=False)
     _sources: dict[str, Source] = field(default_factory=dict, repr=False, compare=False)
     _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
+    _results: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def look(self, question: str, subject: str) -> str:
         """The answer to a question about the file system.
@@ -99,6 +102,16 @@ class Environment:
             return word in self.source(module, Location(module)).text
         except PatchgenError:
             return True
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What `compute` reads out of the modules, made once for each `key`.
+
+        The modular files of one run have parents in common, and ask the same about them.
+        """
+        if key not in self._results:
+            self._results[key] = compute()
+        found: T = self._results[key]
+        return found
 
     def display_path(self, path: Path) -> str:
         """`path` as messages print it: relative to the project or to its root, with `/`."""

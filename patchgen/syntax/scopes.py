@@ -24,9 +24,16 @@ from patchgen.syntax.bound import (
     list_body,
     local_names,
     outer_expressions,
-    own_nodes,
+    own_statements,
 )
-from patchgen.syntax.trees import Position
+from patchgen.syntax.trees import Position, children
+
+# The kinds of nodes that `_Walker` has a rule for.  All others, which are most, only have children.
+_HANDLED = frozenset(
+    {ast.Name, ast.Attribute, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef}
+    | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Import, ast.ImportFrom}
+    | {ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, getattr(ast, "TypeAlias", None)}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,10 @@ class _Walker:
         self._lazy_annotations = lazy_annotations
 
     def visit(self, node: ast.AST) -> None:
+        if type(node) not in _HANDLED:
+            for child in children(node):
+                self.visit(child)
+            return
         match node:
             case ast.Name(ctx=ast.Load()):
                 self._read(node)
@@ -100,11 +111,8 @@ class _Walker:
                 self._visit_assignment(node)
             case ast.Import() | ast.ImportFrom():
                 self._bind_in_class(bound_names([node]))
-            case _ if type(node).__name__ == "TypeAlias":  # ast.TypeAlias, from Python 3.12 on
+            case _:  # ast.TypeAlias, from Python 3.12 on
                 self._visit_type_alias(node)
-            case _:
-                for child in ast.iter_child_nodes(node):
-                    self.visit(child)
 
     def _visit_attribute(self, node: ast.Attribute) -> None:
         # `ast` nests a chain from its end: the name it begins with is the innermost node.
@@ -220,7 +228,7 @@ class _Walker:
         # Python evaluates a bound or a default when somebody asks the parameter for it.
         self._lazy += 1
         for parameter in parameters:
-            for expression in ast.iter_child_nodes(parameter):  # a bound, a default
+            for expression in children(parameter):  # a bound, a default
                 self.visit(expression)
         self._lazy -= 1
         yield
@@ -230,7 +238,7 @@ class _Walker:
         body = list_body(node)
         # A `global x` inside makes reads of x global whatever encloses it.
         declared: set[str] = set()
-        for child in own_nodes(body):
+        for child in own_statements(body):
             if isinstance(child, ast.Global):
                 declared.update(child.names)
         outer = self._scopes

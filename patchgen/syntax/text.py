@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import codecs
+import functools
 import gc
 import hashlib
 import re
@@ -15,7 +16,7 @@ import stat
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,9 +32,9 @@ _TYPE_PARAMETERS = re.compile(r"\s*(?:class|def|async\s+def)\s+\w+\s*\[|\s*type\
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
-    """A module's text with `\\n` line ends, and its lines.
+    """A module's text with `\\n` line ends.
 
     `digest` is the sha256 of that text, so that line-end settings do not matter.
     """
@@ -42,7 +43,19 @@ class Source:
     path: str
     text: str
     digest: str
-    lines: tuple[str, ...] = field(repr=False, compare=False)
+
+    @functools.cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines, each with its line end.
+
+        Made when somebody asks: most files are only searched for a name.
+        """
+        # str.splitlines also breaks at \x0c, \x1c and others; Python's tokenizer does not.
+        *lines, last = self.text.split("\n")
+        kept = [f"{line}\n" for line in lines]
+        if last:
+            kept.append(last)
+        return tuple(kept)
 
     def slice(self, first: int, last: int) -> str:
         """The text of lines `first` to `last`, both counted from 1 and included."""
@@ -62,12 +75,7 @@ class Source:
 def make_source(text: str, path: str, module: str = "") -> Source:
     """A `Source` from text that is already decoded."""
     digest = hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
-    # str.splitlines also breaks at \x0c, \x1c and others; Python's tokenizer does not.
-    *lines, last = text.split("\n")
-    kept = [f"{line}\n" for line in lines]
-    if last:
-        kept.append(last)
-    return Source(module, path, text, digest, tuple(kept))
+    return Source(module, path, text, digest)
 
 
 def read_source(
@@ -120,7 +128,8 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
         what = f"declares an unknown encoding {encoding!r}"
         raise PatchgenError("PG003", Location(name), what) from error
     # After decoding: in UTF-16 the bytes would differ.
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     _refuse_controls(text, name, allow_bidi)
     return text
 
@@ -149,7 +158,7 @@ def _declared_encoding(data: bytes) -> str | None:
 
 
 def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
-    found = re.search("\x00", text)
+    found = re.search("\x00", text) if "\x00" in text else None
     # The test of an ASCII text is much faster than the search in it.
     if found is None and not allow_bidi and not text.isascii():
         found = _BIDI.search(text)

@@ -14,11 +14,12 @@ is reported.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from patchgen.syntax.scopes import references
-from patchgen.syntax.trees import Position, called_function, position_of
+from patchgen.compiler.emit.parsed import parse_output
+from patchgen.syntax.trees import Position, called_function, position_of, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Decorators that leave the signature of the class's `__init__` as written.
@@ -35,9 +36,12 @@ class Misfit:
     why: str
 
 
+# Many variants of a run have one parent, whose text is asked about each time.
+@functools.lru_cache(maxsize=64)
 def find_misfits(text: str) -> tuple[Misfit, ...]:
     """Every call of `text` that would raise TypeError for its arguments."""
-    tree = ast.parse(text)
+    parsed = parse_output(text)
+    tree = parsed.tree
     classes: dict[str, ast.ClassDef] = {}
     functions: dict[str, Function] = {}
     for node in tree.body:
@@ -46,7 +50,7 @@ def find_misfits(text: str) -> tuple[Misfit, ...]:
         elif isinstance(node, Function) and not node.decorator_list:
             functions[node.name] = node
     # The positions at which a name is the one of the module, and not a local one.
-    certain = {each.position for each in references(tree.body) if not each.quoted}
+    certain = {read.position for read in parsed.reads if not read.quoted}
     found = [*_check_names(tree, certain, functions, classes), *_check_methods(classes)]
     return tuple(sorted(found, key=lambda misfit: (misfit.line, misfit.call)))
 
@@ -58,7 +62,7 @@ def _check_names(
     classes: Mapping[str, ast.ClassDef],
 ) -> Iterator[Misfit]:
     """Check the calls of functions and classes by their names."""
-    for call in ast.walk(tree):
+    for call in walk(tree):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
         if position_of(call.func) not in certain:
@@ -88,7 +92,7 @@ def _check_methods(classes: Mapping[str, ast.ClassDef]) -> Iterator[Misfit]:
 
 def _find_calls_on(receiver: str, method: Function) -> Iterator[tuple[ast.Call, str]]:
     """The calls `receiver.name(...)` in `method`, each with the name."""
-    for node in ast.walk(method):
+    for node in walk(method):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)):
                 if name == receiver:
@@ -139,7 +143,7 @@ def _find_bound(node: ast.stmt) -> set[str]:
     """The names that a statement of a class body may bind."""
     if isinstance(node, Function | ast.ClassDef):
         return {node.name}
-    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    names = [each for each in walk(node) if isinstance(each, ast.Name)]
     return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 

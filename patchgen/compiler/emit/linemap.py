@@ -17,10 +17,12 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 
+from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
 from patchgen.compiler.link.flatblock import FlatBlock
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.trees import walk
 
 _WORD = re.compile(r"\w+")
 
@@ -37,7 +39,7 @@ def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
             by_name.setdefault(name, []).append(block)
     lines = text.split("\n")
     found: list[tuple[int, str, int]] = []
-    for node in ast.parse(text).body:
+    for node in parse_output(text).tree.body:
         candidates = by_name.get(_find_name(node))
         if candidates:
             # Statements of one name stand in the order of their blocks.
@@ -117,7 +119,7 @@ def _count_equal(ours: list[str], theirs: list[str]) -> int:
 
 def _complete(node: ast.stmt, lines: list[str], origins: _Origins) -> None:
     """Give lines that the formatter broke apart the origin of the statement they belong to."""
-    for inner in ast.walk(node):
+    for inner in walk(node):
         # The members of a class have origins of their own.
         if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue

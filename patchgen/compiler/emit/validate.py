@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.compiler.emit.calls import find_misfits
+from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
 from patchgen.errors import Location, Problem, did_you_mean
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.scopes import references
+from patchgen.syntax.trees import is_same_code, walk
 
 _KNOWN = frozenset(dir(builtins)) | {
     "__name__",
@@ -76,8 +78,8 @@ def validate(
         at = output.locate(getattr(error, "lineno", 1) or 1)
         what = f"the generated module does not compile: {error}"
         return (Problem(at, "PG404", what, "please report this"),)
-    tree = ast.parse(text)
-    if base is not None and ast.dump(tree) == ast.dump(ast.parse(base)):
+    tree = parse_output(text).tree
+    if base is not None and is_same_code(tree, parse_output(base).tree):
         hint = "declare what the variant changes, or delete the modular file"
         return (Problem(declared, "PG408", "the generated code equals its parent's", hint),)
     found = {
@@ -91,7 +93,7 @@ def validate(
 
 def _find_patchgen_imports(tree: ast.Module, output: _Output) -> Iterator[Problem]:
     """A problem for each import of patchgen, because generated files are used without it."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         for name in _list_imported_modules(node):
             if name.partition(".")[0] == "patchgen":
                 what = f"the generated module would import {name}"
@@ -122,19 +124,20 @@ def _find_unbound(output: _Output) -> Iterator[Problem]:
             yield Problem(output.locate(line), "PG402", what, "import or define it")
 
 
-def _find_unbound_names(text: str) -> Iterator[tuple[str, int]]:
+# Many variants of a run have one parent, whose text is asked about each time.
+@functools.lru_cache(maxsize=64)
+def _find_unbound_names(text: str) -> tuple[tuple[str, int], ...]:
     """The names that nothing binds, with their lines."""
-    tree = ast.parse(text)
-    bound = {*bound_names(tree.body), *_KNOWN}
+    parsed = parse_output(text)
+    bound = {*bound_names(parsed.tree.body), *_KNOWN}
     # A function may bind a global name before another one reads it.
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Global):
-            bound |= set(node.names)
+    if "global" in text:
+        for node in walk(parsed.tree):
+            if isinstance(node, ast.Global):
+                bound |= set(node.names)
     if "*" in bound:
-        return  # a star import may bind any name
-    for reference in references(tree.body):
-        if reference.name not in bound:
-            yield reference.name, reference.line
+        return ()  # a star import may bind any name
+    return tuple((read.name, read.position[0]) for read in parsed.reads if read.name not in bound)
 
 
 def _find_misfit_calls(output: _Output) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.errors import PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.trees import walk
 
 # `from .module import` matches the groups 1 and 2, `from . import` matches group 3.
 _RELATIVE_IMPORT = re.compile(r"from\s*(\.[.\s]*)(?!import\b)([\w.]*)|from\s*(\.+)")
@@ -30,7 +31,7 @@ def make_imports_absolute(
     that would bring what the flat file replaces.
     """
     lines = block.text.split("\n")
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if not isinstance(node, ast.ImportFrom):
             continue
         at = module.source.at(block.first + node.lineno - 1, node.col_offset)

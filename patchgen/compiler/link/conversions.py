@@ -36,6 +36,7 @@ imported.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection, Iterator, Mapping
 
 _GET = "get_checkpoint_conversion_mapping"
@@ -47,6 +48,8 @@ _BUILDER = "_build_checkpoint_conversion_mapping"
 _COMMENT = "# transformers converts no checkpoint of a class outside its package unless asked to.\n"
 
 
+# Each variant of a run asks about the same file, the longest one that is read.
+@functools.lru_cache(maxsize=2)
 def read_registered_names(conversion_mapping: str) -> frozenset[str]:
     """Every model type and class name with an entry, from the text of conversion_mapping.py.
 

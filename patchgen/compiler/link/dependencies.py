@@ -10,7 +10,6 @@ one name may mean another thing in each of them.
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,7 @@ from patchgen.compiler.link.equivalence import is_same_definition
 from patchgen.compiler.plan.bindings import Bindings, is_kept
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.errors import PatchgenError
-from patchgen.syntax.scopes import references
+from patchgen.syntax.blocks import references_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def find_dependencies(
     Raises PatchgenError PG401 when a name stands for different things in two pieces.
     """
     found: dict[str, Dependency] = {}
-    for reference in references(ast.parse(text).body, lazy_annotations):
+    for reference in references_in(text, lazy_annotations):
         name = reference.name
         known = found.get(name)
         if known is None:

@@ -12,6 +12,7 @@ those files become the strings that they are.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -30,6 +31,7 @@ def has_future_annotations(index: ModuleIndex) -> bool:
     return bool(index.blocks) and index.blocks[0].lazy_annotations
 
 
+@functools.lru_cache(maxsize=4096)  # of each block of a parent, for each variant of it
 def has_annotations(text: str) -> bool:
     """Whether anything in `text` has an annotation that Python keeps."""
     return any(True for _ in _find_annotations([ast.parse(text)]))

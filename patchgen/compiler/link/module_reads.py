@@ -17,6 +17,7 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.errors import PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import ScopeNode, own_nodes
+from patchgen.syntax.trees import walk
 
 _NAMESPACE_FUNCTIONS = frozenset({"globals", "vars", "locals", "dir"})
 _MODULE_ATTRIBUTES = frozenset(
@@ -82,10 +83,10 @@ def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
     tree = ast.parse(block.text)
     inside = find_inner_nodes(tree)
     harmless = _find_class_docstrings(tree)
-    for node in ast.walk(tree):
+    for node in walk(tree):
         harmless |= {id(name) for name in _find_harmless_names(node)}
     # A parent is walked before its children: what it adds to `harmless` counts for them.
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]):
                 # In a function, all but `globals()` read the names of the function.
@@ -111,16 +112,16 @@ def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
 def find_inner_nodes(tree: ast.Module) -> set[int]:
     """The ids of the nodes inside functions, classes and lambdas."""
     inside: set[int] = set()
-    for scope in ast.walk(tree):
+    for scope in walk(tree):
         if isinstance(scope, ScopeNode):
-            inside |= {id(child) for child in ast.walk(scope) if child is not scope}
+            inside |= {id(child) for child in walk(scope) if child is not scope}
     return inside
 
 
 def _find_class_docstrings(tree: ast.Module) -> set[int]:
     """The ids of the names `__doc__` in the bodies of classes that have a docstring."""
     found: set[int] = set()
-    for owner in ast.walk(tree):
+    for owner in walk(tree):
         if isinstance(owner, ast.ClassDef) and ast.get_docstring(owner) is not None:
             for node in own_nodes(owner.body):
                 if isinstance(node, ast.Name) and node.id == "__doc__":

@@ -17,7 +17,6 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import Position, position_of
 
 
@@ -64,16 +63,20 @@ def _refuse_stores(module: ModuleIndex, block: Block, naming: Naming) -> None:
     """
     if block.kind == "import":
         return
-    tree = ast.parse(block.text)
-    stores = _find_inner_stores(tree)
-    if not stores:
+    # Few names stand for a flattened module, so nearly no block has to be parsed.
+    targets: dict[Position, str] = {}
+    for reference in block.references:
+        if reference.attributes:
+            target = _find_stored_module(module, reference.name, reference.attributes, naming)
+            if target is not None:
+                targets[reference.position] = target
+    if not targets:
         return
-    for reference in references(tree.body, block.lazy_annotations):
+    stores = _find_inner_stores(ast.parse(block.text))
+    for reference in block.references:
         store = stores.get(reference.position)
-        if store is None:
-            continue
-        target = _find_stored_module(module, reference.name, reference.attributes, naming)
-        if target is not None:
+        target = targets.get(reference.position)
+        if store is not None and target is not None:
             at = module.source.at(block.first + reference.line - 1, reference.column)
             what = (
                 f"{ast.unparse(store)} is set here, "

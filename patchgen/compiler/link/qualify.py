@@ -40,6 +40,7 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
 from patchgen.syntax.scopes import Reference
 from patchgen.syntax.text import parse
+from patchgen.syntax.trees import walk
 
 _BUILTINS = frozenset(dir(builtins)) | {
     "__name__",
@@ -97,14 +98,15 @@ class _Qualifier:
         block = self._block
         for reference in block.references:
             self._qualify(reference)
-        tree = ast.parse(block.text)
-        name = self._rename_definition(tree)
-        self._changes |= set(make_imports_absolute(self._module, block, tree, self._naming))
+        name = self._rename_definition()
+        if "import" in block.text:
+            changes = make_imports_absolute(self._module, block, self._tree, self._naming)
+            self._changes |= set(changes)
         data: tuple[DataString, ...] = ()
         if self._renamed:
             taken = {(change.line, change.start) for change in self._changes}
-            self._changes |= set(rename_in_text(block.text, tree, self._renamed, taken))
-            data = tuple(self._find_data(tree))
+            self._changes |= set(rename_in_text(block.text, self._tree, self._renamed, taken))
+            data = tuple(self._find_data())
         text, edits = apply_changes(self._lines, self._changes)
         return RewrittenBlock(
             symbol=self._key,
@@ -119,6 +121,11 @@ class _Qualifier:
             edits=edits,
             data=data,
         )
+
+    @functools.cached_property
+    def _tree(self) -> ast.Module:
+        # Parsed when something has to be renamed: most blocks of a variant keep their names.
+        return ast.parse(self._block.text)
 
     def _at(self, line: int, column: int) -> Location:
         return self._module.source.at(self._block.first + line - 1, column)
@@ -235,7 +242,7 @@ class _Qualifier:
         """Whether the block does nothing but assign or delete attributes."""
         if self._block.defines and self._block.kind != "guard":
             return False
-        for node in ast.walk(ast.parse(self._block.text)):
+        for node in walk(self._tree):
             match node:
                 case (
                     ast.Attribute(ctx=ast.Store() | ast.Del())
@@ -288,7 +295,7 @@ class _Qualifier:
 
     # Definitions and strings
 
-    def _rename_definition(self, tree: ast.Module) -> str:
+    def _rename_definition(self) -> str:
         """Rename the class or function that the block defines.  Returns its name."""
         own = self._key.name
         if not own:
@@ -297,7 +304,7 @@ class _Qualifier:
         if name == own or not name:
             return name
         self._renamed[own] = name
-        for node in tree.body:
+        for node in self._tree.body:
             if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if node.name == own:
@@ -308,9 +315,9 @@ class _Qualifier:
                 self._changes.add(TextChange(written.line, start, end, name))
         return name
 
-    def _find_data(self, tree: ast.Module) -> Iterator[DataString]:
+    def _find_data(self) -> Iterator[DataString]:
         """The strings that equal the name of a renamed class, and stay as they are."""
-        found = tuple(find_data_strings(tree, self._renamed))
+        found = tuple(find_data_strings(self._tree, self._renamed))
         is_risky = bool(found) and looks_up_class_names(parse(self._module.source))
         for string in found:
             at = self._at(string.lineno, string.col_offset)

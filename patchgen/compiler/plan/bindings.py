@@ -64,7 +64,7 @@ class Bindings:
         stars = self._find_stars(module)
         if binders:
             stars = [star for star in stars if star.line > binders[-1].last]
-        brought = self._from_stars(module, name, stars)
+        brought = self._look_behind_stars(module, name, stars) if stars else None
         if brought is not None or not binders:
             return brought
         return self._choose_binder(module, name, binders)
@@ -201,6 +201,13 @@ class Bindings:
                 return Symbol(inside)
             case _:
                 return says
+
+    def _look_behind_stars(
+        self, module: ModuleIndex, name: str, stars: Sequence[Import]
+    ) -> Symbol | None:
+        """As `_from_stars`, for all modular files of a run together."""
+        key = (module.source.digest, module.source.module, name, len(stars), self.flatten_scope)
+        return self.env.once(key, lambda: self._from_stars(module, name, stars))
 
     def _from_stars(self, module: ModuleIndex, name: str, stars: Sequence[Import]) -> Symbol | None:
         """Where a `from x import *` brings `name` from: the last one that has it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -22,7 +23,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.trees import called_function
+from patchgen.syntax.trees import called_function, parse_class
 
 # What every class and every `super()` has.
 ALWAYS = frozenset(dir(type("", (), {}))) | frozenset(dir(super))
@@ -118,7 +119,7 @@ class Outside:
         if self._env.path(symbol.module) is None:
             return None
         block = _find_plain_class(self._env.index(symbol.module, _NOWHERE), symbol.name)
-        return None if block is None else _own_names(block) | self._find_set_below(symbol)
+        return None if block is None else _own_names(block.text) | self._find_set_below(symbol)
 
     def _find_set_below(self, symbol: Symbol) -> frozenset[str]:
         """The attributes that a module gives to its class `symbol` after the class statement."""
@@ -139,7 +140,7 @@ def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
     # Bound twice, the class depends on what runs.
     if len(binders) != 1 or binders[0].kind != "class":
         return None
-    node = _find_statement(binders[0])
+    node = parse_class(binders[0].text)
     for keyword in node.keywords:
         if keyword.arg is None:
             return None  # `**keywords` may hold a metaclass
@@ -157,9 +158,10 @@ def _read_decorators(node: ast.ClassDef) -> list[str]:
     return [name.rpartition(".")[2] for name in written]
 
 
-def _own_names(block: Block) -> frozenset[str]:
+@functools.lru_cache(maxsize=64)  # Every model has the same few bases, which are long.
+def _own_names(text: str) -> frozenset[str]:
     """What a class body binds and its methods set: `__init_subclass__` may set it on a class."""
-    node = _find_statement(block)
+    node = parse_class(text)
     found = {*bound_names(node.body), *_find_attributes_set(ast.walk(node))}
     for decorator in _read_decorators(node):
         found.update(_ADDED[decorator])
@@ -176,8 +178,3 @@ def _find_attributes_set(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield name
             case _:
                 pass
-
-
-def _find_statement(block: Block) -> ast.ClassDef:
-    statements = ast.parse(block.text).body
-    return next(node for node in statements if isinstance(node, ast.ClassDef))

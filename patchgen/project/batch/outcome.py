@@ -32,9 +32,8 @@ from patchgen.syntax.regular import read_regular
 
 LONG = 1000  # letters of an answer that is remembered as it is
 TICK = 2_000_000_000  # ns; no file system's clock is coarser
-_SEEN: dict[
-    str, tuple[tuple[int, ...], str]
-] = {}  # what files were when they were read, and their digests
+_State = tuple[int, ...]
+_SEEN: dict[str, tuple[_State, str]] = {}  # by path: its state when it was read, and its digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,17 +239,27 @@ def digest_of_file(path: Path | str) -> str:
     changed.
     """
     try:
-        about = os.stat(path)
-        state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-        name, settled = os.fspath(path), _is_settled(about)
-        if name in _SEEN and _SEEN[name][0] == state:
+        state = _state_of_file(path)
+        name = os.fspath(path)
+        if state is not None and name in _SEEN and _SEEN[name][0] == state:
             return _SEEN[name][1]
         digest = digest_of_bytes(read_regular(path))
     except (OSError, ValueError):
         return ""
-    if settled:
+    if state is not None:
         _SEEN[name] = state, digest
     return digest
+
+
+def _state_of_file(path: Path | str) -> _State | None:
+    """What changes with any change of the file at `path` from now on; None where nothing does.
+
+    Raises OSError or ValueError for what is no file.
+    """
+    about = os.stat(path)
+    if not _is_settled(about):
+        return None
+    return (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
 def _is_settled(about: os.stat_result) -> bool:

@@ -7,8 +7,10 @@ system has the same answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from patchgen.compiler.flat import Flattened
 from patchgen.errors import Location, PatchgenError
@@ -17,6 +19,7 @@ from patchgen.project.batch.outcome import (
     Outcome,
     Read,
     digest_of_bytes,
+    digest_of_file,
     make_outcome,
     make_short,
 )
@@ -24,6 +27,8 @@ from patchgen.project.files import Modular, Project
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular
 from patchgen.syntax.text import Source, decode, make_source
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,9 @@ class DependencyRecorder(Environment):
 
     asked: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
     read: dict[str, str] = field(default_factory=dict, compare=False)
+    _uses: dict[Hashable, tuple[dict[tuple[str, str], str], dict[str, str]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def look(self, question: str, subject: str) -> str:
         """As in `Environment`."""
@@ -50,6 +58,27 @@ class DependencyRecorder(Environment):
         source = super().source(module, at)
         self.read[path] = source.digest
         return source
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """As in `Environment`; what `compute` looks up counts for each modular file that asks."""
+        if key not in self._uses:
+            return self._compute(key, compute)
+        asked, read = self._uses[key]
+        self.asked.update(asked)
+        self.read.update(read)
+        return super().once(key, compute)
+
+    def _compute(self, key: Hashable, compute: Callable[[], T]) -> T:
+        asked, read = dict(self.asked), dict(self.read)
+        # Emptied, so that what is there afterwards is what `compute` looked up.
+        self.forget()
+        try:
+            found = super().once(key, compute)
+            self._uses[key] = dict(self.asked), dict(self.read)
+        finally:
+            self.asked.update(asked)
+            self.read.update(read)
+        return found
 
     def forget(self) -> None:
         """Forget everything, before another modular file."""
@@ -83,9 +112,11 @@ def record(modular: Modular, flattened: Flattened, recorder: DependencyRecorder)
 
 
 def _raw_if_same(path: str, seen: str) -> str:
-    """The digest of the bytes at `path`, or "" when its text is no longer the one that was
-    `seen`.
-    """
+    """The digest of the bytes at `path`, or "" when its text is not the one that was `seen`."""
+    raw = digest_of_file(path)
+    # The usual text, in UTF-8 and with plain line ends, has the digest of its bytes.
+    if raw == seen:
+        return raw
     text, raw = _digests(Path(path))
     return raw if seen in ("", text) else ""
 
@@ -94,9 +125,8 @@ def _digests(path: Path) -> tuple[str, str]:
     """The sha256 of a file's text and of its bytes; both are empty where there is no file."""
     try:
         data = read_regular(path)
-        return make_source(
-            decode(data, path.name, allow_bidi=True), path.name
-        ).digest, digest_of_bytes(data)
+        source = make_source(decode(data, path.name, allow_bidi=True), path.name)
+        return source.digest, digest_of_bytes(data)
     except PatchgenError:
         return "", digest_of_bytes(data)
     except OSError:
