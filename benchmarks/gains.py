@@ -358,7 +358,8 @@ def in_words(row: Row) -> str:
     time_ = row.time
     return (
         f"{row.name}: {time_.median:.2f} of the time ({time_.low:.2f} to {time_.high:.2f}), "
-        f"{row.saved_allocations:.2f} saved, {row.variant.flops / max(1, row.competitor.flops):.2f} FLOPs, "
+        f"{row.saved_allocations:.2f} saved, "
+        f"{row.variant.flops / max(1, row.competitor.flops):.2f} FLOPs, "
         f"{row.variant.operations} operations where "
         f"stock ({row.against}) has {row.competitor.operations}"
     )
@@ -370,7 +371,8 @@ def page(rows: list[Row], left_out: list[tuple[str, str]]) -> str:
         "# What a variant gains",
         "",
         "Written by `python benchmarks/gains.py`, on two cores of a CPU: a training step of the",
-        "variant relative to transformers' own model with its best options. Below 1 is less. Times are",
+        "variant relative to transformers' own model with its best options. Below 1 is less. "
+        "Times are",
         "the median and the quartiles; bytes are those saved for the backward pass. A variant that",
         "gains nothing here is in italics: it may gain on a GPU, or in other ways, which its page",
         "describes.",

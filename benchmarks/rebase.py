@@ -2,11 +2,11 @@
 
 python benchmarks/rebase.py FORKS OLD NEW
 
-FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is the
-next release.  Each fork is adopted as a declaration, which is then rebased.  The table has the methods
-and functions that the forks changed and NEW changed too, each once, and what becomes of them: by
-`patchgen rebase`, by `git merge-file`, and by `git merge-file` with one argument a line.  A method that
-two forks change alike is counted once.  The table goes to stdout as Markdown.
+FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is
+the next release.  Each fork is adopted as a declaration, which is then rebased.  The table has the
+methods and functions that the forks changed and NEW changed too, each once, and what becomes of
+them: by `patchgen rebase`, by `git merge-file`, and by `git merge-file` with one argument a line.
+A method that two forks change alike is counted once.  The table goes to stdout as Markdown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source
 
 SETTINGS = Settings()
-# What needs no person.  A fork that is not rebased, or a method that is not named, is not among them.
+# What needs no person.  A fork that is not rebased, or a method that is not named, is not among
+# them.
 DONE = {str(state) for state in State} - {str(state) for state in OPEN}
 _PARENT = re.compile(r"transformers\.models\.(\w+)\.modeling_(\w+)")
 
@@ -90,7 +91,7 @@ def main() -> int:
 
 
 def methods_of(path: Path, old: Release, new: Release) -> Iterator[tuple[Method, str, str]]:
-    """The methods that a fork and the new release both changed, with what `rebase` makes of them."""
+    """The methods that a fork and the new release both changed, and what `rebase` makes of them."""
     fork = read_fork(path, path.name, SETTINGS, generated=True)
     found = _PARENT.search(fork.source.text)
     (parent, *_) = find_parents(fork, [old], found[2] if found else None, lambda count: None)
@@ -113,7 +114,7 @@ def methods_of(path: Path, old: Release, new: Release) -> Iterator[tuple[Method,
 
 
 def changed_methods(stem: str, fork: File, trees: list[Tree], module: str) -> Iterator[Method]:
-    """The functions and methods that differ from the old parent, and whose parent differs in the new."""
+    """The functions and methods that both the fork and the new parent changed."""
     base, theirs = (tree.file(module) for tree in trees)
     if base is None or theirs is None:
         return

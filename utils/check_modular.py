@@ -1,4 +1,4 @@
-"""`patchgen check`, under the name that transformers gives it; works from a checkout without installation."""
+"""`patchgen check` under the name that transformers gives it; works without an installation."""
 
 import sys
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""`patchgen convert`, under the name that transformers gives it; works from a checkout without installation."""
+"""`patchgen convert` under the name that transformers gives it; works without an installation."""
 
 import sys
 from importlib.util import find_spec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 # Fields that hold names, contexts and operators: nothing that a walk looks for.
 _LEAVES = frozenset({"id", "attr", "arg", "ctx", "op", "ops", "asname", "level", "type_comment"})
@@ -30,7 +31,7 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 
 @functools.cache
-def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+def _fields_of(kind: Any) -> tuple[str, ...]:  # of type[ast.AST], in which mypy finds no hash
     """The fields of a kind of node that may hold other nodes."""
     if kind is ast.Constant:
         return ()

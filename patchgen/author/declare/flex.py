@@ -1,4 +1,4 @@
-"""The flex part: transformers' attention interface, where flex attention computes all of the scores.
+"""The flex part: transformers' attention interface, where flex attention computes all scores.
 
 Flex attention gets a mask as a function of places (`mask_mod`), which knows where packed documents
 end, and adds a bias to each score as it is computed (`score_mod`).  transformers makes both, of the
@@ -18,10 +18,10 @@ from patchgen.author.declare.variant import Contribution, Missing
 
 FLAG = "_supports_flex_attn"
 SAYS = (
-    'Under `attn_implementation="flex_attention"` the mask is a function of places, in which packed '
-    "documents end where `position_ids` begin again, and {bias}no scores are kept. Attention is "
-    'called by transformers\' interface, so "sdpa" (the default) and "eager" (the parent\'s own '
-    "scores) work too."
+    'Under `attn_implementation="flex_attention"` the mask is a function of places, in which '
+    "packed documents end where `position_ids` begin again, and {bias}no scores are kept. "
+    'Attention is called by transformers\' interface, so "sdpa" (the default) and "eager" (the '
+    "parent's own scores) work too."
 )
 BIAS = "a bias is added to each score as it is computed; "
 REDUNDANT = (

@@ -21,8 +21,8 @@ from patchgen.author.declare.parallel_plan import find_configurations
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
-    "Liger's kernels are imported by the file itself, which needs liger-kernel and a GPU. {loss}See "
-    "`patchgen.parts.liger` for what they refuse and where they round otherwise."
+    "Liger's kernels are imported by the file itself, which needs liger-kernel and a GPU. "
+    "{loss}See `patchgen.parts.liger` for what they refuse and where they round otherwise."
 )
 OF_LOSS = "In training with labels `outputs.logits` is None. "
 # The kernel for what a mixin of the part `norm` computes, or one of the part `loss`.

@@ -1,4 +1,4 @@
-"""One declared change on its way to a state: what is known of it, and what the compiler says of it."""
+"""One declared change on its way to a state: what is known of it, and what the compiler says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from patchgen.syntax.text import make_source
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one declared change; `before` and `after` are the parent's text in both releases."""
+    """What became of one declared change.
+
+    `before` and `after` are the parent's text in both releases.
+    """
 
     change: Declared
     state: State

@@ -1,4 +1,4 @@
-"""What a modular file changes of its parents: edits, overrides and removals, with the parent of each.
+"""What a modular file changes of its parents: edits, overrides, removals, each with its parent.
 
 class LlamaMLP(llama.LlamaMLP):          transformers.models.llama.modeling_llama.LlamaMLP:
     @edit("forward")                     an edit of `forward`,
@@ -21,10 +21,11 @@ Kind = Literal["edit", "override", "attribute"]
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """One member of a class of the modular file that changes `member` of the parent `module.parent`.
+    """A member of a class of the modular file that changes `member` of its parent `module.parent`.
 
-    `nodes` are its statements: all edits of one method belong together.  A function at the top level
-    has no `owner`.  `is_whole`: the class is written out, and takes the place of the parent's.
+    `nodes` are its statements: all edits of one method belong together.  A function at the top
+    level has no `owner`.  `is_whole`: the class is written out, and takes the place of the
+    parent's.
     """
 
     owner: str
@@ -63,7 +64,7 @@ def _parent(modular: File, node: ast.stmt) -> tuple[str, str] | None:
 
 
 def _of_replacement(node: ast.ClassDef | Function, module: str) -> Iterator[Declared]:
-    """A function or a class that takes the place of the one of its name in `module`, if there is one."""
+    """A function or class that takes the place of the one of its name in `module`, if any."""
     if not isinstance(node, ast.ClassDef):
         yield Declared("", node.name, "override", (node,), module, "", is_whole=True)
         return

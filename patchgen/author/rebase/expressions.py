@@ -141,7 +141,7 @@ def _merge_call(three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call) 
 
 
 def _merge_called(three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call) -> str | Clash:
-    """What is called.  If one side calls something else, the other's arguments are not meant for it."""
+    """What is called.  The arguments of the other side are not meant for another function."""
     names = [_called(node.func) for node in (base, ours, theirs)]
     arguments = [_arguments(node) for node in (base, ours, theirs)]
     mine, upstream = names[0] != names[1], names[0] != names[2]

@@ -18,7 +18,10 @@ from patchgen.syntax.same import Function, is_docstring
 
 @dataclass(frozen=True)
 class Merged:
-    """The text of a merged method at its own indentation, what came in from the declaration, and what clashes."""
+    """The text of a merged method at its own indentation.
+
+    With what came in from the declaration, and what clashes.
+    """
 
     text: str
     patches: tuple[Patch, ...] = ()

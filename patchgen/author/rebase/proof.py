@@ -1,4 +1,4 @@
-"""What a modular file gives on one release, asked of the compiler, for texts that are not on disk."""
+"""What a modular file gives on one release, asked of the compiler, for texts not on disk."""
 
 from __future__ import annotations
 

@@ -25,9 +25,10 @@ _Suite = Sequence[ast.stmt]
 
 @dataclass(frozen=True)
 class Patch:
-    """Lines `first` to `last` of the new parent become `lines`; none are replaced if `last` is before `first`.
+    """Lines `first` to `last` of the new parent become `lines`.
 
-    `ours` are the nodes of the declaration's side that came in, `old` the old parent's line of the place.
+    None are replaced if `last` is before `first`.  `ours` are the nodes of the declaration's side
+    that came in, `old` the old parent's line of the place.
     """
 
     first: int

@@ -1,8 +1,8 @@
 """A declaration that was written for one release, made to fit another.
 
 In: a modular file and two releases.  Out: the state of every edit and override, and the text of the
-modular file with what could be rewritten.  Each rewritten member is proved: the new text is flattened
-on the new release, and has to give the merged member.
+modular file with what could be rewritten.  Each rewritten member is proved: the new text is
+flattened on the new release, and has to give the merged member.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _NO_CHANGE = "PG408"
 
 @dataclass(frozen=True)
 class Rebased:
-    """The states of a modular file's changes; `text` is what it should be, `problems` what else no longer fits."""
+    """The states of a modular file's changes.
+
+    `text` is what the file should be, `problems` is what else no longer fits.
+    """
 
     modular: File
     text: str
@@ -72,7 +75,8 @@ class Rebase:
     def run(self) -> Rebased:
         """Every change with its state, and the text with what could be rewritten.
 
-        Raises Refusals with the problems of a modular file that does not convert on its own release.
+        Raises Refusals with the problems of a modular file that does not convert on its own
+        release.
         """
         text = self.modular.source.text
         given = self.prover.flatten(text, self.old)
@@ -86,7 +90,7 @@ class Rebase:
     # -- states -----------------------------------------------------------------------------------
 
     def _case(self, change: Declared, given: Given) -> Case | None:
-        """A change with its state by the three versions; None where it changes nothing of the parent."""
+        """A change with its state by the three versions; None for what the parent has unchanged."""
         output = given.file_of(change.module)
         before = self.old_tree.member(change.module, change.parent, change.member)
         if before is None or output is None:
@@ -123,7 +127,7 @@ class Rebase:
         return Case(change, result, outcome, wanted, theirs_file)
 
     def _added(self, change: Declared, given: Given) -> Case | None:
-        """What upstream added to a class that the declaration writes out; None where it added nothing."""
+        """What upstream added to a class that the declaration writes out; None for nothing."""
         before = self.old_tree.definition(change.module, change.parent)
         after = self.new_tree.definition(change.module, change.parent)
         if before is None or after is None or "class" not in (before[1].kind, after[1].kind):

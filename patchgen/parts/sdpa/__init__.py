@@ -1,11 +1,13 @@
-"""Attention as one call of `scaled_dot_product_attention`, where scores are more than transformers' interface takes.
+"""Attention by one call of SDPA, where transformers' attention interface does not take the scores.
 
-`patchgen new` connects a model to transformers' attention interface where its scores are made of query, key, value, a
-mask of transformers and a `position_bias`.  What is here is for the others: masks of a model's own, windows of images,
-sinks, weights that are read elsewhere, scores that are made in another layout.
+`patchgen new` connects a model to transformers' attention interface where its scores are made of
+query, key, value, a mask of transformers and a `position_bias`.  What is here is for the others:
+masks of a model's own, windows of images, sinks, weights that are read elsewhere, scores that are
+made in another layout.
 
-Other implementations come with other masks (two-dimensional for flash attention), which a call of SDPA would misread
-without a word: `SdpaOrEager` refuses them when a model is built, `sdpa_attention` when it runs.
+Other implementations come with other masks (two-dimensional for flash attention), which a call of
+SDPA would misread without a word: `SdpaOrEager` refuses them when a model is built,
+`sdpa_attention` when it runs.
 
 Axes: B batch, H query heads, G key and value heads, L queries, S keys, D head size.
 """

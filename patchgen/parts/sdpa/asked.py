@@ -9,20 +9,21 @@ from transformers.modeling_utils import PreTrainedModel
 
 
 def refuse_other_attention(owner: str, implementation: str | None) -> None:
-    """ValueError unless `implementation` is "sdpa", "eager" or None (transformers then takes "sdpa")."""
+    """ValueError unless `implementation` is "sdpa", "eager" or None, for which "sdpa" is taken."""
     if implementation not in ("sdpa", "eager", None):
         # transformers' own words first: its tests, and whoever catches the error, look for them.
         raise ValueError(
             f'Specified `attn_implementation="{implementation}"` is not supported: {owner} calls '
-            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the masks of another '
-            "implementation. The class of this name in transformers takes it."
+            'scaled_dot_product_attention itself and takes "sdpa" or "eager". It would misread the '
+            "masks of another implementation. The class of this name in transformers takes it."
         )
 
 
 class SdpaOrEager:
     """Takes `attn_implementation` "sdpa" and "eager".
 
-    Every other is a ValueError when the model is built, and when `set_attn_implementation` is called.
+    Every other is a ValueError when the model is built, and when `set_attn_implementation` is
+    called.
     """
 
     _supports_sdpa = True
@@ -45,7 +46,8 @@ class SdpaOrEager:
 
     @classmethod
     def _can_set_attn_implementation(cls) -> bool:
-        # transformers looks for its own dispatch in the source, finds none, and would ignore the request.
+        # transformers looks for its own dispatch in the source, finds none, and would ignore the
+        # request.
         return True
 
 
@@ -84,7 +86,7 @@ def configs_inside(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
 
 
 def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> bool:
-    """Whether the statements of the parent run: under "eager", and where their attention weights are asked for.
+    """Whether the statements of the parent run, because they return weights or under "eager".
 
     `module` has `config`, its own or by `knowing`.
     """
@@ -98,7 +100,7 @@ def wants_weights(module: nn.Module, output_attentions: bool | None = False) -> 
 
 
 def knowing(config: Any, module: nn.Module, *inside: type[nn.Module]) -> nn.Module:
-    """`module`, where an attention that is built without `config` finds it as an attribute from here on.
+    """`module`, of which an attention that is built without `config` gets it as an attribute.
 
     The attention is `module`, or each module of a class of `inside` in it.
     """

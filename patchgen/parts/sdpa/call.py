@@ -16,13 +16,15 @@ def sdpa(
 ) -> torch.Tensor:
     """softmax(query @ key^T * scaling, masked) @ value of shape (B, H, L, D), by one call of SDPA.
 
-    `causal` counts where there is no mask and more than one query; the first query then sees the first key alone.
+    `causal` counts where there is no mask and more than one query; the first query then sees the
+    first key alone.
     """
     queries, groups = query_BHLD.shape[2], query_BHLD.shape[1] // key_BGSD.shape[1]
     # The order matters to torch.compile: a symbolic length first, or the result is no bool.
     causal = queries > 1 and mask is None and causal
     if causal and key_BGSD.shape[2] > queries:
-        # A static cache being filled from empty.  Only with as many keys as queries are there fast causal kernels.
+        # A static cache being filled from empty.  Only with as many keys as queries are there fast
+        # causal kernels.
         key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
 
     native = False
@@ -30,7 +32,8 @@ def sdpa(
         # With a mask or a large head, CUDA has native grouped heads in its slow path only.
         native = mask is None and key_BGSD.shape[-1] == value_BGSD.shape[-1] <= 256
         if not native and queries == 1:
-            # The query heads that share a key head stand as so many queries of it: no key is copied.
+            # The query heads that share a key head stand as so many queries of it, so no key
+            # is copied.
             query_BHLD = query_BHLD.unflatten(1, (-1, groups)).squeeze(3)
             mask = (
                 mask

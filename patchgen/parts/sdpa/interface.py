@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from patchgen.parts.sdpa.asked import refuse_other_attention, wants_weights
+from patchgen.parts.sdpa.asked import wants_weights
 from patchgen.parts.sdpa.call import sdpa, seen_before
 from patchgen.parts.sdpa.masks import additive_mask
 from patchgen.parts.sdpa.terms import sum_of_terms
@@ -32,54 +32,63 @@ def sdpa_attention(
 
     A mask has four dimensions (batch, one or heads, queries, keys).  By `attn_implementation`:
 
-        sdpa   None: all keys; in a causal module each of several queries sees the keys up to its own
+        sdpa   None: all keys; if causal, each of several queries sees the keys up to its own
                bool: True is seen; float: added to the scores
         eager  None: all keys; bool and float as above
 
     With `whole_mask`, the mask comes `for_eager`: None is all keys under "sdpa" too.
-    A sliding window is in the mask: transformers makes none only where the window holds every key.  A `position_bias`
-    (one or batch, heads, queries, keys) is added to the scores that are seen.
+    A sliding window is in the mask: transformers makes none only where the window holds every key.
+    A `position_bias` (one or batch, heads, queries, keys) is added to the scores that are seen.
 
-    `module` has `is_causal` and `config`.  `eager` is the parent's attention function, which computes what has weights
-    to return: everything under "eager", and what is asked for with `output_attentions` under "sdpa".
+    `module` has `is_causal` and `config`.  `eager` is the parent's attention function, which
+    computes what has weights to return: everything under "eager", and what is asked for with
+    `output_attentions` under "sdpa".
     """
-    implementation = module.config._attn_implementation
-    refuse_other_attention(type(module).__name__, implementation)
+    returns_weights = wants_weights(module, kwargs.get("output_attentions"))
+    owner = type(module).__name__
     if attention_mask is not None and attention_mask.dim() != 4:
-        raise ValueError(
-            f"{type(module).__name__} takes a mask of four dimensions, not one of shape {tuple(attention_mask.shape)}"
-        )
+        shape = tuple(attention_mask.shape)
+        raise ValueError(f"{owner} takes a mask of four dimensions, not one of shape {shape}")
     causal = kwargs.get("is_causal")
     causal = not whole_mask and (module.is_causal if causal is None else causal)
 
-    if (
-        implementation == "eager"
-        or kwargs.get("output_attentions")
-        or module.config.output_attentions
-    ):
-        mask = additive_mask(
-            attention_mask, query, key, causal=causal and implementation != "eager"
-        )
+    if returns_weights:
+        # Under "eager", transformers makes a causal mask; under "sdpa" it may leave that to SDPA.
+        hides_later = causal and module.config._attn_implementation != "eager"
+        mask = additive_mask(attention_mask, query, key, causal=hides_later)
         return eager(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)
 
     for name in NOT_IN_SDPA:
         if kwargs.get(name) is not None:
-            raise NotImplementedError(
-                f"{type(module).__name__} was given `{name}`, which SDPA does not compute"
-            )
+            raise NotImplementedError(f"{owner} was given `{name}`, which SDPA does not compute")
     bias = kwargs.get("position_bias")
     if bias is not None:
-        queries = query.shape[2]
-        if attention_mask is None and causal and queries > 1:
-            # A static cache being filled from empty has more keys than queries.
-            key, value, bias = key[:, :, :queries], value[:, :, :queries], bias[..., :queries]
-            attention_mask = seen_before(query, key)
-        terms = [bias] if attention_mask is None else [attention_mask, bias]
-        attention_mask = sum_of_terms(terms, query, key)
+        states = (query, key, value, attention_mask)
+        key, value, attention_mask = with_bias(*states, bias, causal=causal)
     output = sdpa(
         query, key, value, attention_mask, causal=causal, scaling=scaling, dropout=dropout
     )
     return output.transpose(1, 2), None
+
+
+def with_bias(
+    query_BHLD: torch.Tensor,
+    key_BGSD: torch.Tensor,
+    value_BGSD: torch.Tensor,
+    mask: torch.Tensor | None,
+    bias: torch.Tensor,
+    *,
+    causal: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Key, value and mask, with `bias` (one or B, H, L, S) added to the scores that are seen."""
+    queries = query_BHLD.shape[2]
+    if mask is None and causal and queries > 1:
+        # A static cache being filled from empty has more keys than queries.
+        key_BGSD, value_BGSD = key_BGSD[:, :, :queries], value_BGSD[:, :, :queries]
+        bias = bias[..., :queries]
+        mask = seen_before(query_BHLD, key_BGSD)
+    terms = [bias] if mask is None else [mask, bias]
+    return key_BGSD, value_BGSD, sum_of_terms(terms, query_BHLD, key_BGSD)
 
 
 def sink_attention(
@@ -94,7 +103,7 @@ def sink_attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """`sdpa_attention` where `s_aux`, a number for each head, is the score of one key more, whose value is zero."""
+    """`sdpa_attention` with one key more: its score is `s_aux` (heads), its value is zero."""
     if s_aux is None or wants_weights(module, kwargs.get("output_attentions")):
         kwargs |= {"scaling": scaling, "s_aux": s_aux}
         return sdpa_attention(module, query, key, value, attention_mask, eager, **kwargs)
@@ -116,10 +125,11 @@ def with_sinks(
     *,
     causal: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Query, key, value and mask with one key before the others, seen by all, of score `sinks` and value zero.
+    """Query, key, value and mask with one key before the others, which all queries see.
 
-    The score is a feature more of each query, which that key alone has: heads go on sharing keys, and the mask has no
-    gradient.  The mask says what order says.
+    Its score is `sinks`, its value zero.  The score is a feature more of each query, which that key
+    alone has: heads go on sharing keys, and the mask has no gradient.  The mask says what order
+    says.
     """
     queries = query_BHLD.shape[2]
     if mask is None and causal and queries > 1:

@@ -16,7 +16,10 @@ from patchgen.parts.sdpa.call import seen_before
 def additive_mask(
     mask: torch.Tensor | None, query_BHLD: torch.Tensor, key_BGSD: torch.Tensor, *, causal: bool
 ) -> torch.Tensor | None:
-    """The mask that transformers makes for `eager` where it makes `mask` for `sdpa`: zero, or the dtype's minimum."""
+    """The mask that transformers makes for "eager" where it makes `mask` for "sdpa".
+
+    It is zero where a key is seen, else the minimum of the dtype.
+    """
     if mask is None and causal and query_BHLD.shape[-2] > 1:
         mask = seen_before(query_BHLD, key_BGSD)[None, None]
     if mask is None or mask.dtype != torch.bool:
@@ -26,10 +29,10 @@ def additive_mask(
 
 
 def for_eager(make: Callable[..., Any]) -> Callable[..., Any]:
-    """`make`, a function of transformers that makes masks, giving for every implementation what it gives for "eager".
+    """`make`, a function of transformers that makes masks, giving always what it gives for "eager".
 
-    For models that do more with a mask than hide scores, or whose attentions do not all say whether they are causal:
-    a float tensor that is added, never None where it is causal.
+    For models that do more with a mask than hide scores, or whose attentions do not all say whether
+    they are causal: a float tensor that is added, never None where it is causal.
     """
 
     def made(

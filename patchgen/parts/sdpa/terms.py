@@ -6,9 +6,10 @@ import torch
 def sum_of_terms(
     terms: list[torch.Tensor], query_BHLD: torch.Tensor, key_BHSD: torch.Tensor
 ) -> torch.Tensor | None:
-    """One mask (B, H, L, S), or what broadcasts to it: bool where all are, else float in the dtype of the query.
+    """One mask (B, H, L, S), or what broadcasts to it; None without terms.
 
-    Each term is added to those before it, or hides what it is False for.
+    It is bool where all terms are, else float in the dtype of the query.  Each term is added to
+    those before it, or hides what it is False for.
     """
     if not terms:
         return None
@@ -26,7 +27,8 @@ def sum_of_terms(
                 torch.where(term, whole, least) if hides else (whole + term).to(query_BHLD.dtype)
             )
         if len(terms) > 1:
-            # Two minima are minus infinity, as they are where scores are written out: a row of nothing else is NaN.
+            # The sum of two minima is minus infinity, as in scores that are written out: softmax of
+            # a row of nothing else is NaN.
             whole = whole.masked_fill((whole == -torch.inf).all(dim=-1, keepdim=True), least)
     return (
         whole.expand(-1, -1, query_BHLD.shape[2], key_BHSD.shape[2]) if whole.dim() == 4 else whole
@@ -34,12 +36,15 @@ def sum_of_terms(
 
 
 def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
-    """A term (1, windows, heads, L, S) for images cut into windows, as one (batch, heads, L, S) for all windows."""
+    """A term (1, windows, heads, L, S) of images cut into windows, as (batch, heads, L, S)."""
     if term.dim() != 5:
         return term
     return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
 
 
 def zero_unless_seen(context: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
-    """`context` (.., L, D), zeros for the queries that see no key: their `seen` (.., one or L, S) is all False."""
+    """`context` (.., L, D), with zeros for the queries that see no key.
+
+    Of these, `seen` (.., one or L, S) is all False.
+    """
     return context if seen is None else context.masked_fill(~seen.any(dim=-1, keepdim=True), 0.0)

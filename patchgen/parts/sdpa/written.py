@@ -18,12 +18,12 @@ def attend(
     dropout: float = 0.0,
     heads: int = 1,
 ) -> torch.Tensor:
-    """softmax(query @ key^T * scaling + mask + biases) @ value by one call of SDPA, where an attention wrote it out.
+    """softmax(query @ key^T * scaling + mask + biases) @ value by one call of SDPA.
 
     The axes are those of the matrix products: (B, H, L, D), or (B * H, L, D) with `heads` being H.
-    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen) or None; a number
-    is the same for every key, which softmax does not see.  In a `causal` attention each of several queries sees the
-    keys up to its own where there is no mask.
+    Mask and biases are what such scores can be added to, each float (added) or bool (True is seen)
+    or None; a number is the same for every key, which softmax does not see.  In a `causal`
+    attention each of several queries sees the keys up to its own where there is no mask.
     """
     shape = (*value.shape[:-2], query.shape[-2], value.shape[-1])
     if isinstance(scaling, torch.Tensor):
@@ -41,9 +41,8 @@ def attend(
     elif query.dim() > 4 and not terms:
         query, key, value = (one.flatten(0, -4) for one in (query, key, value))
     if query.dim() != 4:
-        raise ValueError(
-            f"queries of shape {tuple(query.shape)} with a mask: there are to be batch, heads, queries, size"
-        )
+        shape = tuple(query.shape)
+        raise ValueError(f"with a mask, queries need the axes (B, H, L, D), not the shape {shape}")
     if mask is None and causal and terms and query.shape[2] > 1:
         terms.append(seen_before(query, key))
     output = sdpa(
@@ -82,18 +81,14 @@ def projected_attention(
     v_proj_weight: torch.Tensor,
     weights: bool,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """What `multi_head_attention_forward` of torch gives: the states (L, B, E), and the weights where they are wanted.
+    """What `multi_head_attention_forward` of torch gives: the states (L, B, E), and the weights.
 
-    Of its arguments, `attn_mask` is float (B * H, L, S) and added, `key_padding_mask` (B, S) is True where hidden; the
-    projections are separate, and no keys are made up.
+    The weights are None unless they are wanted.  Of its arguments, `attn_mask` is float
+    (B * H, L, S) and added, `key_padding_mask` (B, S) is True where hidden; the projections are
+    separate, and no keys are made up.
     """
-    if (
-        weights
-        or bias_k is not None
-        or bias_v is not None
-        or add_zero_attn
-        or not use_separate_proj_weight
-    ):
+    makes_keys_up = bias_k is not None or bias_v is not None or add_zero_attn
+    if weights or makes_keys_up or not use_separate_proj_weight:
         return nn.functional.multi_head_attention_forward(
             query_LBE,
             key_SBE,
@@ -117,20 +112,27 @@ def projected_attention(
             k_proj_weight=k_proj_weight,
             v_proj_weight=v_proj_weight,
         )
-    query, key, value = (
-        nn.functional.linear(states, weight, bias).unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)
-        for states, weight, bias in zip(
-            (query_LBE, key_SBE, value_SBE),
-            (q_proj_weight, k_proj_weight, v_proj_weight),
-            in_proj_bias.chunk(3),
-            strict=True,
-        )
-    )
+    projections = (q_proj_weight, k_proj_weight, v_proj_weight)
+    states = (query_LBE, key_SBE, value_SBE)
+    query, key, value = project_heads(states, projections, in_proj_bias, heads)
     terms = [] if attn_mask is None else [attn_mask.unflatten(0, (-1, heads))]
     if key_padding_mask is not None:
         terms.append(~key_padding_mask[:, None, None])
     mask = sum_of_terms(terms, query, key)
-    output = sdpa(
-        query, key, value, mask, causal=False, scaling=None, dropout=dropout if training else 0.0
-    )
+    rate = dropout if training else 0.0
+    output = sdpa(query, key, value, mask, causal=False, scaling=None, dropout=rate)
     return nn.functional.linear(output.permute(2, 0, 1, 3).flatten(2), out_weight, out_bias), None
+
+
+def project_heads(
+    states: tuple[torch.Tensor, ...],
+    weights: tuple[torch.Tensor, ...],
+    bias: torch.Tensor,
+    heads: int,
+) -> tuple[torch.Tensor, ...]:
+    """Query, key and value (B, H, L, D) of states (L, B, E); `bias` holds those of all three."""
+    projected = []
+    for state, weight, own_bias in zip(states, weights, bias.chunk(len(weights)), strict=True):
+        state = nn.functional.linear(state, weight, own_bias)
+        projected.append(state.unflatten(-1, (heads, -1)).permute(1, 2, 0, 3))
+    return tuple(projected)

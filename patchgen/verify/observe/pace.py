@@ -1,4 +1,4 @@
-"""Count what decides a variant's speed: attention calls, waits for the device, wide products, graphs.
+"""Count what decides a variant's speed: attention calls, waits for the device, wide products.
 
 The numbers can be right and the fast path lost: one attention call for each text instead of each
 layer, a length read back from the device, a product in float32 under autocast, a graph for each
