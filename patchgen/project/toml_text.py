@@ -1,4 +1,4 @@
-"""Write TOML that people read and git merges: tables of texts, those of many lines as they stand."""
+"""Write TOML that people read and git merges: tables of texts, long ones as they stand."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@
             return 2 * x                         return x
 
 The output has nothing of such a text, so a new release can change it without an effect on the
-output.  An override that asks its parent by `super()` has the parent's code in it and is not listed;
-neither are edits, whose `with old:` has to match, and removals.
+output.  An override that asks its parent by `super()` has the parent's code in it and is not
+listed; neither are edits, whose `with old:` has to match, and removals.
 """
 
 from __future__ import annotations
