@@ -61,7 +61,7 @@ def trace(path: Path, env: Environment, settings: Settings) -> Traced:
 
 
 def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:
-    """The plan of a modular file and the text of each class after each pass.
+    """The plan of a modular file, the text of each class after each pass, and the modules.
 
     Raises PatchgenError with what `flatten` would report.
     """
@@ -70,8 +70,10 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
     sections = [Section("plan", _outline_plan(steps.builder.naming.plan))]
     sections += [Section(title, text) for title, text in steps.texts.items()]
     for module in steps.modules:
-        title = f"{module.kind}: the blocks in order"
-        sections.append(Section(title, _outline_blocks(module.blocks)))
+        passes = "".join(f"{name:8} {left}\n" for name, left in module.passes)
+        sections.append(Section(f"{module.kind}: after each pass", passes))
+        blocks = _outline_blocks(module.blocks)
+        sections.append(Section(f"{module.kind}: the blocks in order", blocks))
     return tuple(sections)
 
 

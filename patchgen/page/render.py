@@ -104,7 +104,7 @@ def _show_file(
 
 
 def _find_marks(variant: Variant) -> dict[tuple[str, int], str]:
-    """The class of each line that is not simply the parent's: what is new, and what was replaced."""
+    """The class of each line that is not simply the parent's: new lines and replaced ones."""
     marks: dict[tuple[str, int], str] = {}
     for output in variant.outputs:
         for number, link in enumerate(output.links, 1):
@@ -135,8 +135,9 @@ def _page_data(
 ) -> dict[str, Any]:
     """What the script reads.
 
-    A reference is [file, first line, last line].  A run is [first line, last line, kind, references,
-    steps]; where it steps, each further line of the run is one further in every reference.
+    A reference is [file, first line, last line].  A run is [first line, last line, kind,
+    references, steps]; where it steps, each further line of the run is one further in every
+    reference.
     """
 
     def refer(lines: Lines) -> list[int]:

@@ -14,6 +14,7 @@ import pytest
 from patchgen.cli import main
 from patchgen.cli.commands import patchgen as command_line
 from patchgen.cli.old_flags import translate
+from patchgen.compiler.link.module import PASSES
 from tests import standin
 from tests.toytree import REPOSITORY, command, environment, run, toy_project, variant
 
@@ -207,8 +208,13 @@ def test_explain_shows_the_passes_that_change_something(tmp_path, monkeypatch, c
         ["plan", "B: after declaration"],
         "modeling: the blocks in order",
     )
-    texts = [section.partition("\n")[2] for section in sections[1:-1]]
+    texts = [section.partition("\n")[2] for section in sections[1:-2]]
     assert all(one != other for one, other in zip(texts, texts[1:], strict=False))
+    # The passes over the module are listed with what each of them left.
+    title, *passes = sections[-2].splitlines()
+    assert title == "modeling: after each pass"
+    assert [line.split()[0] for line in passes if line] == [name for name, *_ in PASSES]
+    assert "heads    nothing to do" in passes
 
 
 # Streams and formats

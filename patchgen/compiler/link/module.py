@@ -1,6 +1,7 @@
 """Make one flat module: header, imports and blocks as text, before formatting.
 
-`PASSES` lists the steps.  Each takes a `Draft` and returns it with more filled in:
+`PASSES` lists the steps.  Each takes a `Draft` and returns it with more filled in, or the same one
+where it has nothing to do; `patchgen explain` prints what each of them left:
 
     blocks        what the output holds: the blocks, and the names that it imports
     heads         generic heads stand on the base model of the file
@@ -43,6 +44,7 @@ class FlatModule:
     body: str
     blocks: tuple[FlatBlock, ...]
     requests: tuple[tuple[str, Symbol], ...]
+    passes: tuple[tuple[str, str], ...] = ()  # the name of each, and what it left
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def put_heads_on_own_model(draft: Draft) -> Draft:
     """Let generic heads use the base model of the file."""
     if draft.kind != MODELING:
         return draft
-    return replace(draft, gathered=rebind_heads(draft.gathered, draft.builder))
+    gathered = rebind_heads(draft.gathered, draft.builder)
+    return draft if gathered == draft.gathered else replace(draft, gathered=gathered)
 
 
 def choose_imports(draft: Draft) -> Draft:
@@ -110,6 +113,8 @@ def register_custom_code(draft: Draft) -> Draft:
     initialization = render_initialization(draft.blocks, draft.builder)
     conversions = render_conversions(draft.blocks, draft.builder)
     ending = initialization + conversions
+    if not ending:
+        return draft
     return replace(draft, ending=ending, has_conversions=bool(conversions))
 
 
@@ -139,14 +144,27 @@ def _render_imports_at_top(draft: Draft) -> list[str]:
     return imports
 
 
-PASSES: tuple[tuple[str, Pass], ...] = (
-    ("blocks", gather),
-    ("heads", put_heads_on_own_model),
-    ("imports", choose_imports),
-    ("order", order),
-    ("ending", register_custom_code),
-    ("text", write_text),
+PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
+    ("blocks", gather, lambda draft: _count(draft.gathered.blocks, "block")),
+    ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
+    ("imports", choose_imports, lambda draft: _describe_imports(draft)),
+    ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
+    ("ending", register_custom_code, lambda draft: _count_lines(draft.ending)),
+    ("text", write_text, lambda draft: _count_lines(draft.opening + draft.body)),
 )
+
+
+def _describe_imports(draft: Draft) -> str:
+    late = f", {len(draft.late)} of them below other blocks" if draft.late else ""
+    return _count(draft.imports, "imported name") + late
+
+
+def _count(things: Sequence[object], what: str) -> str:
+    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
+
+
+def _count_lines(text: str) -> str:
+    return _count(text.splitlines(), "line")
 
 
 def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModule:
@@ -155,15 +173,24 @@ def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> F
     Raises PatchgenError PG4xx where names clash or blocks cannot be ordered.
     """
     draft = Draft(kind, requested, builder, Gathered(kind, None, (), (), ()))
-    for _, step in PASSES:
-        draft = step(draft)
+    passes: list[tuple[str, str]] = []
+    for name, step, describe in PASSES:
+        before, draft = draft, step(draft)
+        passes.append((name, "nothing to do" if draft is before else describe(draft)))
     requests = []
     for sibling, need in draft.gathered.siblings:
         key = builder.naming.resolve(need.symbol, need.home).key
         assert key is not None
         requests.append((sibling, key))
-    base = draft.gathered.base
-    return FlatModule(kind, base, draft.opening, draft.body, draft.blocks, tuple(requests))
+    return FlatModule(
+        kind=kind,
+        base=draft.gathered.base,
+        opening=draft.opening,
+        body=draft.body,
+        blocks=draft.blocks,
+        requests=tuple(requests),
+        passes=tuple(passes),
+    )
 
 
 def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:

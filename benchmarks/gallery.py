@@ -1,0 +1,124 @@
+"""Measures what checking the gallery costs, relative to a yardstick.
+
+    python benchmarks/gallery.py [--runs 1] [--out docs/benchmarks]
+
+G is the CPU time that `libcst.parse_module` takes for the modeling files of transformers that the
+gallery is made from, in the same run.  Everything is timed from outside: whole processes, including
+their start and their children.  The second release is a copy of transformers in which a comment
+stands behind every modeling file.  Writes gallery.json and gallery.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from convert import REPOSITORY, YARDSTICK, Row, measure
+
+ONE = "modular/mpnet/modular_mpnet_checkpoint.py"
+TARGETS = {"all variants, cold": "3 G", "one variant, cold": "0.4 s", "a second release": "2 G"}
+
+
+def find_parents(installed: Path) -> list[Path]:
+    """The modeling files of transformers that outputs of the gallery are made from."""
+    lock = json.loads((REPOSITORY / "patchgen.lock").read_text())
+    found: set[Path] = set()
+    for record in lock["outputs"].values():
+        for path in record["parents"]:
+            if Path(path).name.startswith("modeling_") and path.startswith("transformers/models/"):
+                found.add(installed.parent / path)
+    return sorted(found)
+
+
+def copy_release(installed: Path, folder: Path) -> Path:
+    """A copy of transformers below `folder`, with a comment behind every modeling file."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    copy = Path(shutil.copytree(installed, folder / "transformers", ignore=ignored))
+    for path in copy.glob("models/*/modeling_*.py"):
+        path.write_text(
+            path.read_text(encoding="utf-8") + "\n# another release\n", encoding="utf-8"
+        )
+    return folder
+
+
+def measure_rows(runs: int) -> list[Row]:
+    spec = importlib.util.find_spec("transformers")
+    assert spec is not None and spec.origin is not None
+    installed = Path(spec.origin).parent
+    parents = find_parents(installed)
+    variants = len(list((REPOSITORY / "modular").rglob("modular_*.py")))
+    check = [sys.executable, "-m", "patchgen", "check", "-q", "-j", "1"]
+    with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as folder:
+        other = copy_release(installed, Path(folder))
+        env = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+        env |= {"PATCHGEN_CACHE_DIR": str(other / "cache")}
+        # As those of an installed package are, all modules are compiled before.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        env["PYTHONPYCACHEPREFIX"] = str(other / "compiled")
+        measure([sys.executable, "-c", "import libcst"], env)
+        measure([*check, "--no-cache", ONE], env)
+        commands = (
+            ("**G**", len(parents), [sys.executable, "-c", YARDSTICK, *map(str, parents)]),
+            ("all variants, cold", variants, [*check, "--no-cache"]),
+            ("one variant, cold", 1, [*check, "--no-cache", ONE]),
+            ("all variants, first run", variants, check),
+            ("all variants, unchanged", variants, check),
+            ("a second release", variants, [*check, "--package-root", str(other)]),
+        )
+        rows: list[Row] = []
+        for name, files, command in commands:
+            samples = [measure(command, env) for _ in range(runs)]
+            cpu, wall, memory = (
+                statistics.median(getattr(sample, part) for sample in samples)
+                for part in ("cpu", "wall", "memory")
+            )
+            rows.append(Row(name, files, cpu, wall, memory, cpu / (rows[0].cpu if rows else cpu)))
+    return rows
+
+
+def as_markdown(rows: list[Row], about: dict[str, str]) -> str:
+    yardstick, *others = rows
+    lines = [
+        "| | CPU s | in G | target | wall s | peak memory |",
+        "|---|---:|---:|---:|---:|---:|",
+        f"| {yardstick.name}: `libcst.parse_module` of {yardstick.files} parents "
+        f"| {yardstick.cpu:.2f} | 1 | | | |",
+    ]
+    for row in others:
+        numbers = f"{row.cpu:.2f} | {row.y:.2f} | {TARGETS.get(row.name, '')}"
+        lines.append(f"| {row.name} | {numbers} | {row.wall:.2f} | {row.memory:.0f} MB |")
+    described = "; ".join(f"{key} {value}" for key, value in about.items())
+    head = f"`patchgen check` of the gallery, {others[0].files} variants, in one process."
+    end = f"Written by `python benchmarks/gallery.py`. Whole processes. {described}."
+    return "\n".join([head, "", *lines, "", end, ""])
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=1, help="samples, of which the median counts")
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "docs/benchmarks")
+    options = parser.parse_args()
+    rows = measure_rows(options.runs)
+    about = {
+        "transformers": importlib.metadata.version("transformers"),
+        "Python": platform.python_version(),
+        "median of": str(options.runs),
+    }
+    data = {**about, "rows": [asdict(row) for row in rows]}
+    (options.out / "gallery.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    (options.out / "gallery.md").write_text(as_markdown(rows, about), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
