@@ -1,14 +1,15 @@
 """Upgrades the variants of a checkout to another release of transformers, on a branch of its own.
 
-python utils/upgrade.py [--from-root OLD] [--to-root NEW] [--branch NAME] [--text FILE] [--outputs FILE]
+python utils/upgrade.py [--from-root OLD] [--to-root NEW] [--branch NAME] [--text FILE] \\
+    [--outputs FILE]
 
-The branch gets the declarations as `patchgen rebase --write` leaves them, and the outputs of `patchgen
-convert`.  FILE is the text for its pull request: what was rebased, what is left to a person, and what
-`patchgen check` says.  The new release is the installed one, or the unpacked one at NEW; the old one is
-the one that patchgen.lock names, which pip may download, or the one at OLD.
+The branch gets the declarations as `patchgen rebase --write` leaves them, and the outputs of
+`patchgen convert`.  FILE is the text for its pull request: what was rebased, what is left to a
+person, and what `patchgen check` says.  The new release is the installed one, or the unpacked one
+at NEW; the old one is the one that patchgen.lock names, which pip may download, or the one at OLD.
 
-The checkout stays as it is: all this is done in a worktree beside it, from the last commit.  Nothing is
-pushed.  Without a change, or where the branch is there already, nothing is done.
+The checkout stays as it is: all this is done in a worktree beside it, from the last commit.
+Nothing is pushed.  Without a change, or where the branch is there already, nothing is done.
 """
 
 from __future__ import annotations
@@ -165,7 +166,8 @@ def _text(
     version: str, reports: Sequence[dict[str, Any]], checked: subprocess.CompletedProcess[str]
 ) -> Iterator[str]:
     """The lines of the pull request's text."""
-    yield f"The variants with transformers {version}, by `patchgen rebase --write` and `patchgen convert`."
+    made_by = "`patchgen rebase --write` and `patchgen convert`"
+    yield f"The variants with transformers {version}, by {made_by}."
     left = [report for report in reports if not report["done"]]
     rewritten = [report for report in reports if report["written"]]
     yield f"\n{len(reports) - len(left)} of {len(reports)} modular files need nobody."

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 
@@ -45,7 +45,6 @@ class Environment:
     _answers: dict[tuple[str, str], str] = field(default_factory=dict, repr=False, compare=False)
     _sources: dict[str, Source] = field(default_factory=dict, repr=False, compare=False)
     _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
-    _results: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def look(self, question: str, subject: str) -> str:
         """The answer to a question about the file system.
@@ -104,14 +103,12 @@ class Environment:
             return True
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What `compute` reads out of the modules, made once for each `key`.
+        """What `compute` reads out of the modules, which is the same whenever `key` is.
 
-        The modular files of one run have parents in common, and ask the same about them.
+        The modular files of a run have parents in common, and ask the same about them.  A subclass
+        that can repeat what `compute` looked up may compute it once.
         """
-        if key not in self._results:
-            self._results[key] = compute()
-        found: T = self._results[key]
-        return found
+        return compute()
 
     def display_path(self, path: Path) -> str:
         """`path` as messages print it: relative to the project or to its root, with `/`."""

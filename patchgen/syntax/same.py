@@ -28,6 +28,27 @@ def tree_text(node: ast.AST | Sequence[ast.AST]) -> str:
     return ast.dump(node) if isinstance(node, ast.AST) else "\n".join(map(ast.dump, node))
 
 
+def is_same_code(left: ast.AST, right: ast.AST) -> bool:
+    """Whether two trees are equal but for positions: what `ast.dump` shows of them."""
+    # The first difference ends it, where `ast.dump` would write both of them out.
+    if type(left) is not type(right):
+        return False
+    return all(
+        _is_same_value(getattr(left, name, None), getattr(right, name, None))
+        for name in left._fields
+    )
+
+
+def _is_same_value(left: object, right: object) -> bool:
+    if isinstance(left, ast.AST) and isinstance(right, ast.AST):
+        return is_same_code(left, right)
+    if isinstance(left, list) and isinstance(right, list):
+        same_length = len(left) == len(right)
+        return same_length and all(map(_is_same_value, left, right))
+    # `1`, `1.0` and `True` are equal in Python, and not the same code; `repr` also tells -0.0.
+    return type(left) is type(right) and repr(left) == repr(right)
+
+
 def plain_text(node: ast.AST) -> str:
     """`tree_text` without docstrings, annotations and documenting decorators."""
     known: str | None = getattr(node, "_plain_text", None)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterator
-from typing import Any
 
 # Fields that hold names, contexts and operators: nothing that a walk looks for.
 _LEAVES = frozenset({"id", "attr", "arg", "ctx", "op", "ops", "asname", "level", "type_comment"})
+# The other fields of each kind of node.  The value of a constant is no node.
+_FIELDS = {
+    kind: tuple(name for name in kind._fields if name not in _LEAVES)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+} | {ast.Constant: ()}
 
 Position = tuple[int, int]  # line and byte column of a node, as `ast` counts them
 
@@ -21,21 +25,13 @@ def position_of(node: ast.expr | ast.stmt | ast.arg) -> Position:
 def children(node: ast.AST) -> list[ast.AST]:
     """As `ast.iter_child_nodes`, without contexts and operators, in a third of the time."""
     found: list[ast.AST] = []
-    for name in _fields_of(type(node)):
+    for name in _FIELDS[type(node)]:
         value = getattr(node, name, None)
         if isinstance(value, ast.AST):
             found.append(value)
         elif isinstance(value, list):
             found += [item for item in value if isinstance(item, ast.AST)]
     return found
-
-
-@functools.cache
-def _fields_of(kind: Any) -> tuple[str, ...]:  # of type[ast.AST], in which mypy finds no hash
-    """The fields of a kind of node that may hold other nodes."""
-    if kind is ast.Constant:
-        return ()
-    return tuple(name for name in kind._fields if name not in _LEAVES)
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
@@ -45,27 +41,6 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     for inner in found:
         found += children(inner)
     return iter(found)
-
-
-def is_same_code(left: ast.AST, right: ast.AST) -> bool:
-    """Whether two trees are equal but for positions: what `ast.dump` shows of them."""
-    # The first difference ends it, where `ast.dump` would write both of them out.
-    if type(left) is not type(right):
-        return False
-    return all(
-        _is_same_value(getattr(left, name, None), getattr(right, name, None))
-        for name in left._fields
-    )
-
-
-def _is_same_value(left: object, right: object) -> bool:
-    if isinstance(left, ast.AST) and isinstance(right, ast.AST):
-        return is_same_code(left, right)
-    if isinstance(left, list) and isinstance(right, list):
-        same_length = len(left) == len(right)
-        return same_length and all(map(_is_same_value, left, right))
-    # `1`, `1.0` and `True` are equal in Python, and not the same code; `repr` also tells -0.0.
-    return type(left) is type(right) and repr(left) == repr(right)
 
 
 def names_within(node: ast.AST) -> Iterator[ast.Name]:

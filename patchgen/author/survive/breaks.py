@@ -1,8 +1,8 @@
 """The definition of the parent that makes the difference between two releases.
 
-A variant converts on one of them, and not on the other.  Files of the release on which it converts are
-exchanged for those of the other, one at a time; then the definitions of the file that brings the
-problem, and then the members of that class.
+A variant converts on one of them, and not on the other.  Files of the release on which it converts
+are exchanged for those of the other, one at a time; then the definitions of the file that brings
+the problem, and then the members of that class.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from patchgen.syntax.text import Source
 class Break:
     """Two neighbouring releases, of which only `converts` has what the variant needs.
 
-    `definition` is the one that makes the difference, or the file; empty where it is no single file.
-    `diff` is from the older to the newer one.
+    `definition` is the one that makes the difference, or the file; empty where it is no single
+    file. `diff` is from the older to the newer one.
     """
 
     older: str

@@ -18,8 +18,8 @@ _Nodes = Mapping[str, Sequence[ast.stmt]]
 class Part:
     """A definition in two versions; empty where a file has none.
 
-    `first` and `last` are its lines in the one file; a definition that only the other file has would
-    go behind line `last`.
+    `first` and `last` are its lines in the one file; a definition that only the other file has
+    would go behind line `last`.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Part:
 
 
 def changed_definitions(here: Source, there: Source) -> tuple[Part, ...]:
-    """The definitions at the top level that are not the same in both; none for what is no Python."""
+    """The definitions at the top level that differ between both; none for what is no Python."""
     try:
         mine, other = (_definitions(source) for source in (here, there))
     except PatchgenError:

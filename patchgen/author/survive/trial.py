@@ -15,7 +15,7 @@ from patchgen.project.files import Modular
 
 @dataclass(frozen=True)
 class Trial:
-    """The digests of the outputs by their names, or the problems; `facts` are what it depends on."""
+    """The digests of the outputs by name, or the problems; `facts` are what it depends on."""
 
     outputs: Mapping[str, str]
     problems: tuple[Problem, ...]

@@ -1,12 +1,12 @@
 """What one release says, and which of it a conversion asked for.
 
 A `View` is an environment in which `transformers` is the release, and everything else is the
-project's.  It notes each question with its answer.  Another release that gives the same answers gives
-the same outputs, so no conversion is needed for it.
+project's.  It notes each question with its answer.  Another release that gives the same answers
+gives the same outputs, so no conversion is needed for it.
 
     file transformers.modeling_utils       the sha256 of the module's file; empty: there is none
     there transformers.activations         yes: the module exists, and nobody has read it
-    word initialization                    the sha256 of the names of the models' files that spell it
+    word initialization                    the sha256 of the names of the files that spell it
     packages                               that of every `transformers/models/X/__init__.py`
 """
 
@@ -83,7 +83,7 @@ class View(Environment):
         return self.parsed[key]
 
     def spells(self, module: str, word: str) -> bool:
-        """As in `Environment`; for one of hundreds of models, the question is which ones spell it."""
+        """As in `Environment`; of hundreds of models, the question is which ones spell it."""
         name = self.files.name_of(module) if is_upstream(module) else ""
         if not name.startswith(_MODELS):
             return super().spells(module, word)

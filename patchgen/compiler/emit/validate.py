@@ -22,7 +22,8 @@ from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
 from patchgen.errors import Location, Problem, did_you_mean
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.trees import is_same_code, walk
+from patchgen.syntax.same import is_same_code
+from patchgen.syntax.trees import walk
 
 _KNOWN = frozenset(dir(builtins)) | {
     "__name__",

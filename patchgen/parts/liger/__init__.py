@@ -15,7 +15,8 @@ What differs from the parent:
 - The kernels compute in float32 and round at the end, so bfloat16 differs in the last bits.
 - In the backward pass the product of gate and up overwrites what it has kept.  A second backward
   pass through the same graph (`retain_graph=True`) is wrong, as with Liger's own patches.
-- Queries and keys are rotated in place.  A hook that keeps the output of `q_proj` sees them rotated.
+- Queries and keys are rotated in place.  A hook that keeps the output of `q_proj` sees them
+  rotated.
 - An activation that the kernel does not compute is a ValueError when the model is built.
 - `outputs.logits` is None in training with labels, and keeps its place in a tuple.  The parent's
   statements run, and give logits, in evaluation, without labels, with `logits_to_keep` that keeps
