@@ -77,7 +77,7 @@ def _merge_operand(
 
 
 def _holds(one: ast.AST, other: ast.AST) -> bool:
-    """Whether an expression is another with calls of methods more: `(a.float() * b)` holds `(a * b)`."""
+    """Whether an expression is another with more calls of methods, as `a.float() * b` to `a`."""
     if plain_text(one) == plain_text(other):
         return True
     if type(one) is type(other):

@@ -32,7 +32,7 @@ _PLAIN = (ast.Name, ast.Constant)
 
 @dataclass(frozen=True)
 class _Region:
-    """Statements `start` to `stop` of the old parent that `first` to `last` of the new one replace."""
+    """Statements `start` to `stop` of the old parent, which `first` to `last` replace."""
 
     start: int
     stop: int
@@ -57,7 +57,7 @@ def folded(versions: Versions) -> Versions | None:
 
 
 def _regions(versions: Versions) -> Iterator[_Region]:
-    """What upstream changed among the method's own statements, where the declaration has not all."""
+    """What upstream changed in the method's own statements, where the declaration has not all."""
     base, ours, theirs = (
         [*map(plain_text, _body(one.function))]
         for one in (versions.base, versions.ours, versions.theirs)
@@ -168,7 +168,7 @@ def _reads(spot: Spot, name: str) -> Iterator[ast.Name]:
 
 
 def _followed(versions: Versions, start: int, first: int) -> Versions:
-    """The versions with upstream's other expressions also where the declaration has moved the old ones."""
+    """The versions with upstream's new expressions also where the declaration moved old ones."""
     base, ours, theirs = (
         _body(one.function) for one in (versions.base, versions.ours, versions.theirs)
     )
@@ -185,7 +185,7 @@ def _followed(versions: Versions, start: int, first: int) -> Versions:
 
 
 def _is_inside(old: ast.expr, new: ast.expr) -> bool:
-    """Whether upstream does more with the old value: the declaration may do that at another step."""
+    """Whether upstream does more with the old value, which the declaration may do elsewhere."""
     return any(plain_text(n) == plain_text(old) for n in ast.walk(new) if isinstance(n, ast.expr))
 
 

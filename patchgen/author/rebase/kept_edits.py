@@ -1,7 +1,7 @@
 """The words of the edits that are there already, for edits that take their place.
 
-A new edit that says the same as an old one is the old one.  Another has the name and the docstring of
-the one that it takes the place of; and if that was about an expression, it is about one, too.
+A new edit that says the same as an old one is the old one.  Another has the name and the docstring
+of the one that it takes the place of; and if that was about an expression, it is about one, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def with_known_edits(
 def _counterparts(
     made: Sequence[_Edit], change: Declared, parent: Member | None
 ) -> Iterator[tuple[_Edit, _Edit | None, bool]]:
-    """Each new edit with the one of the modular file that it is, and whether that can stay as it is."""
+    """Each new edit with the one of the modular file that it is, and whether that can stay."""
     known = [n for n in change.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     pairs: dict[_Edit, tuple[_Edit, bool]] = {}
     tests: list[tuple[Callable[[_Edit, _Edit], bool], bool]] = [
@@ -85,7 +85,7 @@ def _still_says(
     made: _Edit,
     parent: Member,
 ) -> bool:
-    """Whether an edit of one expression, as it stands, does what the new edit of its statement does."""
+    """Whether an edit of one expression, as it is, does what the new edit of its statement does."""
     match _withs(known):
         case [
             ast.With(body=[ast.Expr(value=old)]),
@@ -115,7 +115,7 @@ def _is_of_expression(known: _Edit) -> bool:
 def _narrowed(
     function: _Edit, lines: list[str], side: Side, known: _Edit, parent: Member, alias: str
 ) -> list[str]:
-    """The lines of an edit of a statement as those of an edit of an expression, where one is like `known`'s."""
+    """An edit of a statement as the lines of one of an expression, where that is like `known`'s."""
     parts = [part.body for part in _withs(function)]
     before = _withs(known)[0].body[0]
     if [len(part) for part in parts] != [1, 1] or not isinstance(before, ast.Expr):

@@ -84,10 +84,12 @@ def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) 
 
 
 def _own_reads(spot: Spot, old: Flow) -> set[str]:
-    """The names that a statement reads otherwise than the old parent's statement that it was made from.
+    """The names that a statement reads otherwise than the old parent's statement that it was made
+    from.
 
-    What stands in both is read by both sides: `self.mlp(x).clamp(max=7)` was made from `self.mlp(x)`,
-    and reads nothing of its own; nor does a call with an argument more read the others.
+    What stands in both is read by both sides: `self.mlp(x).clamp(max=7)` was made from
+    `self.mlp(x)`, and reads nothing of its own; nor does a call with an argument more read the
+    others.
     """
     heads = [head for n in _origins(spot, old) for head in old.spots[n].heads]
     known = [n for head in heads for n in ast.walk(head) if isinstance(n, ast.expr)]
@@ -123,7 +125,7 @@ def _origins(spot: Spot, side: Flow) -> list[int]:
 
 
 def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
-    """Whether a name comes from the same: the same statement, or a call with more or fewer arguments."""
+    """Whether a name comes from the same statement, or a call with more or fewer arguments."""
     if not isinstance(before, Spot) or not isinstance(now, Spot):
         return before == now
     if before.text == now.text:
@@ -144,7 +146,7 @@ def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
 
 
 def is_same_value(one: ast.expr, other: ast.expr) -> bool:
-    """Whether two expressions are equal, or one call with the same values for the arguments of both."""
+    """Whether two expressions are equal, or one call with equal values for common arguments."""
     if plain_text(one) == plain_text(other):
         return True
     match one, other:

@@ -24,7 +24,7 @@ def commute(one: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> bool:
 
 
 def _only_names(nodes: Sequence[ast.stmt]) -> bool:
-    """Whether statements give values to variables and do nothing else: who leaves need not run them."""
+    """Whether statements only give values to variables: who leaves need not run them."""
     return all(
         isinstance(target, ast.Name | ast.Tuple) and "." not in ast.unparse(target)
         for node in nodes

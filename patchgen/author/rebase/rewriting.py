@@ -30,7 +30,7 @@ _EMPTY_CLASS = re.compile(r"after class definition on line (\d+)")
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The new lines of a declared change, at the margin of a class, and the imports that they need."""
+    """The new lines of a declared change, at the margin of a class, and the imports for them."""
 
     change: Declared
     lines: tuple[str, ...]
@@ -76,7 +76,7 @@ def rewrite(
 
 
 def _owner(theirs: File, change: Declared) -> str:
-    """The class of the new parent's file, in its own or in the variant's names; "" for a function."""
+    """The class of the new parent's file, in its own or the variant's names; "" for a function."""
     return change.owner if change.owner in theirs.definitions else change.parent
 
 

@@ -17,7 +17,7 @@ from patchgen.syntax.same import Function, is_documenting, plain_text
 
 @dataclass(frozen=True)
 class _Parameter:
-    """One parameter: its kind ("p", "k", "*", "**"), its text without a default, and its default."""
+    """One parameter: its kind ("p", "k", "*", "**"), its text without the default, its default."""
 
     kind: str
     text: str

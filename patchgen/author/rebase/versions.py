@@ -1,4 +1,4 @@
-"""The three versions of a method, each with its text, and the same versions with other texts in places."""
+"""The three versions of a method with their texts, and the same with other texts in places."""
 
 from __future__ import annotations
 
