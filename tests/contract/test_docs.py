@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 from functools import cache
@@ -36,6 +37,7 @@ SESSIONS = (
     "docs/memory.md",
     "docs/scaling.md",
     "docs/training.md",
+    "docs/tutorial.md",
     "docs/upgrading.md",
     "docs/using.md",
     "docs/writing-a-variant.md",
@@ -48,6 +50,7 @@ LONG = (
     "docs/memory.md",
     "docs/scaling.md",
     "docs/training.md",
+    "docs/tutorial.md",
     "docs/upgrading.md",
     "docs/using.md",
     "docs/writing-a-variant.md",
@@ -55,6 +58,7 @@ LONG = (
 PAGES = (*SESSIONS, "docs/README.md", "docs/distributed.md", "docs/LOG.md", "CHANGELOG.md")
 HISTORY = ("LOG.md", "CHANGELOG.md")  # these go on naming what is gone
 REFRESH = bool(os.environ.get("PATCHGEN_REFRESH"))
+CONSTRAINTS = REPOSITORY / "constraints/cpu.txt"
 PROJECT = (
     "generated",
     "modular",
@@ -82,9 +86,30 @@ def test_session(name, tmp_path):
     pytest.importorskip("torch")
     if find_spec("transformers") is None or sys.platform != "linux":
         pytest.skip("the pages are written for Linux, with transformers installed")
-    page, session = read_page(REPOSITORY / name), _session(tmp_path)
-    wrong = []
+    _follow(name, _session(tmp_path))
+
+
+@pytest.mark.slow
+def test_the_tutorial_in_a_new_environment(tmp_path):
+    """What a new user has: the package, the files of transformers, no torch and no clone."""
+    programs = tmp_path / "new/bin"
+    install = [programs / "python", "-m", "pip", "install", "-q", "-c", CONSTRAINTS]
+    subprocess.run([sys.executable, "-m", "venv", programs.parent], check=True)
+    subprocess.run([*install, REPOSITORY], check=True)
+    subprocess.run([*install, "--no-deps", "--no-compile", "transformers"], check=True)
+    session = _session(tmp_path)
+    path = f"{programs}:{os.environ['PATH']}"
+    session.env = {**session.env, "PATH": path, "PYTHONPATH": ""}
+    assert session.run("python -c 'import torch'")[-1].startswith("ModuleNotFoundError")
+    _follow("docs/tutorial.md", session, without="torch")
+
+
+def _follow(name: str, session: Session, without: str = "") -> None:
+    """Run the blocks of a page but those that name what is missing, and compare what they print."""
+    page, wrong = read_page(REPOSITORY / name), []
     for block in page.blocks:
+        if without and without in block.words:
+            continue
         if block.language == "console" and "figures" not in block.words:
             wrong += _run(block, session)
         elif "file" in block.options:
@@ -225,6 +250,8 @@ def _exists(code: str, page: Page) -> bool:
     if word == "make" and rest:
         return set(rest) <= _targets()
     if word in SHELL and rest:
+        return True
+    if (REPOSITORY / code).is_file():
         return True
     if word.startswith("--"):
         return any(word.split("=")[0] in _flags(verb) for verb in command_line.commands)
