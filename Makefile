@@ -30,13 +30,18 @@ check: $(ENV)
 	$(BIN)/mypy --strict patchgen
 	$(BIN)/patchgen check
 
-# The site, in build/site; a warning or a dead link is an error.
+# The site, in build/site; a warning or a dead link is an error.  The gallery has the variants in
+# PAGES; `make docs PAGES=` shows all of them, in minutes.
+PAGES ?= albert_checkpoint mpnet_sdpa_checkpoint llama_loss
 docs: $(DOCS)
+	rm -rf build/gallery
+	$(BIN)/patchgen page $(PAGES) --out build/gallery
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 regen: $(ENV)
 	$(BIN)/patchgen convert
 	$(BIN)/patchgen errors --markdown > docs/errors.md
+	$(BIN)/python utils/draw_fork.py > docs/fork.svg
 	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden tests/unit/compiler
 
 clean:

@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.nav import Section
 from mkdocs.structure.pages import Page
 
 from patchgen.cli.commands import patchgen as command_line
@@ -129,10 +128,3 @@ def _as_title(fence: re.Match[str]) -> str:
     named = re.search(r"\b(?:file|of)=(?P<path>\S+)", fence["rest"])
     title = f' title="{named["path"]}"' if named else ""
     return f"{fence['fence']}{fence['language']}{title}"
-
-
-def on_nav(nav: object, config: MkDocsConfig, files: Files) -> object:
-    """Leave the gallery out of the navigation where `patchgen page` has not written it."""
-    if files.get_file_from_path("gallery/index.html") is None:
-        nav.items = [i for i in nav.items if not (isinstance(i, Section) and i.title == "Gallery")]
-    return nav

@@ -59,7 +59,8 @@ def write_pages(
                 replace_file(pages / f"{variant.name}.html", html.encode())
             advance(1)
     replace_file(pages / "index.html", render_index(rows).encode())
-    click.echo(_table([variant for variant, _ in rows]), nl=False)
+    if rows:
+        click.echo(_table([variant for variant, _ in rows]), nl=False)
     click.echo(f"wrote {pages / 'index.html'}")
     for problem in sorted(set(problems)):
         click.echo(str(problem), err=True)

@@ -95,7 +95,7 @@ def test_the_tutorial_in_a_new_environment(tmp_path):
     programs = tmp_path / "new/bin"
     install = [programs / "python", "-m", "pip", "install", "-q", "-c", CONSTRAINTS]
     subprocess.run([sys.executable, "-m", "venv", programs.parent], check=True)
-    subprocess.run([*install, REPOSITORY], check=True)
+    subprocess.run([*install, f"{REPOSITORY}[page]"], check=True)
     subprocess.run([*install, "--no-deps", "--no-compile", "transformers"], check=True)
     session = _session(tmp_path)
     path = f"{programs}:{os.environ['PATH']}"
