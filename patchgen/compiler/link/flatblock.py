@@ -113,8 +113,11 @@ class Builder:
 
     def _concerns(self, index: ModuleIndex, block: Block, symbol: Symbol) -> bool:
         """Whether `block` binds or changes `symbol`."""
-        if block.kind == "doc" or block.is_for_types:
+        if block.kind == "doc":
             return False
+        if block.is_for_types:
+            # Type checkers alone read what it defines, unless a statement that runs does too.
+            return block in index.binders(symbol.name)
         if block.kind == "import":
             # An import is a block only where another statement binds its name too.
             is_contested = self.naming.bindings.is_contested(index, symbol.name)
