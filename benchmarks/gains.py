@@ -62,6 +62,75 @@ LAYERS = (
 )
 # Real widths, where a configuration's defaults are not those of a base model.
 WIDTHS: dict[str, dict[str, Any]] = {
+    # The defaults of these two are those of the largest checkpoint; here are the base ones.
+    "albert": {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12},
+    "deberta_v2": {
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_attention_heads": 12,
+        "vocab_size": 32000,
+        "relative_attention": True,
+        "pos_att_type": ["p2c", "c2p"],
+        "position_buckets": 256,
+        "share_att_key": True,
+        "max_relative_positions": -1,
+    },
+    "jetmoe": {
+        "hidden_size": 1024,
+        "intermediate_size": 1408,
+        "num_key_value_heads": 8,
+        "kv_channels": 64,
+    },
+    # Mixtures are narrowed: their checkpoints fit no machine of this kind.
+    "dbrx": {
+        "d_model": 768,
+        "n_heads": 12,
+        "n_layers": 2,
+        "attn_config": {"rope_theta": 500000.0, "kv_n_heads": 4, "clip_qkv": 8},
+        "ffn_config": {
+            "hidden_size": 768,
+            "ffn_hidden_size": 1344,
+            "moe_num_experts": 8,
+            "moe_top_k": 2,
+        },
+    },
+    "llama4": {
+        "hidden_size": 768,
+        "intermediate_size": 1536,
+        "intermediate_size_mlp": 3072,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 4,
+        "head_dim": 64,
+        "vocab_size": 32000,
+        "moe_layers": [0, 1],
+        "no_rope_layers": [1, 0],
+        "layer_types": ["chunked_attention", "full_attention"],
+    },
+    "longcat_flash": {
+        "hidden_size": 768,
+        "ffn_hidden_size": 1536,
+        "expert_ffn_hidden_size": 384,
+        "n_routed_experts": 16,
+        "zero_expert_num": 8,
+        "moe_topk": 4,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 12,
+        "q_lora_rank": 384,
+        "kv_lora_rank": 128,
+        "qk_nope_head_dim": 64,
+        "qk_rope_head_dim": 32,
+        "qk_head_dim": 96,
+        "head_dim": 32,
+        "v_head_dim": 64,
+        "vocab_size": 32000,
+        "max_position_embeddings": 2048,
+    },
+    "nllb_moe": {
+        "num_experts": 8,
+        "encoder_ffn_dim": 2048,
+        "decoder_ffn_dim": 2048,
+        "vocab_size": 32000,
+    },
     "llama": {
         "hidden_size": 1024,
         "intermediate_size": 2816,
@@ -76,7 +145,7 @@ WIDTHS: dict[str, dict[str, Any]] = {
         "num_attention_heads": 8,
         "num_key_value_heads": 4,
         "head_dim": 128,
-        "vocab_size": 64000,
+        "vocab_size": 32000,
     },
     "qwen3": {
         "hidden_size": 1024,
@@ -103,8 +172,8 @@ WIDTHS: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 4,
         "vocab_size": 32000,
     },
-    "bloom": {"hidden_size": 1024, "n_head": 16, "vocab_size": 64000},
-    "xglm": {"d_model": 1024, "ffn_dim": 4096, "attention_heads": 16, "vocab_size": 64000},
+    "bloom": {"hidden_size": 1024, "n_head": 16, "vocab_size": 32000},
+    "xglm": {"d_model": 1024, "ffn_dim": 4096, "attention_heads": 16, "vocab_size": 32000},
     "megatron_bert": {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16},
 }
 TINY = {
@@ -315,7 +384,7 @@ def configuration(kind: type[PreTrainedModel], variant: Variant, quick: bool) ->
 def batch(variant: Variant, quick: bool) -> dict[str, Tensor]:
     """Return texts of several lengths: padded, or concatenated for a packed variant."""
     draw = torch.Generator().manual_seed(0)
-    lengths = [3, 7] if quick else [64, 96, 160, 256]
+    lengths = [3, 7] if quick else [32, 64, 128]
     words = 90 if quick else 20000
     packed = "packed" in variant.name
     masked = any(head.endswith("ForMaskedLM") for head in variant.heads)
