@@ -20,7 +20,8 @@ def saved_bytes(run: Callable[[], Any], model: nn.Module) -> int:
         if storage.data_ptr() not in weights:
             kept[storage.data_ptr()] = storage.nbytes()
             held.append(storage)  # so that no later storage gets its address
-        return tensor
+        # A saved output that keeps its graph would keep itself: nothing would ever be freed.
+        return tensor.detach()
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         run()
