@@ -44,7 +44,7 @@ from patchgen.runtime.checkpointing import switch_on
 from patchgen.training.bench.quartiles import Quartiles, quartiles
 from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.charts.bars import Bar, bars
-from patchgen.training.memory.custom_ops import find_python_body
+from patchgen.verify.observe.custom_ops import find_python_body
 from patchgen.verify.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
@@ -302,6 +302,10 @@ def main() -> None:
         except NotMeasured as why:
             left_out.append((variant.name, str(why)))
             continue
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+            # One model that does not run must not cost what was measured of the others.
+            left_out.append((variant.name, f"{type(error).__name__}: {error}"))
+            continue
         rows.append(row)
         print(in_words(row), flush=True)
     for name, why in left_out:
@@ -378,7 +382,10 @@ def configuration(kind: type[PreTrainedModel], variant: Variant, quick: bool) ->
     wanted = dict.fromkeys(LAYERS, 2) | WIDTHS.get(variant.parent.split(".")[-2], {})
     if quick:
         wanted |= TINY
-    return kind.config_class(**{name: value for name, value in wanted.items() if name in names})
+    config = kind.config_class(**{name: value for name, value in wanted.items() if name in names})
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 0
+    return config
 
 
 def batch(variant: Variant, quick: bool) -> dict[str, Tensor]:

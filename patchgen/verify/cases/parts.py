@@ -20,6 +20,7 @@ RATES = (
     "moe_token_dropout",
 )
 # How a model that calls transformers' attention interface is run: see `checks.interface`.
+UNLABELLED = Scenario(labels=False)
 INTERFACE = ("eager", "flex_attention", "flash", "registered")
 
 
@@ -44,6 +45,18 @@ def check_operations(head: str) -> Iterator[Case]:
     yield Case(f"{head} operators with a frozen head", "operators", head, scenario=frozen)
     checkpointed = Scenario(rows="right", train=True, checkpointing={})
     yield Case(f"{head} choices", "choices", head, scenario=checkpointed)
+
+
+def compare_with_itself(head: str, checks: PartChecks) -> Iterator[Case]:
+    """What one way to run the variant must give as another does, by the parts that promise it."""
+    parts = {check.part for check in checks}
+    if "loss" in parts:
+        for dtype in ("bfloat16", "float32"):
+            name, scenario = f"{head} {dtype} loss beside logits", Scenario(train=True)
+            yield Case(name, "loss beside logits", head, dtype, scenario=scenario)
+    # Other heads give one result a row, whatever is in it.
+    if "flash" in parts and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):
+        yield Case(f"{head} texts in one row", "joined", head, "float64", scenario=UNLABELLED)
 
 
 def plant_errors(head: str, checks: PartChecks, dtypes: tuple[str, ...]) -> Iterator[Case]:

@@ -20,6 +20,7 @@ from patchgen.verify.cases.numbers import (
 from patchgen.verify.cases.parts import (
     check_operations,
     check_padding_and_dropout,
+    compare_with_itself,
     plant_errors,
     show_effects,
     try_interface,
@@ -50,6 +51,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *load_and_initialize(main),
         *show_effects(main, checks),
         *check_operations(main),
+        *compare_with_itself(main, checks),
         *compare_dtypes(main, checks, plan.dtypes),
         *plant_errors(main, checks, plan.dtypes),
         *compare_ways_to_train(main, checks, plan.dtypes),
@@ -64,6 +66,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
     for head in _find_other_heads(variant, plan):
         selected += load_and_initialize(head)
         selected += compare_other_head(head, checks, plan.dtypes)
+        selected += compare_with_itself(head, checks)
     # Every head: models on the meta device take no memory.
     for head in variant.heads:
         selected.append(Case(f"{head} plans", "plans", head))

@@ -76,6 +76,11 @@ def keep_fast_path(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
         for recipe, (dtype, scenario) in recipes.items():
             name = f"{head} pace of {recipe}, {rows}"
             yield Case(name, "pace", head, dtype, scenario=scenario, detail=recipe)
+    # A mixture has more to compute than the parent's FFN.
+    if all(check.part != "moe" for check in checks):
+        training = replace(training_scenario(checks), states=False, checkpointing=None)
+        yield Case(f"{head} work", "work", head, scenario=Scenario(labels=False))
+        yield Case(f"{head} work in training", "work", head, scenario=training)
     # Only in a full run: it traces both sides for three lengths.
     if plan.full:
         name, kind = f"{head} compiled over lengths", "compiled over lengths"

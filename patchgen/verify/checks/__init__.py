@@ -17,9 +17,11 @@ from patchgen.verify.checks.effects import check_effect
 from patchgen.verify.checks.fresh import check_initialization
 from patchgen.verify.checks.generation import check_cache, check_generation
 from patchgen.verify.checks.interface import check_interface
+from patchgen.verify.checks.joined import check_joined_texts
+from patchgen.verify.checks.losses import check_loss_beside_logits
 from patchgen.verify.checks.numbers import check_numbers
 from patchgen.verify.checks.operators import check_operators
-from patchgen.verify.checks.pace import check_fast_path, check_recompilation
+from patchgen.verify.checks.pace import check_fast_path, check_recompilation, check_work
 from patchgen.verify.checks.padding import check_padding
 from patchgen.verify.checks.plans import check_plans
 from patchgen.verify.checks.planted import check_planted_error
@@ -44,5 +46,8 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "zeros": check_padding,
     "drops": check_dropout,
     "pace": check_fast_path,
+    "work": check_work,
+    "loss beside logits": check_loss_beside_logits,
+    "joined": check_joined_texts,
     "compiled over lengths": check_recompilation,
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import torch
 from torch._dynamo.utils import counters
+from transformers import PreTrainedModel
 
 from patchgen.verify.checks.context import CheckContext, Verdict, decide
 from patchgen.verify.checks.numbers import require_scenario
@@ -24,28 +27,59 @@ WRITE_KERNELS = frozenset({"inductor"})
 def check_compiled(context: CheckContext) -> Verdict:
     """The compiled variant against itself uncompiled, by the backend that the case's detail names.
 
-    FAIL where nothing was compiled: the variant would be held against itself.
+    FAIL where nothing was compiled, since the variant would be held against itself, and where a
+    graph ends for a reason that ends none of the parent's.
     """
     pair, scenario, route = context.pair, context.case.scenario, context.pair.routes[0]
     require_scenario(pair, scenario)
     inputs = pair.inputs(scenario, torch.float32)
-    _, variant = pair.models(route, torch.float32, fresh=True)
+    parent, variant = pair.models(route, torch.float32, fresh=True)
     reference = observe_step(variant, inputs, scenario)
-    torch._dynamo.reset()
-    counters.clear()
-    variant.compile(backend=context.case.detail, dynamic=False)
-    seen = observe_step(variant, inputs, scenario)
-    graphs, operations = (counters["stats"][name] for name in ("unique_graphs", "calls_captured"))
-    torch._dynamo.reset()
-    if not graphs:
+    with _compiling(variant, context.case.detail) as compiled:
+        seen = observe_step(variant, inputs, scenario)
+    if not compiled.graphs:
         return Verdict("FAIL", f"{context.case.detail} was given no graph: nothing was compiled")
+    if compiled.breaks:
+        with _compiling(parent, "eager") as parents:
+            observe_step(parent, inputs, scenario, checkpointing=False)
+        if more := compiled.breaks - parents.breaks:
+            return Verdict("FAIL", f"graphs end where the parent's do not: {'; '.join(more)}")
     compared = {name: t for name, t in seen.items() if not name.startswith("attentions")}
     found = differences(reference, compared)
     bound = REORDERED
     if context.case.detail in WRITE_KERNELS and worst(found) > bound.at(torch.float32):
         bound = of_kernels(roundings_of(pair, reference, context))
     verdict = decide(context, found, replace(route, bound=bound), "itself uncompiled")
-    return replace(verdict, note=f"{verdict.note}; {graphs} graphs of {operations} operations")
+    return replace(verdict, note=f"{verdict.note}; {compiled}")
+
+
+@dataclass(slots=True)
+class _Graphs:
+    """What torch compiled."""
+
+    graphs: int = 0
+    operations: int = 0
+    breaks: frozenset[str] = frozenset()  # why graphs ended, without the names that were met
+
+    def __str__(self) -> str:
+        return f"{self.graphs} graphs of {self.operations} operations"
+
+
+@contextmanager
+def _compiling(model: PreTrainedModel, backend: str) -> Iterator[_Graphs]:
+    """A context in which `model` is compiled; afterwards it gives what was."""
+    found = _Graphs()
+    torch._dynamo.reset()
+    counters.clear()
+    model.compile(backend=backend, dynamic=False)
+    try:
+        yield found
+    finally:
+        found.graphs = counters["stats"]["unique_graphs"]
+        found.operations = counters["stats"]["calls_captured"]
+        # The first line is the kind; below it stand the function, the model and what helps.
+        found.breaks = frozenset(reason.partition("\n")[0] for reason in counters["graph_break"])
+        torch._dynamo.reset()
 
 
 def of_kernels(own: float) -> Bound:

@@ -46,12 +46,15 @@ KINDS = (
     "kernels",
     "zeros",
     "pace",
+    "work",
+    "loss beside logits",
+    "joined",
     "drops",
     "attention",
     "compiled",
 )
 # The result of these is no list of operations: a compiled graph, or how often something is called.
-UNRECORDED = ("compiled", "pace", "drops", "kept", "choices", "operators")
+UNRECORDED = ("compiled", "pace", "work", "drops", "kept", "choices", "operators")
 # The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
 SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
 

@@ -20,8 +20,10 @@ from torch.fx import GraphModule
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 from transformers import PreTrainedModel
+
+from patchgen.verify.observe.custom_ops import find_python_body
 
 # Operations, by torch's names, that need a tensor's values before the next one can be launched.
 WAITS = frozenset(
@@ -37,6 +39,7 @@ UNIQUE = "aten._unique"
 BY_INDEX = frozenset(
     {"aten.index", "aten.index_put", "aten.index_put_"}
 )  # by a mask of bools: as many as are True
+CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 CALLS = frozenset({"tolist", "numpy"})  # which dispatch nothing
 
 
@@ -46,6 +49,7 @@ class Pace:
 
     attentions: int = 0
     waits: Counter[str] = field(default_factory=Counter)
+    products: int = 0  # calls, those inside operators written in Python too
     flops: int = 0  # of products
     wide_flops: int = 0  # of those whose factors are float32
 
@@ -102,8 +106,13 @@ class _Dispatched(TorchDispatchMode):
         name = str(func.overloadpacket)
         if name in WAITS or name.startswith(UNIQUE) or (name in BY_INDEX and _by_mask(args[1])):
             self.pace.waits[name] += 1
+        with self:
+            inside = _run_inside(func, args, kwargs or {})
+        if inside is not NotImplemented:
+            return inside
         out = func(*args, **(kwargs or {}))
         flops = _count_flops(func, args, kwargs or {}, out)
+        self.pace.products += flops > 0
         self.pace.flops += flops
         factors = [each for each in args if isinstance(each, Tensor)][:2]
         if all(each.dtype == torch.float32 for each in factors):
@@ -111,18 +120,30 @@ class _Dispatched(TorchDispatchMode):
         return out
 
 
-def _count_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int:
-    """Of a product; 0 for other operations.
+def _run_inside(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Run an operator's body, if it is written in Python or composed of others.
 
-    A custom operator that is given (N, D) and (V, D) first multiplies them, as a fused loss does.
+    Below autograd, where such a body runs, `linear` is not taken apart by torch.
     """
+    body = find_python_body(func)
+    if body is not None:
+        return body(*args, **kwargs)
+    if func.overloadpacket in flop_registry:
+        return NotImplemented
+    return func.decompose(*args, **kwargs)
+
+
+def _count_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int:
+    """Of a product; 0 for other operations."""
     if func.overloadpacket in flop_registry:
         return int(flop_registry[func.overloadpacket](*args, **kwargs, out_val=out))
-    tensors = [each for each in args if isinstance(each, Tensor)][:2]
-    if func.namespace == "aten" or [each.dim() for each in tensors] != [2, 2]:
-        return 0
-    (rows, inner), (columns, last) = (each.shape for each in tensors)
-    return 2 * rows * inner * columns if inner == last else 0
+    # A CPU has an attention of its own, which torch's counter does not know.
+    name = func.overloadpacket.__name__
+    if name == CPU_ATTENTION:
+        return int(sdpa_flop_count(*(each.shape for each in args[:3])))
+    if name == f"{CPU_ATTENTION}_backward":
+        return int(sdpa_backward_flop_count(*(each.shape for each in args[:4])))
+    return 0
 
 
 def _by_mask(indices: Any) -> bool:
@@ -138,6 +159,7 @@ class Compiled:
 
     graphs: int = 0  # those of recompilations too
     breaks: int = 0
+    reasons: frozenset[str] = frozenset()  # of the breaks
     attentions: int = 0
     masked: int = 0  # attentions that were given a mask
 
@@ -167,6 +189,7 @@ def count_compiled(model: PreTrainedModel, steps: Sequence[Callable[[], Any]]) -
             step()
     finally:
         found.breaks = sum(counters["graph_break"].values())
+        found.reasons = frozenset(counters["graph_break"])
         model._compiled_call_impl = None
         torch._dynamo.reset()
     return found
