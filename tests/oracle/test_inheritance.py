@@ -18,8 +18,8 @@ from patchgen.syntax.locate import make_environment
 from tests.oracle import generator, judge
 from tests.oracle.case import Case
 
-QUICK, SLOW = 1, 7  # packages of a dimension: 280 and 2,000 in all
-MANY = {"wild": (6, 150), "straight": (4, 100)}
+QUICK, SLOW = 1, 4  # packages of a dimension: 280 and 1,100 in all
+MANY = {"wild": (6, 100), "straight": (4, 60)}
 
 EQUAL = "the generated code equals its parent's"
 

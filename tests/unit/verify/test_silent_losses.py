@@ -16,6 +16,7 @@ from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
+COMPILED = "a count that waits for the device while torch compiles"  # takes eight seconds
 # The variant, the end of the case's name, the function, what it says, what it says with the error.
 ERRORS = {
     "a router that chooses again in the recompute": (
@@ -46,10 +47,41 @@ ERRORS = {
         "logits=prediction_scores if tokens is all_tokens else None",
         "logits=prediction_scores",
     ),
+    "a loss that is summed in the dtype of its states": (
+        "gpt2_loss",
+        "LMHeadModel bfloat16 loss beside logits",
+        "linear_losses",
+        ".to(wide)",
+        "",
+    ),
+    "a loss in chunks of one token": (
+        "gemma2_loss",
+        " work in training",
+        "loss_without_logits",
+        "2**27 // head.out_features",
+        "head.out_features // 2**27",
+    ),
+    "a pooler that reads the first token of a row for each of its texts": (
+        "roberta_padding_free",
+        "RobertaModel texts in one row",
+        "RobertaModel.forward",
+        "sequence_output if texts is None else texts.in_rows(sequence_output)",
+        "sequence_output",
+    ),
+    COMPILED: (
+        "bert_mlm",
+        " compiled by aot_eager",
+        "labelled_tokens",
+        "return states, labels  # only the device",
+        "pass  # only the device",
+    ),
 }
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == COMPILED)) for name in ERRORS],
+)
 def test_it_is_seen(name):
     variant, ending, function, right, wrong = ERRORS[name]
     bench = CaseRunner(BY_NAME[variant])
