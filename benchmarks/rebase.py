@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("new", type=Path)
     parser.add_argument("--show", action="store_true", help="also print merged methods")
     options = parser.parse_args()
-    (old,), (new,) = (releases_in(folder, folder) for folder in (options.old, options.new))
+    old, new = (release_in(folder, parser) for folder in (options.old, options.new))
     print("| fork | method | rebase | git | one argument a line |")
     print("|---|---|---|---|---|")
     sums: Counter[str] = Counter()
@@ -88,6 +88,14 @@ def main() -> int:
                 print(merged, file=sys.stderr)
     print(f"| all | {sums['all']} | {sums['rebase']} | {sums['git']} | {sums['wide']} |")
     return 0
+
+
+def release_in(folder: Path, parser: argparse.ArgumentParser) -> Release:
+    """The release in a folder; without one, the command ends with a message."""
+    found = releases_in(folder, folder)
+    if len(found) != 1:
+        parser.error(f"{folder} holds {len(found) or 'no'} releases of transformers, not one")
+    return found[0]
 
 
 def methods_of(path: Path, old: Release, new: Release) -> Iterator[tuple[Method, str, str]]:
