@@ -18,6 +18,7 @@ from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import File, Member, read_file
 from patchgen.author.rebase.declared import Declared, absolute, resolve
 from patchgen.author.rebase.kept_edits import with_known_edits
+from patchgen.author.rebase.unused_imports import without_unused_imports
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
@@ -172,7 +173,7 @@ def replaced(modular: File, changes: Mapping[Declared, Rewritten | None]) -> str
         lines[first - 1 : last] = new
     wanted = {i for made in changes.values() if made is not None for i in made.imports}
     lines = _with_imports(lines, modular, sorted(wanted))
-    return _with_passes("\n".join(lines) + "\n")
+    return without_unused_imports(_with_passes("\n".join(lines) + "\n"), modular.tree)
 
 
 def _with_imports(lines: list[str], modular: File, imports: Sequence[str]) -> list[str]:
