@@ -11,6 +11,14 @@ import click
 
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.align.file import read_file
+from patchgen.author.rebase.decisions import FILE as DECISIONS
+from patchgen.author.rebase.decisions import (
+    Entries,
+    learn,
+    read_decisions,
+    render_decisions,
+    updated,
+)
 from patchgen.author.rebase.proof import Prover
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.report import data_of, text_of
@@ -21,7 +29,7 @@ from patchgen.errors import Location, PatchgenError, problems_of
 from patchgen.project.batch.outcome import digest_of
 from patchgen.project.config import FILE
 from patchgen.project.disk.write import replace_file
-from patchgen.project.files import Modular, Project, discover
+from patchgen.project.files import Modular, Project, confine, discover
 from patchgen.project.gate.convert import load_records
 from patchgen.project.gate.drift import text_of as text_of_symbol
 from patchgen.project.gate.lock import Record
@@ -49,37 +57,58 @@ def rebase_paths(
     project = open_project(Request())
     modulars = named_modulars(project, paths)
     records = load_records(project)
+    decisions = learn(read_decisions(project.home), project.home)
     new = _release(project, to_root, to_version, download)
     reports: list[dict[str, object]] = []
-    failed = False
+    failed = is_recorded = False
     for modular in modulars:
         mine = [record for record in records.values() if record.modular == modular.display_path]
-        old = _release(project, from_root, from_version or _recorded(mine), download)
         try:
-            made = _rebase(project, modular, mine, old, new)
+            old = _release(project, from_root, from_version or _recorded(mine), download)
+            made = _rebase(project, modular, mine, (old, new), decisions)
         except PatchgenError as error:
             failed = True
             _print_problems(error, modular, form, reports)
             continue
         written = write and made.text != made.modular.source.text
+        decisions = updated(decisions, made.results, made.modular, modular.display_path)
+        # What is open is recorded first: a run that is killed has then lost nothing.
+        is_recorded |= write and _write_decisions(project, decisions)
         if written:
             replace_file(modular.path, made.text.encode())
         failed |= not made.is_done
         _print(made, modular, written, form, reports)
     if form == "json":
         click.echo(json.dumps(reports, indent=1))
+    elif is_recorded:
+        click.echo(f"updated {DECISIONS}")
     return int(failed)
 
 
+def _write_decisions(project: Project, decisions: Entries) -> bool:
+    """Write patchgen.decisions.toml where it says something else by now, and say whether it does."""
+    if decisions == read_decisions(project.home):
+        return False
+    path = confine(project, project.home / DECISIONS)
+    replace_file(path, render_decisions(decisions).encode())
+    return True
+
+
 def _rebase(
-    project: Project, modular: Modular, records: list[Record], old: Release, new: Release
+    project: Project,
+    modular: Modular,
+    records: list[Record],
+    releases: tuple[Release, Release],
+    decisions: Entries,
 ) -> Rebased:
+    old, new = releases
     roots = (project.home, *(project.home / root for root in project.config.roots))
     trees = [Tree(make_environment(project.home, release.root(), roots)) for release in (old, new)]
     _require_recorded(modular, records, trees[0], old)
     prover = Prover(modular.path.name, roots, project.config.settings)
     file = read_file(read_source(modular.path, shown=modular.display_path))
-    return Rebase(file, prover, old.root(), new.root(), trees[0], trees[1]).run()
+    decided = {key: entry.decision for key, entry in decisions.items() if entry.decision}
+    return Rebase(file, prover, old.root(), new.root(), trees[0], trees[1], decided).run()
 
 
 # Which files, which releases

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 _QUOTES = "'''"
 
 
-def write_table(keys: Iterable[str], fields: Mapping[str, str], *, array: bool = False) -> str:
-    """A table with the path `keys`; with `array`, one of several with that path."""
-    path = ".".join(map(_quoted, keys))
-    head = f"[[{path}]]" if array else f"[{path}]"
+def write_table(keys: Iterable[str], fields: Mapping[str, str]) -> str:
+    """A table with the path `keys`."""
+    head = f"[{'.'.join(map(_quoted, keys))}]"
     return "\n".join([head, *(f"{key} = {_text(value)}" for key, value in fields.items())]) + "\n"
 
 

@@ -91,13 +91,19 @@ def test_what_is_no_file_is_never_replaced(tree, ends):
 
 @pytest.mark.parametrize("command", ["check", "convert", "list", "lint"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["patchgen.lock", "pyproject.toml", "lib/toy/modeling_toy.py"])
+@pytest.mark.parametrize(
+    "name",
+    ["patchgen.lock", "patchgen.overrides.toml", "pyproject.toml", "lib/toy/modeling_toy.py"],
+)
 def test_what_is_read_and_is_no_file(name, kind, command, tree, ends):
     put(tree, kind, name)
     ends(command)
 
 
-@pytest.mark.parametrize("name", ["patchgen.lock", "pyproject.toml", "lib/toy/modeling_toy.py"])
+@pytest.mark.parametrize(
+    "name",
+    ["patchgen.lock", "patchgen.overrides.toml", "pyproject.toml", "lib/toy/modeling_toy.py"],
+)
 def test_what_is_no_file_is_named(name, tree, ends):
     put(tree, "pipe", name)
     code, said = ends("check")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +16,9 @@ from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source
+
+CLASS = "(class)"  # the member of a change that is about a class as a whole
+KEEP, DROP = "keep", "drop"  # decisions that are no text
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,14 @@ class Result:
     merged: str = ""
 
     @property
+    def upstream(self) -> list[str]:
+        """The lines of a diff: what upstream changed in the member."""
+        lines = difflib.unified_diff(
+            self.before.split("\n"), self.after.split("\n"), lineterm="", n=1
+        )
+        return list(lines)[2:]
+
+    @property
     def is_open(self) -> bool:
         """Whether it is left to a person."""
         return self.state in OPEN
@@ -46,6 +58,7 @@ class Case:
     outcome: Outcome = field(default_factory=lambda: Outcome(State.UNCHANGED))
     wanted: list[str] | None = None  # the merged member, as the output has to have it
     theirs: File | None = None
+    decision: str = ""  # of a person, who answers for what it gives
 
 
 def left_open(cases: Iterable[Case]) -> dict[Declared, None]:
@@ -54,9 +67,13 @@ def left_open(cases: Iterable[Case]) -> dict[Declared, None]:
     return dict.fromkeys(change for change in open_cases if not change.is_whole)
 
 
-def absorbed(cases: Iterable[Case]) -> dict[Declared, None]:
-    """What upstream does by itself now, which is taken out of the modular file."""
-    return {case.change: None for case in cases if case.result.state is State.ABSORBED}
+def taken_out(cases: Iterable[Case]) -> dict[Declared, None]:
+    """What goes out of the modular file: upstream does it by itself now, or a person said so."""
+    return {
+        case.change: None
+        for case in cases
+        if case.result.state is State.ABSORBED or case.decision == DROP
+    }
 
 
 def failing_changes(
@@ -79,6 +96,12 @@ def failing_changes(
     return found
 
 
+def is_given(given: Given, case: Case) -> bool:
+    """Whether an output has the member of a change as it should be."""
+    member = given_member(given, case)
+    return member is not None and (bool(case.decision) or member == case.wanted)
+
+
 def given_member(given: Given, case: Case) -> list[str] | None:
     """The member of a change in an output."""
     file = given.file_of(case.change.module)
@@ -99,4 +122,4 @@ def put_in_doubt(case: Case, why: str) -> None:
     """Leave a change to a person: what was merged is not what the declaration would give."""
     clash = Clash(why, case.result.before, case.outcome.text, case.result.after)
     case.result = replace(case.result, state=State.CONFLICT, clashes=(clash,))
-    case.wanted = None
+    case.wanted, case.decision = None, ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -42,7 +41,7 @@ def _lines_of(result: Result) -> Iterator[str]:
         yield f"    {clash.what}"
         yield from _sides_of(clash)
     if not result.clashes or result.state is State.STALE:
-        yield from (f"    {line}" for line in upstream_diff(result))
+        yield from (f"    {line}" for line in result.upstream)
 
 
 def _sides_of(clash: Clash) -> Iterator[str]:
@@ -51,14 +50,6 @@ def _sides_of(clash: Clash) -> Iterator[str]:
             first, *rest = text.split("\n")
             yield f"      {name + ':':10}{first}"
             yield from (f"      {'':10}{line}" for line in rest)
-
-
-def upstream_diff(result: Result) -> list[str]:
-    """What upstream changed in the member."""
-    lines = difflib.unified_diff(
-        result.before.split("\n"), result.after.split("\n"), lineterm="", n=1
-    )
-    return list(lines)[2:]
 
 
 def data_of(made: Rebased, shown: str, written: bool) -> dict[str, Any]:
@@ -84,7 +75,7 @@ def _data_of(result: Result) -> dict[str, Any]:
         "kind": change.kind,
         "parent": f"{change.module}.{change.parent}",
         "state": str(result.state),
-        "upstream": "\n".join(upstream_diff(result)),
+        "upstream": "\n".join(result.upstream),
         "doubts": [
             {"what": c.what, "was": c.base, "declared": c.ours, "upstream": c.theirs}
             for c in result.clashes

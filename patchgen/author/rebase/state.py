@@ -28,6 +28,7 @@ class State(enum.StrEnum):
     STALE = "stale override"
     CONFLICT = "conflict"
     GONE = "gone"
+    DECIDED = "decided"
 
 
 # What is left to a person.

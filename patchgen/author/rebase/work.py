@@ -8,22 +8,25 @@ flattened on the new release, and has to give the merged member.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgen.author.adopt.subject import make_subject
 from patchgen.author.align.file import File, Member
 from patchgen.author.rebase.cases import (
+    CLASS,
     Case,
     Result,
-    absorbed,
     failing_changes,
     given_member,
+    is_given,
     left_open,
     put_in_doubt,
+    taken_out,
     whole_classes,
 )
+from patchgen.author.rebase.decisions import decided_changes
 from patchgen.author.rebase.declared import Declared, declared_changes
 from patchgen.author.rebase.proof import Given, Prover
 from patchgen.author.rebase.releases import Tree
@@ -71,6 +74,7 @@ class Rebase:
     new: Path | None
     old_tree: Tree
     new_tree: Tree
+    decisions: Mapping[str, str] = field(default_factory=dict)  # by the keys of conflicts
 
     def run(self) -> Rebased:
         """Every change with its state, and the text with what could be rewritten.
@@ -135,7 +139,7 @@ class Rebase:
         new = [name for name in after[1].members if name not in before[1].members]
         node = self.modular.definitions[change.owner].node
         assert isinstance(node, ast.ClassDef)
-        head = replace(change, member="(class)", kind="attribute", nodes=(node,))
+        head = replace(change, member=CLASS, kind="attribute", nodes=(node,))
         if not new:
             return None
         clash = Clash(f"upstream added {', '.join(new)}, which the class written out lacks")
@@ -179,8 +183,8 @@ class Rebase:
 
     def _settle(self, cases: list[Case], given: Given) -> Rebased:
         """Keep what gives the merged member as it stands, rewrite the rest, and prove it."""
-        as_is = self._fitting(cases)
-        rewritten: dict[Declared, Rewritten] = {}
+        rewritten = decided_changes(cases, self.decisions)
+        as_is = self._fitting(cases, rewritten)
         for case in cases:
             if case.wanted is None:
                 continue
@@ -202,20 +206,26 @@ class Rebase:
             else:
                 rewritten[case.change] = made
         problems = self._prove(cases, rewritten)
-        changes: dict[Declared, Rewritten | None] = {**rewritten, **absorbed(cases)}
+        changes: dict[Declared, Rewritten | None] = {**rewritten, **taken_out(cases)}
         text = replaced(self.modular, changes) if changes else self.modular.source.text
         for case in cases:
-            if case.change in rewritten:
+            if case.change in rewritten and not case.decision:
                 state = State.REANCHORED if case.change.kind == "edit" else State.MERGED
                 case.result = replace(case.result, state=state, merged=case.outcome.text)
         return Rebased(self.modular, text, tuple(case.result for case in cases), problems)
 
-    def _fitting(self, cases: Iterable[Case]) -> set[Declared]:
+    def _fitting(
+        self, cases: Iterable[Case], decided: Mapping[Declared, Rewritten]
+    ) -> set[Declared]:
         """The changes whose declaration gives the merged member as it stands."""
         waiting = [case for case in cases if case.wanted is not None]
         if not waiting:
             return set()
-        left_out: dict[Declared, Rewritten | None] = {**left_open(cases), **absorbed(cases)}
+        left_out: dict[Declared, Rewritten | None] = {
+            **decided,
+            **left_open(cases),
+            **taken_out(cases),
+        }
         for _ in range(_MOST_TURNS):
             text = replaced(self.modular, left_out)
             given = self.prover.flatten(text, self.new)
@@ -238,21 +248,22 @@ class Rebase:
             changes: dict[Declared, Rewritten | None] = {
                 **rewritten,
                 **left_open(cases),
-                **absorbed(cases),
+                **taken_out(cases),
             }
             given = self.prover.flatten(replaced(self.modular, changes), self.new)
             wrong = [
-                case
-                for case in cases
-                if case.change in rewritten and given_member(given, case) != case.wanted
+                case for case in cases if case.change in rewritten and not is_given(given, case)
             ]
+            # What a person decided for another variant is the first to be doubted.
+            wrong = [case for case in wrong if case.decision] or wrong
             if not wrong:
                 # With everything left out that is open, nothing may be left of the variant.
                 return tuple(p for p in given.problems if p.code != _NO_CHANGE)
             for case in wrong:
                 del rewritten[case.change]
                 why = given.problems[0].what if given.problems else "it gives something else"
-                put_in_doubt(case, f"the rewritten declaration does not give the merge: {why}")
+                what = "decision" if case.decision else "rewritten declaration"
+                put_in_doubt(case, f"the {what} does not give the merge: {why}")
 
 
 def _renamed(file: File, output: File, change: Declared) -> File:
