@@ -130,7 +130,9 @@ def _decided(entry: Entry, home: Path) -> str:
         if change.name == entry.name:
             text = declared_text(change, modular)
             return "" if says_same(text, entry.declared) else text
-    return DROP
+    # In a class that is still there, the change was taken out; a class may just have a new name.
+    owner, _, _ = entry.name.rpartition(".")
+    return DROP if owner in modular.definitions else ""
 
 
 def updated(entries: Entries, results: Iterable[Result], modular: File, shown: str) -> Entries:

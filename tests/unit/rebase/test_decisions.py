@@ -132,6 +132,12 @@ def test_what_is_taken_out_by_hand_is_dropped(tree: Tree, rebase: Rebase) -> Non
     assert "limit" not in tree.read(B)
 
 
+def test_noop_a_class_with_another_name_decides_nothing(tree: Tree, rebase: Rebase) -> None:
+    rebase(A, "--write")
+    tree.write(A, HEAD + EDIT.replace("class ToyMLP(", "class TinyMLP("))
+    assert rebase(B, "--write")["ToyMLP.forward"] == "conflict"
+
+
 def test_a_decision_that_does_not_convert_is_left_to_a_person(tree: Tree, rebase: Rebase) -> None:
     rebase(A, "--write")
     decide(tree, SOLVED.partition("\n")[2].replace("self.gate(x) * 2", "self.gate(x) * 5"))
