@@ -114,14 +114,14 @@ def _find_member(
         definition = builder.index(symbol.module).definition(symbol.name)
         if definition is None:
             continue
-        members = _read_members(definition.text, symbol.name)
+        members = read_members(definition.text, symbol.name)
         if name in members:
             return symbol, members[name]
     return None, ""
 
 
 @functools.lru_cache(maxsize=512)  # The next modular file has the same parents.
-def _read_members(text: str, name: str) -> Mapping[str, str]:
+def read_members(text: str, name: str) -> Mapping[str, str]:
     """The texts of the statements of a class body by the names that they bind."""
     lines = text.split("\n")
     members: dict[str, str] = {}

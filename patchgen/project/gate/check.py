@@ -74,7 +74,7 @@ def examine(
         latest[outcome.modular] = outcome
     ordered = sorted(verdicts, key=lambda verdict: verdict.display_path)
     overrides = compare_overrides(
-        latest.values(), evidence.overrides, project.home, accept=evidence.accept
+        latest.values(), evidence.overrides, project, accept=evidence.accept
     )
     return Report(
         tuple(ordered),

@@ -19,7 +19,10 @@ from pathlib import Path
 from patchgen.compiler.flat import Override
 from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.project.batch.outcome import Outcome, unified
+from patchgen.project.files import Modular, Project
+from patchgen.project.gate.recorded_parents import find_recorded
 from patchgen.project.toml_text import write_table
+from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular_text
 from patchgen.syntax.same import says_same
 
@@ -88,32 +91,39 @@ class OverrideReport:
 
 
 def compare_overrides(
-    outcomes: Iterable[Outcome], known: Records, home: Path, *, accept: bool = False
+    outcomes: Iterable[Outcome], known: Records, project: Project, *, accept: bool = False
 ) -> OverrideReport:
     """Compare the overrides of `outcomes` with the records; with `accept`, stale ones are accepted.
 
     A modular file that does not convert keeps its records, and so do those outside the run.
     """
-    records = {path: names for path, names in known.items() if (home / path).exists()}
+    records = {path: names for path, names in known.items() if (project.home / path).exists()}
     # A file that was moved takes its records along.
     lost = [names for path, names in known.items() if path not in records]
     stale: list[StaleOverride] = []
+    accepted: list[StaleOverride] = []
     unrecorded: list[Problem] = []
     for outcome in outcomes:
         path = outcome.modular.display_path
-        if outcome.problems or not outcome.modular.recorded:
-            continue
         before = known.get(path, {})
+        if not outcome.modular.recorded:
+            continue
+        if outcome.problems:
+            stale += _stale_of_failed(outcome.modular, before, project.environment())
+            continue
         found = list(_stale(outcome, before, lost))
         now = dict(_now(outcome, before, lost, found, accept=accept))
-        stale += found
+        (accepted if accept else stale).extend(found)
         if now != before:
             unrecorded.append(_unrecorded(path, before, now))
         records[path] = now
     left = {path: names for path, names in records.items() if names}
-    ordered = tuple(sorted(stale, key=_place))
-    still_stale, accepted = ((), ordered) if accept else (ordered, ())
-    return OverrideReport(still_stale, accepted, left, tuple(unrecorded))
+    return OverrideReport(
+        tuple(sorted(stale, key=_place)),
+        tuple(sorted(accepted, key=_place)),
+        left,
+        tuple(unrecorded),
+    )
 
 
 def _place(stale: StaleOverride) -> Location:
@@ -126,6 +136,14 @@ def _stale(outcome: Outcome, before: Names, lost: Sequence[Names]) -> Iterator[S
         parent = _find_record(override, names, before, lost)
         if parent is not None and not says_same(parent.text, override.text):
             yield StaleOverride(outcome.modular.display_path, override, parent)
+
+
+def _stale_of_failed(modular: Modular, before: Names, env: Environment) -> Iterator[StaleOverride]:
+    """The same for a modular file that does not convert."""
+    for name, parent in before.items():
+        override = find_recorded(name, parent.symbol, modular, env)
+        if override is not None and not says_same(parent.text, override.text):
+            yield StaleOverride(modular.display_path, override, parent)
 
 
 def _now(
