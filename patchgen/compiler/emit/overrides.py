@@ -48,17 +48,17 @@ def _overrides_of(block: Block, builder: Builder) -> Iterator[Override]:
     ancestors = find_ancestors(declaration, builder) if declaration is not None else ()
     if declaration is not None and declaration.bases:
         yield from _overrides_in_class(block, declaration, ancestors, builder)
-    followed = {Symbol(module, block.name) for module in builder.naming.plan.bases.values()}
-    if not block.is_of_exports and followed.isdisjoint(ancestors):
+    namesakes = {Symbol(module, block.name) for module in builder.naming.plan.parents}
+    if not block.is_of_exports and namesakes.isdisjoint(ancestors):
         yield from _replacement(block, builder)
 
 
 def _replacement(block: Block, builder: Builder) -> Iterator[Override]:
-    """A function, constant or class that takes the place of the followed parent's."""
+    """A function, constant or class that takes the place of one of a parent module."""
     at = builder.naming.plan.modular.source.at(block.first)
     for name in block.defines:
         parent, text = "", ""
-        for module in builder.naming.plan.bases.values():
+        for module in builder.naming.plan.parents:
             definition = builder.index(module).definition(name)
             if definition is not None and not parent:
                 parent, text = f"{shown_module(module)}.{name}", definition.text

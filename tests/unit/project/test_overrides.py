@@ -90,6 +90,11 @@ CASES: dict[str, tuple[str, tuple[str, str], list[str]]] = {
         ("return helper(x)", "return helper(x + 1)"),
         ["TinyA.f"],
     ),
+    "a function of a new model": (
+        "class TinyA(toy.A):\n    sizes = [2]\n\n\ndef helper(x):\n    return x\n",
+        ("math.sqrt(x)", "math.sqrt(2 * x)"),
+        ["helper"],
+    ),
     "noop: another method": (METHOD, ("return A().f(RATE)", "return A().f(3)"), []),
     "noop: a comment": (METHOD, ("# A comment.", "# Another one."), []),
     "noop: layout": (METHOD, ("return helper(x)", "return helper(\n            x\n        )"), []),
