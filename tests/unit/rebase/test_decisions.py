@@ -109,6 +109,7 @@ def test_noop_an_open_entry_decides_nothing(tree: Tree, rebase: Rebase) -> None:
     assert tree.snapshot()[FILE] == before[FILE]
 
 
+@pytest.mark.slow
 def test_noop_another_declaration_is_another_conflict(tree: Tree, rebase: Rebase) -> None:
     rebase(A, "--write")
     tree.write(A, HEAD + SOLVED)
@@ -125,6 +126,7 @@ def test_words_decide(decision: str, left: str, tree: Tree, rebase: Rebase) -> N
     assert (OVERRIDE in tree.read(A)) == bool(left)
 
 
+@pytest.mark.slow
 def test_what_is_taken_out_by_hand_is_dropped(tree: Tree, rebase: Rebase) -> None:
     rebase(A, "--write")
     tree.write(A, HEAD + "class ToyMLP(toy.ToyMLP):\n    rate = 1\n")
@@ -132,6 +134,7 @@ def test_what_is_taken_out_by_hand_is_dropped(tree: Tree, rebase: Rebase) -> Non
     assert "limit" not in tree.read(B)
 
 
+@pytest.mark.slow
 def test_noop_a_class_with_another_name_decides_nothing(tree: Tree, rebase: Rebase) -> None:
     rebase(A, "--write")
     tree.write(A, HEAD + EDIT.replace("class ToyMLP(", "class TinyMLP("))
@@ -157,10 +160,11 @@ def test_a_decision_that_does_not_convert_is_left_to_a_person(tree: Tree, rebase
     ],
 )
 def test_a_half_written_file_is_an_error_and_nothing_is_lost(
-    broken: str, tree: Tree, rebase: Rebase, capsys: pytest.CaptureFixture[str]
+    broken: str, tree: Tree, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rebase(A, "--write")
-    tree.write(FILE, tree.read(FILE) + broken)
+    fields = ("modular", "conflict", "upstream", "declared")
+    entry = "".join(f'{field} = "a"\n' for field in fields)
+    tree.write(FILE, f'["ToyMLP.forward"."1"]\n{entry}{broken}')
     before = tree.snapshot()
     assert main(["rebase", B, "--from-root", "../old", "--to-root", "../new", "--write"]) == 1
     out, err = capsys.readouterr()
