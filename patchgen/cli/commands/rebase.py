@@ -31,13 +31,19 @@ from patchgen.cli.options import FOLDER
 )
 @click.option("--to", "to_version", metavar="Y", help="That release by its number.")
 @click.option("--download", is_flag=True, help="Let pip download missing releases into the cache.")
-@click.option("--write", is_flag=True, help="Rewrite the modular files; outputs stay.")
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Rewrite the modular files, and record what is left to you; outputs stay.",
+)
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
 def rebase(paths: tuple[str, ...], **rest: Any) -> int:
     """Make declarations fit another release of transformers.
 
     Each edit and each override gets a state: unchanged, moved, re-anchored, merged, absorbed, stale
-    override, conflict or gone.  Exit code 0: nothing is left to a person; 1: something is.
+    override, conflict, gone or decided.  patchgen.decisions.toml holds what is left to a person, and
+    what people decided, which is used again.  Exit code 0: nothing is left to a person; 1: something
+    is.
 
     \b
     Example:
