@@ -1,12 +1,12 @@
-"""Counts the overrides whose parent changed between two releases, and those that `patchgen check` names.
+"""Counts overrides whose parent changed between two releases, and those that `check` names.
 
 python benchmarks/stale.py FORKS OLD NEW
 
-FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is the
-next release.  For each copy, a modular file is written that overrides every method and function that
-the copy changed.  What they do is left out: it plays no part.  The modular file is converted on OLD
-and checked on NEW.  The table goes to stdout as Markdown: an override whose parent changed has to be
-named, and no other may be.
+FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is
+the next release.  For each copy, a modular file is written that overrides every method and
+function that the copy changed.  What they do is left out: it plays no part.  The modular file is
+converted on OLD and checked on NEW.  The table goes to stdout as Markdown: an override whose parent
+changed has to be named, and no other may be.
 """
 
 from __future__ import annotations

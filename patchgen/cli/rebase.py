@@ -86,7 +86,7 @@ def rebase_paths(
 
 
 def _write_decisions(project: Project, decisions: Entries) -> bool:
-    """Write patchgen.decisions.toml where it says something else by now, and say whether it does."""
+    """Write patchgen.decisions.toml if it says something else by now; whether it was written."""
     if decisions == read_decisions(project.home):
         return False
     path = confine(project, project.home / DECISIONS)

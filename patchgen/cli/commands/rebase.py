@@ -40,10 +40,10 @@ from patchgen.cli.options import FOLDER
 def rebase(paths: tuple[str, ...], **rest: Any) -> int:
     """Make declarations fit another release of transformers.
 
-    Each edit and each override gets a state: unchanged, moved, re-anchored, merged, absorbed, stale
-    override, conflict, gone or decided.  patchgen.decisions.toml holds what is left to a person, and
-    what people decided, which is used again.  Exit code 0: nothing is left to a person; 1: something
-    is.
+    Each edit and each override gets a state: unchanged, moved, re-anchored, merged, absorbed,
+    stale override, conflict, gone or decided.  patchgen.decisions.toml holds what is left to a
+    person, and what people decided, which is used again.  Exit code 0: nothing is left to a
+    person; 1: something is.
 
     \b
     Example:
