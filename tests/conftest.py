@@ -62,6 +62,7 @@ ONE_WORKER = (
     "tests/unit/anatomy/test_table.py",
     "tests/unit/coverage/test_structure.py",
     "tests/unit/declare/",
+    "tests/unit/page/",
     "tests/unit/verify/",
     "tests/use/test_use.py",
 )

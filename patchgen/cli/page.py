@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +11,10 @@ import click
 
 from patchgen.cli.progress import bar
 from patchgen.cli.report import exit_code, table
-from patchgen.cli.session import Request, Session, open_session
-from patchgen.errors import PatchgenError, did_you_mean, problems_of
+from patchgen.cli.session import Request, Session, open_project, open_session
+from patchgen.cli.variants import find_variants
+from patchgen.errors import PatchgenError, problems_of
 from patchgen.project.disk.write import replace_file
-from patchgen.project.files import Modular
 
 if TYPE_CHECKING:
     from patchgen.page.trace import Variant
@@ -25,18 +24,30 @@ _PACKAGES = {"jinja2": "Jinja2", "pygments": "Pygments"}
 
 
 def write_pages(
-    names: Sequence[str], folder: str, report: str | None, package_root: str | None
+    names: Sequence[str],
+    folder: str,
+    *,
+    report: str | None,
+    survey: str | None,
+    package_root: str | None,
 ) -> int:
     """Write the pages of `names` and their index; 1 if a check of one of them fails."""
     require_page_packages()
     from patchgen.page.render import render_index, render_page
     from patchgen.page.trace import trace_variant
-    from patchgen.page.verdicts import judge_models, judge_outputs, read_report
+    from patchgen.page.verdicts import (
+        judge_models,
+        judge_outputs,
+        judge_releases,
+        read_report,
+        read_survey,
+    )
 
     session = _open(names, package_root)
     project, modulars = session.project, session.found.modulars
     checked = session.check()
     verified = read_report(None if report is None else Path(report), project.home)
+    survived = read_survey(None if survey is None else Path(survey))
     pages = Path(folder)
     pages.mkdir(parents=True, exist_ok=True)
     rows: list[tuple[Variant, list[Verdict]]] = []
@@ -54,6 +65,8 @@ def write_pages(
                     judge_outputs(checked, variant.modular),
                     judge_models(verified, variant.name),
                 ]
+                if survived:
+                    verdicts.append(judge_releases(survived, variant.name))
                 rows.append((variant, verdicts))
                 html = render_page(variant, verdicts)
                 replace_file(pages / f"{variant.name}.html", html.encode())
@@ -77,25 +90,10 @@ def require_page_packages() -> None:
 
 def _open(names: Sequence[str], package_root: str | None) -> Session:
     """The session on the modular files that `names` are, or are the variants of."""
-    paths = [name for name in names if Path(name).exists() or name.endswith(".py")]
-    variants = [name for name in names if name not in paths]
-    if not variants:
-        return open_session(Request(tuple(paths), package_root=package_root))
-    every = open_session(Request(package_root=package_root))
-    chosen = list(_find_variants(variants, every.found.modulars))
-    if paths:
-        chosen += open_session(Request(tuple(paths), package_root=package_root)).found.modulars
-    found = replace(every.found, modulars=tuple(dict.fromkeys(chosen)), folders=())
-    return replace(every, found=found)
-
-
-def _find_variants(names: Sequence[str], modulars: Sequence[Modular]) -> Iterator[Modular]:
-    known = {modular.path.stem.removeprefix("modular_"): modular for modular in modulars}
-    for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known) or "`patchgen list` shows them"
-            raise click.UsageError(f"no variant {name!r}: {hint}")
-        yield known[name]
+    paths = tuple(name for name in names if Path(name).exists())
+    project = open_project(Request(paths, package_root=package_root))
+    chosen = tuple(str(path) for path in find_variants(project, names))
+    return open_session(Request(chosen, package_root=package_root))
 
 
 def _table(variants: Sequence[Variant]) -> str:

@@ -1,4 +1,4 @@
-"""What `patchgen check` and `patchgen verify` say of a variant, for the top of its page."""
+"""What `check`, `verify` and `survive` say of a variant, for the top of its page."""
 
 from __future__ import annotations
 
@@ -43,16 +43,30 @@ def read_report(folder: Path | None, home: Path) -> Mapping[str, Any]:
 
     Raises PatchgenError PG914 where `folder` has none that can be read.
     """
-    path = (folder if folder is not None else home / REPORT) / _NAME
-    if folder is None and not path.is_file():
+    if folder is None and not (home / REPORT / _NAME).is_file():
         return {}
+    path = (folder if folder is not None else home / REPORT) / _NAME
+    return _read_json(path, "cases", "patchgen verify --report DIR")
+
+
+def read_survey(path: Path | None) -> Mapping[str, Any]:
+    """The report of `survive` at `path`; {} where none is named.
+
+    Raises PatchgenError PG914 where it cannot be read.
+    """
+    command = "patchgen survive --output-format json"
+    return {} if path is None else _read_json(path, "variants", command)
+
+
+def _read_json(path: Path, rows: str, command: str) -> Mapping[str, Any]:
+    """The object in the file at `path`, which has a list of `rows`."""
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
-        assert isinstance(read, dict) and isinstance(read["cases"], list)
-    except (OSError, ValueError, KeyError, AssertionError) as error:
-        what = "is no report of `patchgen verify`"
-        hint = "name the folder that was given to `patchgen verify --report`"
-        raise PatchgenError("PG914", Location(str(path)), what, hint) from error
+    except (OSError, ValueError):
+        read = None
+    if not isinstance(read, dict) or not isinstance(read.get(rows), list):
+        what = f"is not what `{command}` writes"
+        raise PatchgenError("PG914", Location(str(path)), what, "name its output")
     return read
 
 
@@ -66,6 +80,24 @@ def judge_models(report: Mapping[str, Any], variant: str) -> Verdict:
     text = ", ".join(f"{counts[s]} {s}" for s in ("PASS", "WARN", "FAIL") if counts[s])
     level = "bad" if counts["FAIL"] else "doubtful" if counts["WARN"] else "good"
     return Verdict("verify", level, text, tuple(_details(report, cases)))
+
+
+def judge_releases(survey: Mapping[str, Any], variant: str) -> Verdict:
+    """What `survive` said of `variant`."""
+    row = next((row for row in survey["variants"] if row["variant"] == variant), None)
+    if row is None:
+        hint = f"run `patchgen survive {variant} --output-format json`"
+        return Verdict("survive", "none", "not in the report", (hint,))
+    states = row["states"]
+    broken = [version for version in states if row["problems"].get(version)]
+    text = f"converts on {len(states) - len(broken)} of {len(states)} releases"
+    details = [
+        f"{version}: {problem['path']}:{problem['line']}: {problem['code']} {problem['what']}"
+        for version in broken
+        for problem in row["problems"][version]
+    ]
+    spans = ", ".join(f"{version} {state}" for version, state in states.items())
+    return Verdict("survive", "bad" if broken else "good", text, (spans, *details))
 
 
 def _details(report: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from patchgen.cli.options import package_root
@@ -23,8 +25,15 @@ from patchgen.cli.options import package_root
     metavar="DIR",
     help="Show what `patchgen verify --report DIR` found; default: docs/parity, if it is there.",
 )
+@click.option(
+    "--survive",
+    "survey",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE.json",
+    help="Show what `patchgen survive --output-format json` printed into FILE.json.",
+)
 @package_root
-def page(names: tuple[str, ...], folder: str, report: str | None, package_root: str | None) -> int:
+def page(names: tuple[str, ...], folder: str, **rest: Any) -> int:
     """Show variants beside their parents, with their lines linked.
 
     Writes one HTML file for each variant, and index.html.  Each file works alone, and without a
@@ -37,4 +46,4 @@ def page(names: tuple[str, ...], folder: str, report: str | None, package_root: 
     """
     from patchgen.cli.page import write_pages
 
-    return write_pages(names, folder, report, package_root)
+    return write_pages(names, folder, **rest)
