@@ -517,6 +517,14 @@ def _capped_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
 capped_losses.register_autograd(_capped_backward, setup_context=_save_capped)
 
 
+def with_place_for_logits(outputs: Any) -> Any:
+    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
+    outputs["logits"] = outputs.logits
+    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
+        outputs.move_to_end(name)
+    return outputs
+
+
 def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:
     """A loss function that needs no logits; None where they, or calls of `head`, are needed."""
     hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
@@ -543,14 +551,6 @@ def causal_loss(states: Tensor, entropies: Any, logits: None, labels: Tensor, *_
     items = kwargs.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
     return losses.where(counted, 0).sum().float() / items
-
-
-def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
-    outputs["logits"] = outputs.logits
-    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
-        outputs.move_to_end(name)
-    return outputs
 
 
 @auto_docstring

@@ -631,6 +631,14 @@ class GPT2Model(GPT2PreTrainedModel):
         )
 
 
+def with_place_for_logits(outputs: Any) -> Any:
+    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
+    outputs["logits"] = outputs.logits
+    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
+        outputs.move_to_end(name)
+    return outputs
+
+
 def operator(body: Any) -> Any:
     """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
     return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
@@ -718,14 +726,6 @@ def causal_loss(states: Tensor, entropies: Any, logits: None, labels: Tensor, *_
     items = kwargs.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
     return losses.where(counted, 0).sum().float() / items
-
-
-def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
-    outputs["logits"] = outputs.logits
-    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
-        outputs.move_to_end(name)
-    return outputs
 
 
 @auto_docstring(

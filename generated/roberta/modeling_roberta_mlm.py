@@ -784,6 +784,14 @@ class RobertaForCausalLM(RobertaPreTrainedModel, GenerationMixin):
         )
 
 
+def with_place_for_logits(outputs: Any) -> Any:
+    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
+    outputs["logits"] = outputs.logits
+    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
+        outputs.move_to_end(name)
+    return outputs
+
+
 def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """In training, the states (N, D) with a label, and their labels (N); else both unchanged."""
     fraction = getattr(model.config, "max_labelled_fraction", None)
@@ -802,14 +810,6 @@ def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[
         return states, labels  # only the device knows how many tokens have a label
     rows = labelled.nonzero().squeeze(1)
     return states[rows], labels[rows]
-
-
-def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
-    outputs["logits"] = outputs.logits
-    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
-        outputs.move_to_end(name)
-    return outputs
 
 
 @auto_docstring

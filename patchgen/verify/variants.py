@@ -20,6 +20,8 @@ from patchgen.verify.changes import changes_of
 
 # Of a configuration: what a class computes otherwise under them is compared too.
 SETTINGS = ("sliding_window", "add_cross_attention")
+# Edits of heads that `liger` takes from the part `loss`: they alone do not make it a part.
+_SHARED = "patchgen.parts.loss.heads."
 _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 
@@ -108,7 +110,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
     used = {
         each.symbol.split(".")[2]
         for each in record.parents
-        if each.symbol.startswith("patchgen.parts.")
+        if each.symbol.startswith("patchgen.parts.") and not each.symbol.startswith(_SHARED)
     }
     parts = sorted(used)
     output = home / record.output

@@ -2,9 +2,6 @@
 
 python liger_in_interpreter.py PARENT CLASS TINY: the parent's module, a class, its configuration's values as JSON.
 Prints the largest difference of logits, loss and gradients, relative to the parent's largest entry, as JSON.
-
-Triton 3.9's interpreter gives kernels a float as Python's own, without methods, and has none of libdevice's functions:
-`stand_in` puts Triton's own in their place.  All else is Liger's code as it is.
 """
 
 import json
@@ -15,30 +12,10 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import importlib
 
-import liger_kernel.ops.cross_entropy
-import liger_kernel.ops.geglu
-import liger_kernel.ops.rms_norm
-import numpy
 import torch
-import triton.language as tl
 from torch import Tensor
-from triton.runtime import interpreter
 
-
-def stand_in() -> None:
-    """What the interpreter lacks."""
-    convert = interpreter._implicit_cvt
-
-    def with_floats(value):
-        if not isinstance(value, float):
-            return convert(value)
-        handle = interpreter.TensorHandle(numpy.array([value], dtype=numpy.float32), tl.float32)
-        return tl.tensor(handle, tl.float32)
-
-    interpreter._implicit_cvt = with_floats
-    liger_kernel.ops.rms_norm.rsqrt = lambda x: tl.rsqrt(x)
-    for module in (liger_kernel.ops.cross_entropy, liger_kernel.ops.geglu):
-        module.tanh = lambda x: 2 * tl.sigmoid(2 * x) - 1
+from patchgen.verify.models.interpreter import complete_interpreter
 
 
 def compare(ours: Tensor, theirs: Tensor) -> float:
@@ -95,7 +72,7 @@ def refusals(variant_class, config) -> list[str]:
 
 def main() -> None:
     parent_name, class_name, tiny = sys.argv[1:]
-    stand_in()
+    complete_interpreter()
     sys.path.insert(0, os.getcwd())
     parent_class = getattr(importlib.import_module(parent_name), class_name)
     variant_class = getattr(importlib.import_module("modeling"), class_name)

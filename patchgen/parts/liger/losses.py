@@ -35,11 +35,11 @@ class ByLiger:
                 f"{type(head).__name__} has would not learn: leave the head out of the adapter, "
                 "or use the part `loss`"
             )
-        return partial(liger_causal_loss, states, head, cap)
+        return partial(liger_causal_loss, states, head, cap=cap)
 
 
 def liger_causal_loss(
-    states: Tensor, head: Any, cap: Any, logits: None, labels: Tensor, *_: Any, **kwargs: Any
+    states: Tensor, head: Any, logits: None, labels: Tensor, *_: Any, cap: Any, **kwargs: Any
 ) -> Tensor:
     """`ForCausalLMLoss` of the logits of `states`, which are never there as a whole."""
     ignore_index, shift_labels = kwargs.get("ignore_index", -100), kwargs.get("shift_labels")

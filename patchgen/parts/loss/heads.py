@@ -6,10 +6,19 @@
 another mixin.  It gives the loss function that needs no logits, or None where logits are needed.
 """
 
+from typing import Any
+
 import torch
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.loss.states import with_place_for_logits
+
+
+def with_place_for_logits(outputs: Any) -> Any:
+    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
+    outputs["logits"] = outputs.logits
+    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
+        outputs.move_to_end(name)
+    return outputs
 
 
 class PlaceForLogits:

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers.loss.loss_utils import ForMaskedLMLoss
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.loss.states import with_place_for_logits
+from patchgen.parts.loss.heads import with_place_for_logits
 
 
 def labelled_tokens(

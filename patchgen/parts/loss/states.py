@@ -1,4 +1,4 @@
-"""The loss of a head that computes no logits, and the place of the logits in its output."""
+"""The loss of a head that computes no logits."""
 
 from functools import partial
 from typing import Any
@@ -38,11 +38,3 @@ def causal_loss(
     items = kwargs.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
     return losses.where(counted, 0).sum().float() / items
-
-
-def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
-    outputs["logits"] = outputs.logits
-    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
-        outputs.move_to_end(name)
-    return outputs

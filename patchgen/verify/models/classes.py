@@ -12,6 +12,7 @@ from types import ModuleType
 from transformers import PreTrainedModel
 
 from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.models.interpreter import complete_interpreter, is_interpreted
 from patchgen.verify.variants import Variant
 
 
@@ -36,6 +37,8 @@ def module_of(variant: Variant) -> ModuleType:
         raise CannotBuild(str(error)) from error  # kernels that this machine need not have
     finally:
         sys.path.remove(variant.home)
+    if is_interpreted() and "liger_kernel" in sys.modules:
+        complete_interpreter()
     if path.exists() and Path(module.__file__ or "").resolve() != path:
         raise CannotBuild(f"{variant.module} is imported from {module.__file__}, not from {path}")
     return module
