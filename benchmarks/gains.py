@@ -483,7 +483,10 @@ def picture(rows: list[Row]) -> str:
             Bar("", (row.saved_allocations,), f"{row.saved_allocations:.2f}", None, 1.0, 1)
         )
     return bars(
-        "Over transformers' best: 1 is equal", shown, names=("time of a step", "kept for backward")
+        "Each variant beside the best that transformers has",
+        shown,
+        across="time or memory, in units of transformers' (lower is better)",
+        names=("time of a step", "kept for backward"),
     )
 
 

@@ -223,8 +223,9 @@ def main() -> None:
     (options.out / "memory.md").write_text("\n".join([*parts, about, ""]), encoding="utf-8")
     data = {title: [dict(enumerate(row)) for row in rows] for title, (_, rows, _) in tables.items()}
     (options.out / "memory.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    title = "What BERT-large holds at its peak, GB (predicted)"
-    drawn = bars(title, [bar for _, bar in walk], names=tuple(LAYERS))
+    title = "What BERT-large holds at its peak (predicted)"
+    bars_of_walk = [bar for _, bar in walk]
+    drawn = bars(title, bars_of_walk, across="memory, GB", names=tuple(LAYERS))
     (options.out / "memory-walk.svg").write_text(drawn, encoding="utf-8")
     (options.out / "memory.svg").write_text(
         as_svg(predict_step(bert, WALKED), 24 * 10**9), encoding="utf-8"

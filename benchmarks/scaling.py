@@ -233,13 +233,18 @@ def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
     rows = [row for row in rows if sum(row.parts) <= 3 * CARD / 1e9]
     yield (
         "memory.svg",
-        bars("What a GPU holds at its peak, GB (predicted)", rows, names=tuple(LAYERS)),
+        bars(
+            "What a GPU holds at its peak (predicted)",
+            rows,
+            across="memory, GB",
+            names=tuple(LAYERS),
+        ),
     )
     rows = []
     for cell in shown:
         sent = _by_kind(found[cell.key])
         rows.append(Bar(_said(cell), tuple(each / 1e9 for each in sent), format_size(sum(sent))))
-    yield "sent.svg", bars("What a GPU sends in a step, GB (predicted)", rows, names=KINDS)
+    yield "sent.svg", bars("What a GPU sends (predicted)", rows, across="GB in a step", names=KINDS)
 
 
 def _said(cell: Cell) -> str:

@@ -239,7 +239,9 @@ def main() -> int:
     for stock in dict.fromkeys(run.stock for run in found):
         mine = [run for run in found if run.stock == stock]
         drawn = [_every_seed(model, mine) for model in dict.fromkeys(run.model for run in mine)]
-        picture = lines(f"{stock} and its variants", drawn, across="step", up="eval loss")
+        title = f"{stock} and its variants: a line for each seed"
+        up = "evaluation loss (nats)"
+        picture = lines(title, drawn, across="optimizer step", up=up)
         (options.out / f"{stock}.svg").write_text(picture, encoding="utf-8")
     return 0 if all(row["within"] for row in rows) else 1
 

@@ -51,13 +51,15 @@ def test_short(value, said):
 
 
 def test_bars_are_as_long_as_their_values():
-    svg = bars("speed", [Bar("one", (10,)), Bar("two", (5,))])
+    svg = bars("speed", [Bar("one", (10,)), Bar("two", (5,))], across="unit")
     first, second = (float(one.get("width", "0")) for one in drawn(svg, "rect", "fill"))
     assert first == pytest.approx(2 * second, abs=0.2)
 
 
 def test_parts_lie_end_to_end_in_the_colours_of_the_legend():
-    svg = bars("memory", [Bar("step", (3, 2, 1))], names=("weights", "gradients", "states"))
+    svg = bars(
+        "memory", [Bar("step", (3, 2, 1))], names=("weights", "gradients", "states"), across="unit"
+    )
     legend, parts = drawn(svg, "rect", "fill")[:3], drawn(svg, "rect", "fill")[3:]
     assert [one.get("class") for one in legend] == [one.get("class") for one in parts]
     for before, after in zip(parts, parts[1:], strict=False):
@@ -67,13 +69,17 @@ def test_parts_lie_end_to_end_in_the_colours_of_the_legend():
 
 
 def test_a_logarithmic_bar_grows_by_the_same_for_the_same_factor():
-    svg = bars("y", [Bar(str(value), (value,)) for value in (0.1, 1, 10)], logarithmic=True)
+    svg = bars(
+        "y", [Bar(str(value), (value,)) for value in (0.1, 1, 10)], logarithmic=True, across="unit"
+    )
     one, two, three = (float(bar.get("width", "0")) for bar in drawn(svg, "rect", "fill"))
     assert two - one == pytest.approx(three - two, abs=0.2)
 
 
 def test_spread_and_target_stand_where_they_are():
-    svg = bars("speed", [Bar("one", (10,), spread=(8, 12), target=12), Bar("two", (12,))])
+    svg = bars(
+        "speed", [Bar("one", (10,), spread=(8, 12), target=12), Bar("two", (12,))], across="unit"
+    )
     right = max(float(one.get("x2", "0")) for one in drawn(svg, "line", "spread"))
     target = float(drawn(svg, "line", "target")[0].get("x1", "0"))
     bar = drawn(svg, "rect", "fill")[1]
@@ -86,7 +92,9 @@ def test_spread_and_target_stand_where_they_are():
 
 @pytest.mark.parametrize(("target", "moved"), [(10.5, True), (5, False), (100, False)])
 def test_no_target_stands_in_a_figure(target, moved):
-    svg = bars("speed", [Bar("one", (10,), said="10", target=target), Bar("two", (100,))])
+    svg = bars(
+        "speed", [Bar("one", (10,), said="10", target=target), Bar("two", (100,))], across="unit"
+    )
     line = float(drawn(svg, "line", "target")[0].get("x1", "0"))
     bar, figure = drawn(svg, "rect", "fill")[0], drawn(svg, "text", "value")[0]
     behind = line if moved else float(bar.get("x", "0")) + float(bar.get("width", "0"))
@@ -94,20 +102,20 @@ def test_no_target_stands_in_a_figure(target, moved):
 
 
 def test_text_is_escaped():
-    svg = bars("a < b & c", [Bar("<x>", (1,))])
+    svg = bars("a < b & c", [Bar("<x>", (1,))], across="unit")
     assert "a < b & c" in [one.text for one in ElementTree.fromstring(svg).iter(SVG + "text")]
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
 def test_bars_refuse_what_they_cannot_show(value):
     with pytest.raises(ValueError, match="cannot show"):
-        bars("x", [Bar("one", (value,))])
+        bars("x", [Bar("one", (value,))], across="unit")
 
 
 def test_a_logarithmic_axis_refuses_nothing_and_sums():
     for parts in ((0.0,), (1.0, 2.0)):
         with pytest.raises(ValueError, match="logarithmic"):
-            bars("x", [Bar("one", parts)], logarithmic=True)
+            bars("x", [Bar("one", parts)], logarithmic=True, across="unit")
 
 
 def test_lines_join_their_points_and_break_at_no_number():
@@ -132,6 +140,19 @@ def test_lines_refuse_nothing_at_all():
 
 
 def test_dark_ground_has_a_colour_for_all_that_light_ground_has():
-    light, dark = bars("x", [Bar("one", (1,))]).split("@media(prefers-color-scheme:dark)")
+    svg = bars("x", [Bar("one", (1,))], across="unit")
+    light, dark = svg.split("@media(prefers-color-scheme:dark)")
     series = set(re.findall(r"\.fill\.s\d", light))
     assert series and series == set(re.findall(r"\.fill\.s\d", dark.split("</style>")[0]))
+
+
+def test_axes_have_titles():
+    svg = bars("a", [Bar("one", (1,))], across="GB")
+    assert "GB" in [one.text for one in ElementTree.fromstring(svg).iter(SVG + "text")]
+    svg = lines("a", [Line("one", ((0, 1), (1, 2)))], across="step", up="loss")
+    assert {"step", "loss"} <= {one.text for one in ElementTree.fromstring(svg).iter(SVG + "text")}
+
+
+def test_dots_are_drawn_apart():
+    svg = lines("a", [Line("one", ((0, 1), (1, math.nan), (2, 3)), dots=True)], across="x", up="y")
+    assert len(drawn(svg, "circle", "fill")) == 2

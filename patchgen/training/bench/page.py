@@ -313,13 +313,19 @@ def pictures(record: Record, cases: Sequence[Case]) -> dict[str, str]:
         if timed:
             title = f"{case.id}: {case.about}"
             found[f"{case.id}-speed"] = bars(
-                f"{title} (real tokens/s)", _speeds(timed, results), names=NAMES
+                title,
+                _speeds(timed, results),
+                across="tokens per second, without padding (higher is better)",
+                names=NAMES,
             )
         peaks = [one for one in timed if results[one.name].peak]
         if peaks:
             rows = [_bar(one, (results[one.name].peak or 0) / GIB) for one in peaks]
             found[f"{case.id}-memory"] = bars(
-                f"{case.id}: {case.about} (peak, GiB)", rows, names=NAMES
+                f"{case.id}: {case.about}",
+                rows,
+                across="peak memory, GiB (lower is better)",
+                names=NAMES,
             )
     return found
 

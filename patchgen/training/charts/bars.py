@@ -52,9 +52,16 @@ class _Axis:
 
 
 def bars(
-    title: str, rows: Sequence[Bar], *, names: Sequence[str] = (), logarithmic: bool = False
+    title: str,
+    rows: Sequence[Bar],
+    *,
+    across: str,
+    names: Sequence[str] = (),
+    logarithmic: bool = False,
 ) -> str:
-    """Return the chart; a legend shows `names`, of parts or colours, where there are two or more.
+    """Return the chart; `across` is the title of the axis, with its unit.
+
+    A legend shows `names`, of parts or colours, where there are two or more.
 
     Raises ValueError for a value that is negative or not finite, and for stacked parts on a
     logarithmic axis.
@@ -67,8 +74,10 @@ def bars(
     bottom = top + STEP * len(rows)
     inside = [legend(names, LEFT, 36), _grid(axis, top, bottom)]
     inside += [_row(row, axis, top + STEP * index) for index, row in enumerate(rows)]
-    width = max(left + WIDTH + RIGHT, text_width(title) + 16)
-    return chart(title, width, bottom + 8, inside)
+    inside.append(text(left + WIDTH / 2, bottom + 18, across, anchor="middle"))
+    named = sum(text_width(name) + 28 for name in names) + 16
+    width = max(left + WIDTH + RIGHT, text_width(title) + 16, named if len(names) > 1 else 0)
+    return chart(title, width, bottom + 28, inside)
 
 
 def _refuse(rows: Sequence[Bar], logarithmic: bool) -> None:

@@ -63,6 +63,12 @@ def text(x: float, y: float, said: str, *, anchor: str = "start", kind: str = ""
     return f'<text x="{x:.1f}" y="{y:.1f}"{marks}>{escape(said)}</text>'
 
 
+def upright(x: float, y: float, said: str) -> str:
+    """Return a text that is read from the bottom to the top, centred at (x, y)."""
+    turned = f'transform="rotate(-90 {x:.1f} {y:.1f})"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" {turned}>{escape(said)}</text>'
+
+
 def text_width(said: str) -> float:
     """Return the approximate width of a text in pixels."""
     return LETTER * len(said)

@@ -15,17 +15,22 @@ from patchgen.training.charts.frame import (
     text,
     text_width,
     ticks,
+    upright,
 )
 
-LEFT, TOP, WIDTH, HEIGHT, RIGHT, BOTTOM = 64, 56, 560, 280, 24, 44
+LEFT, TOP, WIDTH, HEIGHT, RIGHT, BOTTOM = 76, 56, 560, 280, 24, 44
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points (x, y) in drawing order; a y that is not finite interrupts the line."""
+    """Points (x, y) in drawing order; a y that is not finite interrupts the line.
+
+    With `dots`, each point is drawn on its own.
+    """
 
     name: str
     points: tuple[tuple[float, float], ...]
+    dots: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,10 @@ def lines(
     level = _Scale(ticks(min(xs), max(xs), 8), LEFT, LEFT + WIDTH)
     marks = decades(min(ys), max(ys)) if logarithmic else ticks(min(ys), max(ys))
     steep = _Scale(marks, TOP + HEIGHT, TOP, logarithmic)
-    inside = [legend([row.name for row in rows], 8, 36), text(8, TOP - 8, up), _grid(level, steep)]
+    inside = [legend([row.name for row in rows], 8, 36), _grid(level, steep)]
     inside += [_line(row, number, level, steep) for number, row in enumerate(rows)]
     inside.append(text(LEFT + WIDTH / 2, TOP + HEIGHT + 36, across, anchor="middle"))
+    inside.append(upright(16, TOP + HEIGHT / 2, up))
     named = sum(text_width(row.name) + 28 for row in rows) + 16
     return chart(
         title,
@@ -96,6 +102,8 @@ def _grid(level: _Scale, steep: _Scale) -> str:
 
 
 def _line(row: Line, number: int, level: _Scale, steep: _Scale) -> str:
+    if row.dots:
+        return _dots(row, number, level, steep)
     parts, pen = [], "M"
     for x, y in row.points:
         if not (math.isfinite(x) and math.isfinite(y)):
@@ -104,3 +112,12 @@ def _line(row: Line, number: int, level: _Scale, steep: _Scale) -> str:
         parts.append(f"{pen}{level.at(x):.1f} {steep.at(y):.1f}")
         pen = "L"
     return f'<path class="line {series(number)}" d="{"".join(parts)}"/>' if parts else ""
+
+
+def _dots(row: Line, number: int, level: _Scale, steep: _Scale) -> str:
+    return "".join(
+        f'<circle class="fill {series(number)}" r="4" '
+        f'cx="{level.at(x):.1f}" cy="{steep.at(y):.1f}"/>'
+        for x, y in row.points
+        if math.isfinite(x) and math.isfinite(y)
+    )

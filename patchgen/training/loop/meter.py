@@ -171,4 +171,5 @@ def draw_loss(folder: RunFolder) -> None:
     ]
     shown = [row for row in rows if row.points]
     if shown:
-        folder.write(CURVE, lines(folder.path.name, shown, across="step", up="loss"))
+        title = f"Training of {folder.path.name}"
+        folder.write(CURVE, lines(title, shown, across="optimizer step", up="loss (nats)"))

@@ -173,17 +173,20 @@ def _write(folder: RunFolder, wanted: Searching, found: Sequence[Trial]) -> None
 
 
 def _pareto(wanted: Searching, found: Sequence[Trial]) -> str:
-    """Draw every trial as a dash, and the front as a line."""
+    """Draw every trial as a dot, and the front as a line."""
     across, up = wanted.objectives
-    width = (max(one.values[0] for one in found) - min(one.values[0] for one in found)) / 80 or 0.01
-    dashes: list[tuple[float, float]] = []
-    for one in found:
-        x, y = one.values
-        dashes += [(x - width, y), (x + width, y), (x, float("nan"))]
     front = sorted(one.values for one in found if one.front)
-    rows = [Line("trials", tuple(dashes)), Line("Pareto front", tuple((x, y) for x, y in front))]
-    return lines("search", rows, across=_axis(across), up=_axis(up))
+    trials = tuple((x, y) for x, y in (one.values for one in found))
+    rows = [
+        Line("trials", trials, dots=True),
+        Line("Pareto front: no other trial is better in both", tuple((x, y) for x, y in front)),
+    ]
+    return lines("Trials of the search", rows, across=_axis(across), up=_axis(up))
 
 
 def _axis(objective: str) -> str:
-    return {"loss": "eval loss", "throughput": "tokens a second"}[objective]
+    titles = {
+        "loss": "evaluation loss (nats; lower is better)",
+        "throughput": "throughput (tokens per second; higher is better)",
+    }
+    return titles[objective]

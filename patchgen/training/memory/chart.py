@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from patchgen.training.charts.frame import chart, legend, series, text, text_width, ticks
+from patchgen.training.charts.frame import (
+    chart,
+    legend,
+    series,
+    text,
+    text_width,
+    ticks,
+    upright,
+)
 from patchgen.training.memory.figures import find_peak, find_role
 from patchgen.training.memory.predict import StepTrace
 from patchgen.training.memory.report import format_size
@@ -23,7 +31,7 @@ LAYERS = {
     "logits": ("logits",),
     "temporary": ("temporary",),
 }
-LEFT, TOP, WIDTH, HEIGHT = 64, 66, 640, 260
+LEFT, TOP, WIDTH, HEIGHT = 88, 66, 640, 260
 BOLD = 1.1  # how much wider bold text is
 COLUMNS = 320  # points of the chart; each is the highest moment of its interval
 
@@ -50,15 +58,20 @@ def as_svg(trace: StepTrace, room: int = 0) -> str:
     scale = _Scale(columns[0][0], columns[-1][0], marks[-1] * 1e9)
     inside = [legend(list(LAYERS), LEFT, 34), *_grid(marks, scale), *_areas(columns, scale)]
     inside += _phases(trace, scale)
+    inside.append(upright(16, TOP + HEIGHT / 2, "memory held"))
+    across = "one training step, allocation by allocation"
+    inside.append(text(LEFT + WIDTH / 2, TOP + HEIGHT + 36, across, anchor="middle"))
     if room:
         y = scale.y(room)
         inside.append(
             f'<line class="target" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
+        said = f"the device has {format_size(room)}"
+        inside.append(text(LEFT + WIDTH - 4, y + 15, said, anchor="end", kind="value"))
     highest = find_peak(trace)
     title = f"{trace.target.name}, {trace.setup.describe()}: peak {format_size(highest.bytes)}"
     return chart(
-        title, max(LEFT + WIDTH + 16, BOLD * text_width(title) + 16), TOP + HEIGHT + 30, inside
+        title, max(LEFT + WIDTH + 16, BOLD * text_width(title) + 16), TOP + HEIGHT + 48, inside
     )
 
 
