@@ -31,6 +31,7 @@ from tests.toytree import REPOSITORY, environment
 
 SESSIONS = (
     "README.md",
+    "docs/add-a-part.md",
     "docs/adopt.md",
     "docs/alternatives.md",
     "docs/design.md",
