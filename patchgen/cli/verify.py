@@ -43,6 +43,7 @@ def verify(
 
     try:
         chosen = find_variants(home_of(names), names)
+        gallery = find_variants(home_of(names), [])
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from error
     if not names and not everything:
@@ -53,14 +54,16 @@ def verify(
     wanted = Wanted(plan, device or find_best_device(), Limits(seconds, megabytes))
     listeners: list[Callable[[Result], None]] = [_Printer(form, verbose)]
     if report is not None:
-        listeners.append(_Reporter(Path(report), chosen, wanted))
+        listeners.append(_Reporter(Path(report), gallery, wanted))
 
     def progress(result: Result) -> None:
         for listener in listeners:
             listener(result)
 
     results = run(chosen, wanted, jobs, progress)
-    _show(chosen, results, wanted, form, report)
+    if report is not None:
+        _write(Path(report), gallery, results, wanted)
+    _show(chosen, results, wanted, form)
     empty = find_unproven([variant.name for variant in chosen], results)
     for name in empty:
         sys.stderr.write(
@@ -100,8 +103,8 @@ class _Printer:
 class _Reporter:
     """Writes the report after each variant, so that an interrupted run has one too."""
 
-    def __init__(self, folder: Path, chosen: Sequence[Variant], wanted: Wanted) -> None:
-        self.folder, self.chosen, self.wanted = folder, chosen, wanted
+    def __init__(self, folder: Path, gallery: Sequence[Variant], wanted: Wanted) -> None:
+        self.folder, self.gallery, self.wanted = folder, gallery, wanted
         self.found: list[Result] = []
 
     def __call__(self, result: Result) -> None:
@@ -111,13 +114,8 @@ class _Reporter:
         if result.case != MUTANTS:
             return
         done = {each.variant for each in self.found if each.case == MUTANTS}
-        find_variants = [variant for variant in self.chosen if variant.name in done]
-        _write(
-            self.folder,
-            find_variants,
-            [each for each in self.found if each.variant in done],
-            self.wanted,
-        )
+        results = [each for each in self.found if each.variant in done]
+        _write(self.folder, self.gallery, results, self.wanted)
 
 
 def _unseen(result: Result) -> str:
@@ -134,12 +132,9 @@ def _show(
     results: Sequence[Result],
     wanted: Wanted,
     form: str,
-    report: str | None,
 ) -> None:
     from patchgen.verify.report.pages import as_json, describe_run
 
-    if report is not None:
-        _write(Path(report), chosen, results, wanted)
     if form == "json":
         made = describe_run("patchgen " + " ".join(_arguments()), wanted.device)
         sys.stdout.write(as_json(results, made))
@@ -149,12 +144,12 @@ def _show(
 
 
 def _write(
-    folder: Path, chosen: Sequence[Variant], results: Sequence[Result], wanted: Wanted
+    folder: Path, gallery: Sequence[Variant], results: Sequence[Result], wanted: Wanted
 ) -> None:
     from patchgen.verify.report.pages import describe_run, write_report
 
     made = describe_run("patchgen " + " ".join(_arguments()), wanted.device)
-    write_report(folder, chosen, results, made)
+    write_report(folder, gallery, results, made)
 
 
 def _arguments() -> list[str]:

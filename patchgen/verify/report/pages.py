@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from patchgen.markdown import table_lines
+from patchgen.project.disk.write import replace_file
 from patchgen.verify.mutation.mutant_result import counted
 from patchgen.verify.mutation.page import format_mutants_page
+from patchgen.verify.report.earlier import make_record, read_record
 from patchgen.verify.report.result import Result, counts
 from patchgen.verify.variants import Variant
 
@@ -77,10 +79,13 @@ def describe_run(command: str, device: str) -> RunDescription:
     return RunDescription(command, name, tuple(versions.items()))
 
 
-def as_json(results: Sequence[Result], made: RunDescription) -> str:
-    """Every case with its numbers."""
+def as_json(
+    results: Sequence[Result], made: RunDescription, commands: Mapping[str, str] | None = None
+) -> str:
+    """Every case with its numbers; `commands` gives the command of each variant."""
     told: dict[str, Any] = {
         "command": made.command,
+        "commands": commands or {},
         "device": made.device,
         "versions": dict(made.versions),
         "counts": counts(results),
@@ -162,12 +167,20 @@ def number(value: float | None) -> str:
 
 
 def write_report(
-    folder: Path, find_variants: Sequence[Variant], results: Sequence[Result], made: RunDescription
+    folder: Path, gallery: Sequence[Variant], results: Sequence[Result], made: RunDescription
 ) -> None:
-    """`parity.md`, `parity.json` and `mutants.md` in `folder`."""
+    """`parity.md`, `parity.json` and `mutants.md` in `folder`.
+
+    Of the variants of `gallery` without results, the report keeps what it said before.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "parity.md").write_text(as_markdown(find_variants, results, made), encoding="utf-8")
-    (folder / "parity.json").write_text(as_json(results, made), encoding="utf-8")
-    (folder / "mutants.md").write_text(
-        format_mutants_page(find_variants, results, made.command, _versions(made)), encoding="utf-8"
-    )
+    earlier = read_record(folder / "parity.json", made.device, dict(made.versions))
+    names = [variant.name for variant in gallery]
+    record = earlier.with_newer(make_record(results, made.command)).of(names)
+    shown = [variant for variant in gallery if variant.name in record.commands]
+    whole = replace(made, command="`, `".join(dict.fromkeys(record.commands.values())))
+    ordered = sorted(record.results, key=lambda result: names.index(result.variant))
+    mutants = format_mutants_page(shown, ordered, whole.command, _versions(made))
+    replace_file(folder / "parity.json", as_json(ordered, made, record.commands).encode())
+    replace_file(folder / "parity.md", as_markdown(shown, ordered, whole).encode())
+    replace_file(folder / "mutants.md", mutants.encode())
