@@ -19,6 +19,8 @@ from patchgen.project.batch.outcome import unified
 from patchgen.project.files import Modular
 from patchgen.syntax.text import Source
 
+NO_PARENT = ("PG101", "PG103")
+
 
 @dataclass(frozen=True)
 class Break:
@@ -38,10 +40,20 @@ class Break:
     @property
     def text(self) -> str:
         """What happened, in one line."""
-        what = f"{self.definition} changed" if self.definition else "several files changed"
+        if not self.definition:
+            what = "several files changed"
+        elif self.is_missing:
+            what = f"{self.definition} is {'gone' if self.converts == self.older else 'new'}"
+        else:
+            what = f"{self.definition} changed"
         if self.converts == self.older:
             return f"{self.newer} broke it: {what}"
         return f"converts since {self.newer}: {what}"
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether one of the releases has no such module or definition."""
+        return self.problem.startswith(NO_PARENT)
 
 
 def find_breaks(survey: Survey, surveyor: Surveyor) -> dict[Modular, tuple[Break, ...]]:

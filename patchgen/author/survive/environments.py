@@ -99,4 +99,13 @@ def _copy_project(home: Path, copy: Path) -> None:
 
 def _run(python: Path, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [str(python), "-m", "patchgen", *words]
-    return subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
+    # The formatter is a program, and lies beside the running Python.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return subprocess.run(
+        command,
+        cwd=home,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

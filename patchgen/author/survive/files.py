@@ -19,7 +19,7 @@ PACKAGE = "transformers"
 class ReleaseFiles:
     """A release by the names of its files, such as `transformers/models/llama/modeling_llama.py`.
 
-    Nothing is unpacked: a wheel of 12 MB holds 70 MB of text, of which a conversion reads 1 MB.
+    Nothing is unpacked: a wheel of 11 MB holds 70 MB of text.
     `replaced` are texts that take the place of those of the release.
     """
 

@@ -56,9 +56,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 def _section(row: Row) -> Iterator[str]:
     yield from ("", f"### {row.name}")
     for one in row.breaks:
-        where = f"`{one.definition}`" if one.definition else "several files"
-        said = "needs what it is since" if one.converts == one.newer else "no longer converts with"
-        yield from ("", f"{where}: the variant {said} {one.newer}. Otherwise: {one.problem}.")
+        yield from ("", f"{one.text[0].upper()}{one.text[1:]}. Otherwise: {one.problem}.")
         diff = shortened(one.diff) if one.diff else []
         if diff:
             yield from ("", "```diff", *diff, "```")

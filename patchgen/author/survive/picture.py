@@ -20,6 +20,7 @@ COLOURS = {
 _CELL = 18
 _LEFT = 290  # for the names of variants
 _TOP = 120  # for the title and the releases
+_WIDE = 700  # for the title and the legend
 _FONT = 'font-family="DejaVu Sans, Verdana, sans-serif"'
 
 
@@ -27,7 +28,7 @@ def picture_of(rows: tuple[Row, ...]) -> str:
     """An SVG with variants as rows and releases as columns, oldest to the left."""
     versions = list(rows[0].states) if rows else []
     used = [state for state in State if any(state in row.states.values() for row in rows)]
-    width = _LEFT + _CELL * len(versions) + 20
+    width = max(_LEFT + _CELL * len(versions) + 20, _WIDE)
     bottom = _TOP + _CELL * len(rows)
     height = bottom + 24 + 20 * len(used)
     lines = [

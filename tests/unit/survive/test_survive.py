@@ -87,12 +87,14 @@ def test_a_break_is_named_with_its_diff_and_its_place(project, cli, tmp_path):
     assert "-        return torch.relu(x)\n    +        return torch.selu(x)" in out
 
 
-def test_a_model_that_is_not_there_yet(project, survey, tmp_path):
+def test_a_model_that_is_not_there_yet(project, survey, cli, tmp_path):
     make_release(tmp_path / "releases", "5.1.0", None, wheel=True)
     make_release(tmp_path / "releases", "5.2.0", PARENT, wheel=True)
     for row in survey()["variants"]:
         assert row["states"] == {"5.1.0": PARENT_GONE, "5.2.0": SAME}
         assert [b["definition"] for b in row["breaks"]] == [MODULE]
+    known = ("--releases-dir", str(tmp_path / "releases"), "--releases", "5.1..5.2")
+    assert f"  converts since 5.2.0: {MODULE} is new\n" in cli("survive", *known)[1]
 
 
 def test_a_release_that_cannot_be_read_hides_no_other(project, tmp_path, cli):
@@ -176,6 +178,6 @@ def test_the_page_has_a_table_and_a_picture(project, survey, tmp_path):
     assert "![Variants by releases](page.svg)" in page
     assert "| toy_edited | 5.1.0 |  | 5.2.0: an edit does not match |" in page
     assert "| toy_overridden | 5.1.0 to 5.2.0 | 5.2.0 |  |" in page
-    assert f"`{MODULE}.ToyMLP.forward`: the variant no longer converts with 5.2.0." in page
+    assert f"\n5.2.0 broke it: {MODULE}.ToyMLP.forward changed. Otherwise: PG301 " in page
     assert picture.count("<title>") == 4
     assert "<title>toy_edited on 5.2.0: an edit does not match</title>" in picture
