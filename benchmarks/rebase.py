@@ -2,11 +2,20 @@
 
 python benchmarks/rebase.py FORKS OLD NEW
 
+<<<<<<< HEAD
 FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is
 the next release.  Each fork is adopted as a declaration, which is then rebased.  The table has the
 methods and functions that the forks changed and NEW changed too, each once, and what becomes of
 them: by `patchgen rebase`, by `git merge-file`, and by `git merge-file` with one argument a line.
 A method that two forks change alike is counted once.  The table goes to stdout as Markdown.
+=======
+FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is the
+next release.  Each fork is adopted as a declaration, which is then rebased.  The table has the methods
+and functions that the forks changed and NEW changed too, each once, and what becomes of them: by
+`patchgen rebase`, by `git merge-file`, and by `git merge-file` with one argument a line.  A method that
+two forks change alike is counted once.  The last row leaves out methods that NEW does not have, and
+counts one that several models have with the same text once.  The table goes to stdout as Markdown.
+>>>>>>> 7a5f0cf (Count methods of equal text once in the rebase benchmark, and log what was found)
 """
 
 from __future__ import annotations
@@ -56,6 +65,11 @@ class Method:
     ours: ast.stmt
     theirs: ast.stmt | None
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the three versions say: the same for methods that models share."""
+        return tuple(plain_text(one) for one in (self.base, self.ours, self.theirs) if one)
+
 
 def main() -> int:
     """Print a row for each method, and the sums."""
@@ -71,6 +85,7 @@ def main() -> int:
     print("| fork | method | rebase | git | one argument a line |")
     print("|---|---|---|---|---|")
     sums: Counter[str] = Counter()
+    once: dict[tuple[str, ...], dict[str, bool]] = {}
     seen: set[tuple[str, str]] = set()
     for path in sorted(options.forks.glob("*.py")):
         for method, state, merged in methods_of(path, old, new):
@@ -81,12 +96,19 @@ def main() -> int:
             merges = [merges_cleanly(method, width) for width in (119, 1)]
             words = ["clean" if clean else "conflict" for clean in merges]
             print(f"| {path.stem} | {method.name} | {state} | {' | '.join(words)} |", flush=True)
-            sums.update(
-                {"all": 1, "rebase": state not in OPEN, "git": merges[0], "wide": merges[1]}
-            )
+            done = {"all": True, "rebase": state in DONE, "git": merges[0], "wide": merges[1]}
+            sums.update(done)
+            if method.theirs is not None:
+                known = once.setdefault(method.texts, done)
+                once[method.texts] = {name: known[name] and done[name] for name in done}
             if options.show and merged:
                 print(merged, file=sys.stderr)
-    print(f"| all | {sums['all']} | {sums['rebase']} | {sums['git']} | {sums['wide']} |")
+    alike: Counter[str] = Counter()
+    for done in once.values():
+        alike.update(done)
+    for name, count in (("each", sums), ("each text", alike)):
+        figures = [count[key] for key in ("all", "rebase", "git", "wide")]
+        print(f"| {name} | {' | '.join(map(str, figures))} |")
     return 0
 
 

@@ -24,11 +24,13 @@ def commute(one: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> bool:
 
 
 def _only_names(nodes: Sequence[ast.stmt]) -> bool:
-    """Whether statements only give values to variables: who leaves need not run them."""
-    return all(
-        isinstance(target, ast.Name | ast.Tuple) and "." not in ast.unparse(target)
-        for node in nodes
-        for target in (node.targets if isinstance(node, ast.Assign) else [node])
+    """Whether statements name values and call nothing: who leaves the method need not run them."""
+    inside = _inside(nodes)
+    stored = [n for n in inside if isinstance(getattr(n, "ctx", None), ast.Store)]
+    return (
+        all(isinstance(node, ast.Assign) for node in nodes)
+        and all(isinstance(n, ast.Name | ast.Tuple) for n in stored)
+        and not any(isinstance(n, ast.Call | ast.Await | ast.NamedExpr) for n in inside)
     )
 
 

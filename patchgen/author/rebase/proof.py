@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
+from patchgen.author.rebase.declared import resolve
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.errors import PatchgenError, Problem
@@ -46,6 +48,27 @@ class Prover:
             result = flatten(path, make_environment(home, release, self.roots), self.settings)
         files = {file.name: file.text for file in result.files}
         return _read(files, result.problems)
+
+
+def without_bases(text: str, is_gone: Callable[[str, str], bool]) -> str:
+    """A modular file whose classes derive from `object` where their parent is gone.
+
+    So the rest of it can be proved; that the parent is gone is said all the same.
+    """
+    file = read_file(make_source(text, "modular.py"))
+    lines = [line.encode() for line in file.source.lines]
+    bases = [
+        base
+        for definition in file.definitions.values()
+        if isinstance(definition.node, ast.ClassDef)
+        for base in definition.node.bases
+        if (parent := resolve(file, base)) is not None and is_gone(*parent)
+    ]
+    for base in reversed(bases):
+        line, last = base.lineno - 1, base.end_lineno or 0
+        head, tail = lines[line][: base.col_offset], lines[last - 1][base.end_col_offset :]
+        lines[line:last] = [head + b"object" + tail]
+    return b"".join(lines).decode()
 
 
 def _read(files: dict[str, str], problems: Sequence[Problem]) -> Given:

@@ -28,7 +28,7 @@ from patchgen.author.rebase.cases import (
 )
 from patchgen.author.rebase.decisions import decided_changes
 from patchgen.author.rebase.declared import Declared, declared_changes
-from patchgen.author.rebase.proof import Given, Prover
+from patchgen.author.rebase.proof import Given, Prover, without_bases
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import Rewritten, member_of, replaced, rewrite
 from patchgen.author.rebase.sides import Clash
@@ -228,7 +228,7 @@ class Rebase:
         }
         for _ in range(_MOST_TURNS):
             text = replaced(self.modular, left_out)
-            given = self.prover.flatten(text, self.new)
+            given = self._on_new(text)
             failing = failing_changes(given.problems, text, [c.change for c in cases], left_out)
             if not failing:
                 break
@@ -250,7 +250,8 @@ class Rebase:
                 **left_open(cases),
                 **taken_out(cases),
             }
-            given = self.prover.flatten(replaced(self.modular, changes), self.new)
+            text = replaced(self.modular, changes)
+            given = self._on_new(text)
             wrong = [
                 case for case in cases if case.change in rewritten and not is_given(given, case)
             ]
@@ -258,12 +259,21 @@ class Rebase:
             wrong = [case for case in wrong if case.decision] or wrong
             if not wrong:
                 # With everything left out that is open, nothing may be left of the variant.
-                return tuple(p for p in given.problems if p.code != _NO_CHANGE)
+                problems = self.prover.flatten(text, self.new).problems
+                return tuple(p for p in problems if p.code != _NO_CHANGE)
             for case in wrong:
                 del rewritten[case.change]
                 why = given.problems[0].what if given.problems else "it gives something else"
                 what = "decision" if case.decision else "rewritten declaration"
                 put_in_doubt(case, f"the {what} does not give the merge: {why}")
+
+    def _on_new(self, text: str) -> Given:
+        """What a modular file gives on the new release, apart from parents that are gone."""
+        return self.prover.flatten(without_bases(text, self._is_gone), self.new)
+
+    def _is_gone(self, module: str, name: str) -> bool:
+        there = self.new_tree.file(module)
+        return there is not None and self.new_tree.definition(module, name) is None
 
 
 def _renamed(file: File, output: File, change: Declared) -> File:
