@@ -2,20 +2,13 @@
 
 python benchmarks/rebase.py FORKS OLD NEW
 
-<<<<<<< HEAD
 FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is
 the next release.  Each fork is adopted as a declaration, which is then rebased.  The table has the
 methods and functions that the forks changed and NEW changed too, each once, and what becomes of
 them: by `patchgen rebase`, by `git merge-file`, and by `git merge-file` with one argument a line.
-A method that two forks change alike is counted once.  The table goes to stdout as Markdown.
-=======
-FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is the
-next release.  Each fork is adopted as a declaration, which is then rebased.  The table has the methods
-and functions that the forks changed and NEW changed too, each once, and what becomes of them: by
-`patchgen rebase`, by `git merge-file`, and by `git merge-file` with one argument a line.  A method that
-two forks change alike is counted once.  The last row leaves out methods that NEW does not have, and
-counts one that several models have with the same text once.  The table goes to stdout as Markdown.
->>>>>>> 7a5f0cf (Count methods of equal text once in the rebase benchmark, and log what was found)
+A method that two forks change alike is counted once.  The last row leaves out methods that NEW
+does not have, and counts one that several models have with the same text once.  The table goes to
+stdout as Markdown.
 """
 
 from __future__ import annotations
