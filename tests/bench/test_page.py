@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 
 from patchgen.training.bench.case import Case, Shape, Target
 from patchgen.training.bench.entry import FIVE_LINES, SDPA, Entry
-from patchgen.training.bench.page import as_markdown, best_verdicts, pictures
+from patchgen.training.bench.page import as_markdown, best_verdicts
+from patchgen.training.bench.pictures import pictures
 from patchgen.training.bench.record import Record
 from patchgen.training.bench.result import Result
 

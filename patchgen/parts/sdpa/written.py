@@ -87,24 +87,15 @@ def projected_attention(
     (B * H, L, S) and added, `key_padding_mask` (B, S) is True where hidden; the projections are
     separate, and no keys are made up.
     """
+    states = (query_LBE, key_SBE, value_SBE)
+    made_up = (bias_k, bias_v, add_zero_attn)
     makes_keys_up = bias_k is not None or bias_v is not None or add_zero_attn
     if weights or makes_keys_up or not use_separate_proj_weight:
+        # SDPA gives no weights; the other two no model of transformers asks for.
+        joined = (in_proj_weight, in_proj_bias)
+        ending = (dropout, out_weight, out_bias, training, key_padding_mask)
         return nn.functional.multi_head_attention_forward(
-            query_LBE,
-            key_SBE,
-            value_SBE,
-            size,
-            heads,
-            in_proj_weight,
-            in_proj_bias,
-            bias_k,
-            bias_v,
-            add_zero_attn,
-            dropout,
-            out_weight,
-            out_bias,
-            training,
-            key_padding_mask,
+            *(*states, size, heads, *joined, *made_up, *ending),
             need_weights=True,
             attn_mask=attn_mask,
             use_separate_proj_weight=use_separate_proj_weight,
@@ -113,7 +104,6 @@ def projected_attention(
             v_proj_weight=v_proj_weight,
         )
     projections = (q_proj_weight, k_proj_weight, v_proj_weight)
-    states = (query_LBE, key_SBE, value_SBE)
     query, key, value = project_heads(states, projections, in_proj_bias, heads)
     terms = [] if attn_mask is None else [attn_mask.unflatten(0, (-1, heads))]
     if key_padding_mask is not None:

@@ -1,4 +1,4 @@
-"""Writes a record as a Markdown page and charts.
+"""Writes a record as a Markdown page.
 
 A record of tiny models has no times, memory or verdicts, only the results of checks.
 """
@@ -15,14 +15,11 @@ from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.record import Record
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.verdict import TargetResult, Verdict, check_targets, verdicts
-from patchgen.training.charts.bars import Bar, bars
 
 GIB = 2**30
 BY_DRIVER = " (driver)"  # marks a peak
 # A difference between the medians of rounds that shows a changed clock or another process.
 DRIFTED = 0.05
-ROLES = {"stock": 0, "competitor": 1, "variant": 2}
-NAMES = ("transformers and its tools", "five lines of one's own", "variant")
 
 _LEGEND = """\
 Times are CUDA events around whole steps (forward, backward, optimizer): median and quartiles over
@@ -51,12 +48,13 @@ BROKEN_CLAIM = "claim not met"
 def as_markdown(record: Record, cases: Sequence[Case]) -> str:
     """Return the page."""
     tiny = bool(record.made.get("tiny"))
-    told = ", ".join(
+    versions = ", ".join(
         f"{name} {version}" for name, version in record.made["versions"].items() if version
     )
     lines = ["# Checks of the benchmark" if tiny else "# Benchmark", ""]
+    made_by = f"`{_command(record, tiny)}` on {record.made['device']}"
     lines += [
-        f"`{_command(record, tiny)}` on {record.made['device']}: {told}.{_machine(record.machine)}",
+        f"{made_by}: {versions}.{_machine(record.machine)}",
         "",
     ]
     lines += [_TINY_LEGEND if tiny else _LEGEND]
@@ -302,43 +300,3 @@ def _notes(results: Mapping[str, Result], broken: Mapping[str, str]) -> Iterator
 
 def _times(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:.2f}"
-
-
-def pictures(record: Record, cases: Sequence[Case]) -> dict[str, str]:
-    """Return SVG charts by file name: speed and memory of each case that was timed."""
-    found = {}
-    for case in cases:
-        results = record.results(case.id)
-        timed = [one for one in case.entries if one.name in results and results[one.name].counts]
-        if timed:
-            title = f"{case.id}: {case.about}"
-            found[f"{case.id}-speed"] = bars(
-                title,
-                _speeds(timed, results),
-                across="tokens per second, without padding (higher is better)",
-                names=NAMES,
-            )
-        peaks = [one for one in timed if results[one.name].peak]
-        if peaks:
-            rows = [_bar(one, (results[one.name].peak or 0) / GIB) for one in peaks]
-            found[f"{case.id}-memory"] = bars(
-                f"{case.id}: {case.about}",
-                rows,
-                across="peak memory, GiB (lower is better)",
-                names=NAMES,
-            )
-    return found
-
-
-def _speeds(timed: Sequence[Entry], results: Mapping[str, Result]) -> list[Bar]:
-    found = []
-    for one in sorted(timed, key=lambda one: -results[one.name].speed.median):
-        speed = results[one.name].speed
-        found.append(
-            Bar(one.name, (speed.median,), spread=(speed.low, speed.high), colour=ROLES[one.role])
-        )
-    return found
-
-
-def _bar(one: Entry, value: float) -> Bar:
-    return Bar(one.name, (value,), said=f"{value:.1f}", colour=ROLES[one.role])

@@ -88,38 +88,38 @@ def format_size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def as_text(told: Report) -> str:
+def as_text(report: Report) -> str:
     """Return tables aligned by spaces."""
-    parts = [_head(told)]
-    parts += [_aligned(table) for table in _tables(told)]
-    return "\n".join([*parts, *_notes(told)])
+    parts = [_head(report)]
+    parts += [_aligned(table) for table in _tables(report)]
+    return "\n".join([*parts, *_notes(report)])
 
 
-def as_markdown(told: Report) -> str:
+def as_markdown(report: Report) -> str:
     """Return tables in Markdown."""
-    parts = [_head(told)]
-    parts += [_marked(table) for table in _tables(told)]
-    return "\n".join([*parts, *_notes(told)])
+    parts = [_head(report)]
+    parts += [_marked(table) for table in _tables(report)]
+    return "\n".join([*parts, *_notes(report)])
 
 
-def as_json(told: Report) -> str:
+def as_json(report: Report) -> str:
     """Return one JSON object, with every size in bytes."""
     whole: dict[str, Any] = {
-        "model": told.name,
-        "class": told.class_name,
-        "parameters": told.parameters,
-        "setup": asdict(told.setup),
-        "predicted": _object(told.predicted),
-        "measured": _object(told.measured),
+        "model": report.name,
+        "class": report.class_name,
+        "parameters": report.parameters,
+        "setup": asdict(report.setup),
+        "predicted": _object(report.predicted),
+        "measured": _object(report.measured),
         "at_peak": None,
-        "activations": [asdict(kind) for kind in told.kinds],
-        "assumed": list(told.assumed),
-        "exchanged": [asdict(each) for each in sum_exchanges(told.exchanges)],
-        "card": told.card,
-        "largest_batch": told.most,
+        "activations": [asdict(kind) for kind in report.kinds],
+        "assumed": list(report.assumed),
+        "exchanged": [asdict(each) for each in sum_exchanges(report.exchanges)],
+        "card": report.card,
+        "largest_batch": report.most,
     }
-    if told.at_peak is not None:
-        whole["at_peak"] = {**asdict(told.at_peak), "roles": dict(told.at_peak.roles)}
+    if report.at_peak is not None:
+        whole["at_peak"] = {**asdict(report.at_peak), "roles": dict(report.at_peak.roles)}
     return json.dumps(whole, indent=1) + "\n"
 
 
@@ -132,38 +132,42 @@ def _object(found: Figures | None) -> dict[str, Any] | None:
     }
 
 
-def _head(told: Report) -> str:
-    count = f"{told.parameters / 1e6:,.1f} M" if told.parameters >= 1e6 else f"{told.parameters:,}"
-    many = f", {count} parameters" if told.parameters else ""
-    return f"{told.class_name} ({told.name}){many}: {told.setup.describe()}\n"
+def _head(report: Report) -> str:
+    count = (
+        f"{report.parameters / 1e6:,.1f} M"
+        if report.parameters >= 1e6
+        else f"{report.parameters:,}"
+    )
+    many = f", {count} parameters" if report.parameters else ""
+    return f"{report.class_name} ({report.name}){many}: {report.setup.describe()}\n"
 
 
-def _tables(told: Report) -> Iterable[Table]:
-    yield _compared(told)
-    if told.at_peak is not None:
-        yield _at_peak(told.at_peak)
-        yield _activations(told.kinds, told.setup)
-    if told.exchanges:
-        yield _sent(sum_exchanges(told.exchanges))
+def _tables(report: Report) -> Iterable[Table]:
+    yield _compared(report)
+    if report.at_peak is not None:
+        yield _at_peak(report.at_peak)
+        yield _activations(report.kinds, report.setup)
+    if report.exchanges:
+        yield _sent(sum_exchanges(report.exchanges))
 
 
-def _compared(told: Report) -> Table:
+def _compared(report: Report) -> Table:
     """Return the figures, predicted and measured."""
-    columns = [found for found in (told.predicted, told.measured) if found is not None]
+    columns = [found for found in (report.predicted, report.measured) if found is not None]
     heads = [
         name
-        for name, found in (("predicted", told.predicted), ("measured", told.measured))
+        for name, found in (("predicted", report.predicted), ("measured", report.measured))
         if found is not None
     ]
-    rows = [(said, [getattr(each, name) for each in columns]) for name, said in _PARTS.items()]
+    rows = [(label, [getattr(each, name) for each in columns]) for name, label in _PARTS.items()]
     if any(each.exchange for each in columns):
         rows.append(("buckets", [each.exchange for each in columns]))
     rows.append(("saved activations", [each.saved for each in columns]))
     for phase, _ in columns[0].peaks:
         rows.append((f"peak in {phase}", [dict(each.peaks)[phase] for each in columns]))
     rows.append(("peak", [each.peak for each in columns]))
-    shown = [(said, *map(format_size, values), *_relative_error(values)) for said, values in rows]
-    return Table(("kind", *heads, *(["error"] if len(columns) > 1 else [])), tuple(shown))
+    cells = [(label, *map(format_size, values), *_relative_error(values)) for label, values in rows]
+    return Table(("kind", *heads, *(["error"] if len(columns) > 1 else [])), tuple(cells))
 
 
 def _relative_error(values: Sequence[int]) -> list[str]:
@@ -221,30 +225,30 @@ def _sent(found: Sequence[Sum]) -> Table:
     return Table(("exchanged in a step", "times", "ranks", "whole", "sent by a rank"), tuple(rows))
 
 
-def _notes(told: Report) -> list[str]:
+def _notes(report: Report) -> list[str]:
     """Return the lines below the tables: what fits, and what was assumed."""
     lines = []
-    if told.card:
-        tokens = told.most * told.setup.length
-        more = " or more" if told.most >= MOST else ""  # no larger batch was tried
+    if report.card:
+        tokens = report.most * report.setup.length
+        more = " or more" if report.most >= MOST else ""  # no larger batch was tried
         lines.append(
-            f"A card of {format_size(told.card)} takes a batch of {told.most}{more}, "
+            f"A card of {format_size(report.card)} takes a batch of {report.most}{more}, "
             f"{tokens:,} tokens{more}.\n"
         )
     why = "the condition there depends on weights or chance, and is taken as not given"
-    layout = told.setup.layout
+    layout = report.setup.layout
     if layout is not None and layout.computed:
         lines.append(
             "note: what a rank holds is computed by ZeRO's rule from one process, not traced\n"
         )
-    if layout is not None and told.measured is not None:
+    if layout is not None and report.measured is not None:
         what = (
             f"the mean of {layout.ranks} ranks"
             if layout.sends_tokens
             else f"the first of {layout.ranks} ranks"
         )
         lines.append(f"note: measured is {what}\n")
-    return [*lines, *(f"note: {place}: {why}\n" for place in told.assumed)]
+    return [*lines, *(f"note: {place}: {why}\n" for place in report.assumed)]
 
 
 def _aligned(table: Table) -> str:

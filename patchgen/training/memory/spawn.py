@@ -48,9 +48,9 @@ def measure_on_ranks(jobs: Sequence[Job], layout_ranks: int) -> tuple[tuple[Figu
             multiprocessing.ProcessRaisedException,
             multiprocessing.ProcessExitedException,
         ) as error:
-            said = str(error).strip().splitlines()[-1]
+            reason = str(error).strip().splitlines()[-1]
             raise PatchgenError(
-                "PG853", Location(f"{layout_ranks} ranks"), f"a rank failed: {said}"
+                "PG853", Location(f"{layout_ranks} ranks"), f"a rank failed: {reason}"
             ) from error
         found = [pickle.loads(Path(folder, str(rank)).read_bytes()) for rank in range(layout_ranks)]
     return tuple(zip(*found, strict=True))

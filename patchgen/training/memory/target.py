@@ -187,14 +187,14 @@ def _all_layers(config: PreTrainedConfig) -> dict[str, float]:
 
 def _read_size(size: str, config_class: type[PreTrainedConfig]) -> dict[str, Any]:
     """Return what a published size or a file says of a configuration."""
-    told = dict(load_sizes()[size]) if size in load_sizes() else _read(Path(size))
-    kind = told.pop("model_type", None)
+    config = dict(load_sizes()[size]) if size in load_sizes() else _read(Path(size))
+    kind = config.pop("model_type", None)
     own = {getattr(each, "model_type", None) for each in config_class.__mro__}
     if kind is not None and kind not in own:
         raise _no_model(size, f"is a {kind}, and the model takes {config_class.model_type}")
     return {
         name: value
-        for name, value in told.items()
+        for name, value in config.items()
         if name not in ("architectures", "transformers_version")
     }
 
@@ -208,12 +208,12 @@ def _read(path: Path) -> dict[str, Any]:
             f"name a file, a folder, or one of {', '.join(load_sizes())}",
         )
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise _no_model(str(path), f"is no JSON: {error}") from error
-    if not isinstance(told, dict):
+    if not isinstance(config, dict):
         raise _no_model(str(path), "holds no configuration")
-    return told
+    return config
 
 
 def _check_settings_exist(config: PreTrainedConfig, changes: Mapping[str, Any]) -> None:

@@ -26,9 +26,9 @@ def on_this_thread() -> Iterator[None]:
     wait = distributed.Work.wait
 
     def and_a_moment(work: distributed.Work, *args: Any) -> bool:
-        told = wait(work, *args)
+        result = wait(work, *args)
         time.sleep(MOMENT)
-        return told
+        return result
 
     # FSDP2 calls `Work.wait`, DTensor an operation that the mode sees.
     with patched((distributed.Work, "wait", and_a_moment)), _Slowly():

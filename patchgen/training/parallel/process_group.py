@@ -181,11 +181,11 @@ def _tell_others(value: object) -> None:
 
 
 def _heard_of_first() -> Any:
-    told: list[Any] = [None]
-    distributed.broadcast_object_list(told, src=0)
-    if isinstance(told[0], PatchgenError | PeerLost):
-        raise told[0]
-    return told[0]
+    received: list[Any] = [None]
+    distributed.broadcast_object_list(received, src=0)
+    if isinstance(received[0], PatchgenError | PeerLost):
+        raise received[0]
+    return received[0]
 
 
 def is_peer_failure(error: BaseException) -> bool:

@@ -80,18 +80,18 @@ def count_forward_flops(
     length.
     """
     kind = find_stock_class(model_class)
-    told = config.to_json_string(use_diff=False)
-    return _counted(_Row(kind, told, length, config)) or _counted(
-        _Row(kind, told, max(1, length // 2), config)
+    config_json = config.to_json_string(use_diff=False)
+    return _counted(_Row(kind, config_json, length, config)) or _counted(
+        _Row(kind, config_json, max(1, length // 2), config)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What is counted: `told` is the text of the configuration, by which two are the same."""
+    """What is counted; two rows with one `config_json` are the same."""
 
     model_class: type[PreTrainedModel]
-    told: str
+    config_json: str
     length: int
     config: PreTrainedConfig = field(compare=False)
 
