@@ -162,6 +162,9 @@ class PartCheck:
     weights_under: str | None = None
     # The `gradient_checkpointing_kwargs` to try, beside none.
     checkpointing: tuple[Mapping[str, Any], ...] = ({},)
+    # Why graphs may end under `torch.compile` where the parent's do not: first lines of torch's
+    # reasons.
+    ends_graphs: tuple[str, ...] = ()
     # Of all FLOPs, those in float32 under autocast that the parent lacks.
     wide_share: float = 0.0
     # Whether outputs have other dtypes than the parent's in a scenario, as documented.
