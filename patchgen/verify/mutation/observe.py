@@ -53,8 +53,19 @@ KINDS = (
     "attention",
     "compiled",
 )
-# The result of these is no list of operations: a compiled graph, or how often something is called.
-UNRECORDED = ("compiled", "pace", "work", "drops", "kept", "choices", "operators")
+# The result of these is no list of operations, but a compiled graph, or how often something is
+# called; or it is one of a model that is copied for the case, which computes its tables anew.
+UNRECORDED = (
+    "compiled",
+    "pace",
+    "work",
+    "loss beside logits",
+    "joined",
+    "drops",
+    "kept",
+    "choices",
+    "operators",
+)
 # The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
 SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
 
