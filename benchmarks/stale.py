@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rebase import _PARENT, release_in
 
@@ -144,13 +145,12 @@ def names_of(declaration: str, roots: Sequence[Path]) -> set[str]:
     return {override["override"] for override in told.get("overrides", [])}
 
 
-def printed(words: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+def printed(words: Sequence[str]) -> Any:
     """What a command prints as JSON."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         patchgen([*words, "--output-format", "json"])
-    told: dict[str, list[dict[str, str]]] = json.loads(out.getvalue())
-    return told
+    return json.loads(out.getvalue())
 
 
 if __name__ == "__main__":
