@@ -12,19 +12,14 @@ from patchgen.author.rebase.sides import Clash
 from patchgen.author.rebase.signature import merge_signature
 from patchgen.author.rebase.statements import Patch, head_end, merge_suites
 from patchgen.author.rebase.versions import Versions
-from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_docstring
 
 
 @dataclass(frozen=True)
 class Merged:
-    """The text of a merged method at its own indentation.
-
-    With what came in from the declaration, and what clashes.
-    """
+    """The text of a merged method at its own indentation; empty where something clashes."""
 
     text: str
-    patches: tuple[Patch, ...] = ()
     clashes: tuple[Clash, ...] = ()
 
 
@@ -57,7 +52,7 @@ def _merge(versions: Versions) -> Merged:
     text = "\n".join(lines) + "\n"
     if not _is_valid(text):
         return Merged("", clashes=(Clash("the two changes give no valid Python together"),))
-    return Merged(text, changes.patches)
+    return Merged(text)
 
 
 def _code(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -83,8 +78,3 @@ def _is_valid(text: str) -> bool:
     except SyntaxError:
         return False
     return True
-
-
-def function_lines(function: Function) -> tuple[int, int]:
-    """The lines of a method with its decorators."""
-    return first_line(function), function.end_lineno or 0

@@ -27,15 +27,12 @@ _Suite = Sequence[ast.stmt]
 class Patch:
     """Lines `first` to `last` of the new parent become `lines`.
 
-    None are replaced if `last` is before `first`.  `ours` are the nodes of the declaration's side
-    that came in, `old` the old parent's line of the place.
+    None are replaced if `last` is before `first`: then `lines` go before line `first`.
     """
 
     first: int
     last: int
     lines: tuple[str, ...]
-    ours: tuple[ast.AST, ...] = ()
-    old: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class _Suites:
         first, last = self._lines_of(hunk)
         if first == 0:
             return self._clash("the place of the change is gone", hunk, None)
-        return Changes((Patch(first, last, lines, tuple(new), self._old_line(hunk)),))
+        return Changes((Patch(first, last, lines),))
 
     def _deletion(self, hunk: Hunk) -> Changes:
         """Statements that the declaration drops: those that are still there, unchanged."""
@@ -128,8 +125,7 @@ class _Suites:
             first = first_line(node)
             if self.three.theirs.comments(node) == self.three.base.comments(self.base[place]):
                 first -= len(self.three.theirs.comments(node))
-            old = first_line(self.base[place])
-            done += Changes((Patch(first, node.end_lineno or 0, (), (), old),))
+            done += Changes((Patch(first, node.end_lineno or 0, ()),))
         return done
 
     def _beside(self, hunk: Hunk) -> Hunk | None:
@@ -171,11 +167,6 @@ class _Suites:
             self.three.ours.comments(self.ours[hunk.first])
         )
         return not "".join(self.three.ours.lines(top - 1, top - 1)).strip()
-
-    def _old_line(self, hunk: Hunk) -> int:
-        if hunk.start < len(self.base):
-            return first_line(self.base[hunk.start])
-        return (self.base[-1].end_lineno or 0) + 1 if self.base else 0
 
     def _clash(self, what: str, hunk: Hunk, other: Hunk | None) -> Changes:
         base = self.base[hunk.start : hunk.stop]
@@ -225,35 +216,20 @@ def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
     if plain_text(base) == plain_text(ours) or plain_text(ours) == plain_text(theirs):
         return Changes()
     first, last = first_line(theirs), theirs.end_lineno or 0
-    line = first_line(base)
     if plain_text(base) == plain_text(theirs):
         own = three.ours.lines(first_line(ours), ours.end_lineno or 0)
         above = three.ours.comments(ours)
         known = three.theirs.comments(theirs)
         if above != three.base.comments(base) and known == three.base.comments(base):
             own, first = [*above, *own], first - len(known)
-        changed = tuple(_differing(base, ours))
-        return Changes((Patch(first, last, tuple(own), changed, line),))
+        return Changes((Patch(first, last, tuple(own)),))
     if suites_of(base) and type(base) is type(ours) is type(theirs):
         return _merge_compound(three, base, ours, theirs)
     text = merge_simple(three, base, ours, theirs)
     if isinstance(text, Clash):
         return Changes(clashes=(text,))
     indented = (" " * theirs.col_offset + text).split("\n")
-    return Changes((Patch(first, last, tuple(indented), tuple(_differing(base, ours)), line),))
-
-
-def _differing(base: ast.AST, ours: ast.AST) -> list[ast.AST]:
-    """What of `ours` the old parent does not have: the smallest nodes that are not in it."""
-    known = {plain_text(n) for n in ast.walk(base) if isinstance(n, ast.expr | ast.stmt)}
-    if isinstance(ours, ast.expr | ast.stmt) and plain_text(ours) in known:
-        return []
-    inner = [found for one in ast.iter_child_nodes(ours) for found in _differing(base, one)]
-    if isinstance(ours, ast.Name | ast.Constant) or (
-        not inner and isinstance(ours, ast.expr | ast.stmt)
-    ):
-        return [ours]
-    return inner
+    return Changes((Patch(first, last, tuple(indented)),))
 
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
@@ -266,7 +242,7 @@ def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
         return Changes(clashes=(three.clash("both changed this statement", base, ours, theirs),))
     done = Changes()
     if heads[0] == heads[2] != heads[1]:
-        done += _own_head(three, base, ours, theirs)
+        done += _own_head(three, ours, theirs)
     for one, mine, upstream in zip(*suites, strict=True):
         if _texts(one) != _texts(mine) and bool(one) != bool(upstream):
             what = "one side changed a branch that the other has no more"
@@ -285,8 +261,7 @@ def _own_branch(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) 
         return Changes(clashes=(three.clash(what, base, ours, theirs),))
     lines = three.ours.lines((ours.body[-1].end_lineno or 0) + 1, ours.end_lineno or 0)
     place = (theirs.end_lineno or 0) + 1
-    old = (base.end_lineno or 0) + 1
-    return Changes((Patch(place, place - 1, tuple(lines), tuple(ours.orelse), old),))
+    return Changes((Patch(place, place - 1, tuple(lines)),))
 
 
 def _head(node: ast.stmt) -> list[str]:
@@ -299,12 +274,11 @@ def _head(node: ast.stmt) -> list[str]:
     return [plain_text(part) for part in parts if isinstance(part, ast.AST)]
 
 
-def _own_head(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
+def _own_head(three: Three, ours: ast.stmt, theirs: ast.stmt) -> Changes:
     """The head of the declaration's statement in the place of upstream's, which is the old one."""
     first, last = first_line(theirs), head_end(three.theirs.source.lines, theirs)
     lines = three.ours.lines(first_line(ours), head_end(three.ours.source.lines, ours))
-    changed = tuple(_differing(base, ours))
-    return Changes((Patch(first, last, tuple(lines), changed, first_line(base)),))
+    return Changes((Patch(first, last, tuple(lines)),))
 
 
 def head_end(lines: Sequence[str], node: ast.stmt) -> int:
