@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ _SUITES = ("body", "orelse", "finalbody")
 _Compound = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try
 _OPENED = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try)
 _ALIKE = 0.45
+Places = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +68,11 @@ def key(node: ast.AST) -> str:
 
 def align_methods(old: Function, new: Function) -> Aligned:
     """The bodies of two functions, docstrings left out."""
-    return align(_code(old.body), _code(new.body))
+    return align(code_of(old.body), code_of(new.body))
 
 
-def _code(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+def code_of(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a function after its docstring."""
     return list(body[1:]) if body and is_docstring(body[0]) else list(body)
 
 
@@ -89,7 +91,7 @@ def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Aligned:
 def _between(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Row]:
     """The rows of statements that are not equal: alike ones opened, the rest changed."""
     done_old = done_new = 0
-    for i, j in _pairs(old, new):
+    for i, j in best_pairs(old, new, _likeness_of_opened, _ALIKE):
         if i > done_old or j > done_new:
             yield Row("changed", tuple(old[done_old:i]), tuple(new[done_new:j]))
         opened = _opened(old[i], new[j])
@@ -99,21 +101,34 @@ def _between(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Row]:
         yield Row("changed", tuple(old[done_old:]), tuple(new[done_new:]))
 
 
-def _pairs(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> list[tuple[int, int]]:
-    """Which compound statements are alike, in order: the pairs whose likeness sums to most."""
-    best: list[list[tuple[float, tuple[tuple[int, int], ...]]]] = [[(0.0, ())] * (len(new) + 1)]
+def best_pairs(
+    old: Sequence[ast.stmt],
+    new: Sequence[ast.stmt],
+    likeness_of: Callable[[ast.stmt, ast.stmt], float],
+    least: float,
+) -> Places:
+    """The places of statements that are alike, in order: the pairs whose likeness sums to most.
+
+    Two statements make a pair only if their likeness is at least `least`.
+    """
+    # best[i][j] is the sum and the pairs of the first i old and the first j new statements.
+    best: list[list[tuple[float, Places]]] = [[(0.0, ())] * (len(new) + 1)]
     for i, one in enumerate(old):
-        line: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())]
+        line: list[tuple[float, Places]] = [(0.0, ())]
         for j, other in enumerate(new):
             choices = [best[i][j + 1], line[j]]
-            if isinstance(one, _OPENED) and type(one) is type(other):
-                alike = likeness(one, other)
-                if alike >= _ALIKE:
-                    score, pairs = best[i][j]
-                    choices.append((score + alike, (*pairs, (i, j))))
+            alike = likeness_of(one, other)
+            if alike >= least:
+                score, pairs = best[i][j]
+                choices.append((score + alike, (*pairs, (i, j))))
             line.append(max(choices, key=lambda choice: choice[0]))
         best.append(line)
-    return list(best[-1][-1][1])
+    return best[-1][-1][1]
+
+
+def _likeness_of_opened(old: ast.stmt, new: ast.stmt) -> float:
+    """The likeness of two compound statements of one kind; 0 for all others."""
+    return likeness(old, new) if isinstance(old, _OPENED) and type(old) is type(new) else 0.0
 
 
 def likeness(old: ast.stmt, new: ast.stmt) -> float:
@@ -121,7 +136,7 @@ def likeness(old: ast.stmt, new: ast.stmt) -> float:
 
     Heads and the statements inside count.
     """
-    head = 0.5 if _head(old) == _head(new) else 0.0
+    head = 0.5 if head_texts(old, key) == head_texts(new, key) else 0.0
     mine, theirs = Counter(_simple(old)), Counter(_simple(new))
     total = max(sum(mine.values()), sum(theirs.values()), 1)
     return head + (1 - head) * sum((mine & theirs).values()) / total
@@ -135,13 +150,20 @@ def _simple(node: ast.stmt) -> Iterator[str]:
             yield key(inner)
 
 
-def _head(node: ast.stmt) -> tuple[str, ...]:
-    """What a compound statement says beside its suites."""
+def head_texts(node: ast.stmt, text_of: Callable[[ast.AST], str]) -> tuple[str, ...]:
+    """What a compound statement says outside its suites, by the text of each node."""
     if isinstance(node, ast.Try):
-        return tuple(f"{h.type and key(h.type)} {h.name}" for h in node.handlers)
+        return tuple(f"{h.type and text_of(h.type)} {h.name}" for h in node.handlers)
+    return tuple(map(text_of, heads_of(node)))
+
+
+def heads_of(node: ast.stmt) -> list[ast.AST]:
+    """The nodes of a compound statement that are not in its suites."""
+    if isinstance(node, ast.Try):
+        return [h.type for h in node.handlers if h.type is not None]
     fields = [value for name, value in ast.iter_fields(node) if name not in _SUITES]
     parts = [part for value in fields for part in (value if isinstance(value, list) else [value])]
-    return tuple(key(part) for part in parts if isinstance(part, ast.AST))
+    return [part for part in parts if isinstance(part, ast.AST)]
 
 
 def suites_of(node: ast.stmt) -> list[list[ast.stmt]]:
@@ -156,7 +178,7 @@ def suites_of(node: ast.stmt) -> list[list[ast.stmt]]:
 def _opened(old: ast.stmt, new: ast.stmt) -> Row | None:
     """The row of two compound statements whose suites can be compared one by one."""
     heads: list[tuple[ast.expr, ast.expr]] = []
-    if _head(old) != _head(new):
+    if head_texts(old, key) != head_texts(new, key):
         pair = _differing_test(old, new)
         if pair is None:
             return None

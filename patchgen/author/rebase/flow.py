@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.suites import suites_of
+from patchgen.author.align.suites import heads_of, suites_of
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.same import Function, plain_text, without_docstring
 
@@ -55,7 +55,7 @@ def flow_of(function: Function) -> Flow:
 def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()) -> Iterator[Spot]:
     for node in suite:
         inner = [] if isinstance(node, Function | ast.ClassDef) else suites_of(node)
-        heads = _heads(node) if inner else [node]
+        heads = heads_of(node) if inner else [node]
         reads = {
             n.id
             for head in heads
@@ -78,16 +78,6 @@ def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()
         for number, one in enumerate(inner):
             own_branch = ((id(node), number),) if isinstance(node, ast.If) else ()
             yield from _spots(one, (*branches, *own_branch))
-
-
-def _heads(node: ast.stmt) -> list[ast.AST]:
-    """What of a compound statement is not in its suites."""
-    if isinstance(node, ast.Try):
-        return [h.type for h in node.handlers if h.type is not None]
-    suites = ("body", "orelse", "finalbody")
-    fields = [value for name, value in ast.iter_fields(node) if name not in suites]
-    parts = [part for value in fields for part in (value if isinstance(value, list) else [value])]
-    return [part for part in parts if isinstance(part, ast.AST)]
 
 
 def _comprehended(nodes: Sequence[ast.AST]) -> Iterator[str]:

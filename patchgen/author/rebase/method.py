@@ -7,12 +7,13 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from patchgen.author.align.suites import code_of
 from patchgen.author.rebase.meaning import changed_meanings
 from patchgen.author.rebase.sides import Clash
 from patchgen.author.rebase.signature import merge_signature
 from patchgen.author.rebase.statements import Patch, head_end, merge_suites
 from patchgen.author.rebase.versions import Versions
-from patchgen.syntax.same import Function, is_docstring
+from patchgen.syntax.same import Function
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def _merge(versions: Versions) -> Merged:
     three = versions.three
     base, ours, theirs = versions.functions
     head = merge_signature(three, base, ours, theirs)
-    changes = merge_suites(three, _code(base.body), _code(ours.body), _code(theirs.body))
+    changes = merge_suites(three, code_of(base.body), code_of(ours.body), code_of(theirs.body))
     clashes = (*([head] if isinstance(head, Clash) else []), *changes.clashes)
     if clashes or isinstance(head, Clash):
         return Merged("", clashes=clashes)
@@ -53,10 +54,6 @@ def _merge(versions: Versions) -> Merged:
     if not _is_valid(text):
         return Merged("", clashes=(Clash("the two changes give no valid Python together"),))
     return Merged(text)
-
-
-def _code(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    return list(body[1:]) if body and is_docstring(body[0]) else list(body)
 
 
 def _patched(lines: list[str], first: int, patches: Sequence[Patch]) -> list[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.suites import likeness, suites_of
+from patchgen.author.align.suites import best_pairs, likeness, suites_of
 from patchgen.syntax.same import plain_text
 
 _ALIKE = 0.5
@@ -45,7 +45,8 @@ def pair_statements(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Paired:
         if tag == "equal":
             pairs |= dict(zip(range(i, k), range(j, m), strict=True))
         else:
-            pairs |= {i + a: j + b for a, b in _alike(old[i:k], new[j:m])}
+            alike = best_pairs(old[i:k], new[j:m], alikeness, _ALIKE)
+            pairs |= {i + a: j + b for a, b in alike}
     return Paired(pairs, tuple(_hunks(pairs, len(old), len(new))))
 
 
@@ -55,22 +56,6 @@ def _hunks(pairs: dict[int, int], old: int, new: int) -> Iterator[Hunk]:
         if i > start or j > first:
             yield Hunk(start, i, first, j)
         start, first = i + 1, j + 1
-
-
-def _alike(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> list[tuple[int, int]]:
-    """The pairs, in order, whose likeness sums to most."""
-    best: list[list[tuple[float, tuple[tuple[int, int], ...]]]] = [[(0.0, ())] * (len(new) + 1)]
-    for i, one in enumerate(old):
-        line: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())]
-        for j, other in enumerate(new):
-            choices = [best[i][j + 1], line[j]]
-            alike = alikeness(one, other)
-            if alike >= _ALIKE:
-                score, pairs = best[i][j]
-                choices.append((score + alike, (*pairs, (i, j))))
-            line.append(max(choices, key=lambda choice: choice[0]))
-        best.append(line)
-    return list(best[-1][-1][1])
 
 
 def alikeness(old: ast.stmt, new: ast.stmt) -> float:

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.suites import suites_of
+from patchgen.author.align.suites import head_texts, suites_of
 from patchgen.author.rebase.order import commute
 from patchgen.author.rebase.pairing import Hunk, Paired, pair_statements
 from patchgen.author.rebase.sides import Clash, Three
@@ -234,7 +234,7 @@ def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
     """A statement with suites: its head, and each suite by itself."""
-    heads = [_head(node) for node in (base, ours, theirs)]
+    heads = [head_texts(node, plain_text) for node in (base, ours, theirs)]
     if isinstance(base, Function) or heads[0] not in heads[1:]:
         return Changes(clashes=(three.clash("both changed this statement", base, ours, theirs),))
     suites = suites_of(base), suites_of(ours), suites_of(theirs)
@@ -262,16 +262,6 @@ def _own_branch(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) 
     lines = three.ours.lines((ours.body[-1].end_lineno or 0) + 1, ours.end_lineno or 0)
     place = (theirs.end_lineno or 0) + 1
     return Changes((Patch(place, place - 1, tuple(lines)),))
-
-
-def _head(node: ast.stmt) -> list[str]:
-    """What a compound statement says outside its suites."""
-    if isinstance(node, ast.Try):
-        return [f"{h.type and plain_text(h.type)} {h.name}" for h in node.handlers]
-    suites = ("body", "orelse", "finalbody")
-    fields = [value for name, value in ast.iter_fields(node) if name not in suites]
-    parts = [part for value in fields for part in (value if isinstance(value, list) else [value])]
-    return [plain_text(part) for part in parts if isinstance(part, ast.AST)]
 
 
 def _own_head(three: Three, ours: ast.stmt, theirs: ast.stmt) -> Changes:
