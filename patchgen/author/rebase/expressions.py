@@ -14,10 +14,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from patchgen.author.rebase.sides import Clash, Three
+from patchgen.author.rebase.sides import Clash, Three, as_operand
 from patchgen.syntax.same import plain_text
 
-_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict)
 _BOTH = "both changed this expression"
 
 
@@ -119,9 +118,8 @@ def _put(three: Three, node: ast.expr, inner: ast.expr, text: str | Clash) -> st
     """`node` of the new parent with `text` in the place of `inner`."""
     if isinstance(text, Clash):
         return text
-    if not isinstance(ast.parse(text, mode="eval").body, _ATOMS):
-        text = f"({text})"
-    return three.theirs.spliced(node, [(inner, text)])
+    operand = as_operand(ast.parse(text, mode="eval").body, text)
+    return three.theirs.spliced(node, [(inner, operand)])
 
 
 # Calls

@@ -21,12 +21,12 @@ from patchgen.author.align.suites import suites_of
 from patchgen.author.rebase.flow import Flow, Spot, flow_of
 from patchgen.author.rebase.order import bound_in, named_in
 from patchgen.author.rebase.pairing import pair_statements, targets_of
+from patchgen.author.rebase.sides import as_operand
 from patchgen.author.rebase.versions import Cut, MethodText, Versions, replacing
 from patchgen.syntax.bound import names_in
 from patchgen.syntax.same import Function, plain_text, without_docstring
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict)
 _PLAIN = (ast.Name, ast.Constant)
 
 
@@ -117,9 +117,7 @@ def _without_names(version: MethodText, names: Sequence[str]) -> MethodText | No
 
 def _fold(version: MethodText, node: ast.stmt, readers: Sequence[ast.Name]) -> MethodText:
     assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
-    text = version.side.code(node.value)
-    if not isinstance(node.value, _ATOMS):
-        text = f"({text})"
+    text = as_operand(node.value, version.side.code(node.value))
     return version.changed([version.without(node), *(replacing(one, text) for one in readers)])
 
 

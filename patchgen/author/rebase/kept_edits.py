@@ -15,10 +15,8 @@ from patchgen.author.align.suites import key
 from patchgen.author.rebase.declared import Declared
 from patchgen.author.rebase.sides import Side
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.same import is_docstring
+from patchgen.syntax.same import Function, is_docstring
 from patchgen.syntax.text import make_source
-
-_Edit = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def with_known_edits(
@@ -33,7 +31,7 @@ def with_known_edits(
     made = read_file(make_source("class _:\n" + "\n".join(lines) + "\n", "member.py"))
     (node,) = made.tree.body
     assert isinstance(node, ast.ClassDef)
-    functions = [n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [n for n in node.body if isinstance(n, Function)]
     if len(functions) != len(node.body):
         return lines
     found: list[str] = []
@@ -51,12 +49,13 @@ def with_known_edits(
 
 
 def _counterparts(
-    made: Sequence[_Edit], change: Declared, parent: Member | None
-) -> Iterator[tuple[_Edit, _Edit | None, bool]]:
-    """Each new edit with the one of the modular file that it is, and whether that can stay."""
-    known = [n for n in change.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    pairs: dict[_Edit, tuple[_Edit, bool]] = {}
-    tests: list[tuple[Callable[[_Edit, _Edit], bool], bool]] = [
+    made: Sequence[Function], change: Declared, parent: Member | None
+) -> Iterator[tuple[Function, Function | None, bool]]:
+    """Each new edit, the old one that it takes the place of, and whether the old one can stay."""
+    known = [n for n in change.nodes if isinstance(n, Function)]
+    pairs: dict[Function, tuple[Function, bool]] = {}
+    # The same edit; one that does the same now; one that puts the same text in.
+    tests: list[tuple[Callable[[Function, Function], bool], bool]] = [
         (lambda k, f: _parts(k) == _parts(f), True),
         (lambda k, f: parent is not None and _still_says(k, f, parent), True),
         (lambda k, f: _parts(k)[-1:] == _parts(f)[-1:], False),
@@ -80,11 +79,7 @@ def _lines(node: ast.stmt, modular: File) -> list[str]:
     return [line.rstrip("\n") for line in lines]
 
 
-def _still_says(
-    known: _Edit,
-    made: _Edit,
-    parent: Member,
-) -> bool:
+def _still_says(known: Function, made: Function, parent: Member) -> bool:
     """Whether an edit of one expression, as it is, does what the new edit of its statement does."""
     match _withs(known):
         case [
@@ -102,18 +97,17 @@ def _still_says(
             return False
 
 
-def _is_of_expression(known: _Edit) -> bool:
+def _is_of_expression(known: Function) -> bool:
     """Whether an edit puts an expression in the place of another."""
-    return [
-        len(part.body) == 1 and isinstance(part.body[0], ast.Expr) for part in _withs(known)
-    ] == [
-        True,
-        True,
-    ]
+    match _withs(known):
+        case [ast.With(body=[ast.Expr()]), ast.With(body=[ast.Expr()])]:
+            return True
+        case _:
+            return False
 
 
 def _narrowed(
-    function: _Edit, lines: list[str], side: Side, known: _Edit, parent: Member, alias: str
+    function: Function, lines: list[str], side: Side, known: Function, parent: Member, alias: str
 ) -> list[str]:
     """An edit of a statement as the lines of one of an expression, where that is like `known`'s."""
     parts = [part.body for part in _withs(function)]
@@ -143,7 +137,7 @@ def _is_alike(one: ast.expr, other: ast.expr) -> bool:
             return type(one) is type(other)
 
 
-def _withs(function: _Edit) -> list[ast.With]:
+def _withs(function: Function) -> list[ast.With]:
     return [n for n in function.body if isinstance(n, ast.With)]
 
 
@@ -151,16 +145,11 @@ def _is(node: ast.AST, other: ast.expr) -> bool:
     return isinstance(node, ast.expr) and key(node) == key(other)
 
 
-def _parts(function: _Edit) -> list[str]:
+def _parts(function: Function) -> list[str]:
     return [ast.dump(n) for n in function.body if not is_docstring(n)]
 
 
-def _named_as(
-    function: _Edit,
-    lines: list[str],
-    known: _Edit,
-    modular: File,
-) -> list[str]:
+def _named_as(function: Function, lines: list[str], known: Function, modular: File) -> list[str]:
     """An edit with the name and the docstring of the one that it takes the place of."""
     place = function.lineno - first_line(function)
     lines[place] = lines[place].replace(f"def {function.name}(", f"def {known.name}(", 1)

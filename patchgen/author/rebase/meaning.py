@@ -84,8 +84,7 @@ def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) 
 
 
 def _own_reads(spot: Spot, old: Flow) -> set[str]:
-    """The names that a statement reads otherwise than the old parent's statement that it was made
-    from.
+    """What a statement reads that the old parent's statement, which it was made from, does not.
 
     What stands in both is read by both sides: `self.mlp(x).clamp(max=7)` was made from
     `self.mlp(x)`, and reads nothing of its own; nor does a call with an argument more read the

@@ -25,8 +25,7 @@ class Merged:
 
 
 def merge_versions(versions: Versions, known: frozenset[str]) -> Merged:
-    """The new parent's method with the changes of the declaration, if its names mean what they
-    meant.
+    """The new parent's method with the declaration's changes, or what is in doubt of it.
 
     `known` are the global names that it may read.
     """

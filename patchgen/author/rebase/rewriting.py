@@ -22,9 +22,9 @@ from patchgen.author.rebase.unused_imports import without_unused_imports
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source
 
-_Edit = ast.FunctionDef | ast.AsyncFunctionDef
 _EDIT_WORDS = ("edit", "new", "old")
 _EMPTY_CLASS = re.compile(r"after class definition on line (\d+)")
 
@@ -84,7 +84,7 @@ def _owner(theirs: File, change: Declared) -> str:
 def _member_names(modular: File, owner: str) -> Iterable[str]:
     node = modular.definitions[owner].node
     assert isinstance(node, ast.ClassDef)
-    return [n.name for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [n.name for n in node.body if isinstance(n, Function)]
 
 
 def _with_member(theirs: File, owner: str, name: str, merged: str) -> File | None:

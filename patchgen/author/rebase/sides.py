@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.text import Source
 
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict)
+
 
 @dataclass(frozen=True)
 class Clash:
@@ -83,3 +85,8 @@ class Three:
         sides = (self.base, self.ours, self.theirs)
         texts = [side.code(node) if node else "" for side, node in zip(sides, nodes, strict=False)]
         return Clash(what, *texts)
+
+
+def as_operand(node: ast.expr, text: str) -> str:
+    """`text`, the code of `node`, as it can stand anywhere in an expression."""
+    return text if isinstance(node, _ATOMS) else f"({text})"

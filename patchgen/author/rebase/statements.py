@@ -79,21 +79,18 @@ class _Suites:
     def _hunk(self, hunk: Hunk) -> Changes:
         """Statements that the declaration has in the place of others, or in addition."""
         new = self.ours[hunk.first : hunk.last]
-        places = range(hunk.start, hunk.stop)
         if not new:
             return self._deletion(hunk)
         other = self._beside(hunk)
         if other is not None:
             known = self.theirs[other.first : other.last]
-            if (other.start, other.stop) == (hunk.start, hunk.stop) and _texts(new) == _texts(
-                known
-            ):
+            is_same_place = (other.start, other.stop) == (hunk.start, hunk.stop)
+            if is_same_place and _texts(new) == _texts(known):
                 return Changes()
-            if not (hunk.start == hunk.stop == other.start == other.stop) or not commute(
-                new, known
-            ):
+            both_insert = is_same_place and hunk.start == hunk.stop
+            if not both_insert or not commute(new, known):
                 return self._clash("both changed these statements", hunk, other)
-        for place in places:
+        for place in range(hunk.start, hunk.stop):
             there = self.upstream.pairs.get(place)
             if there is None or plain_text(self.theirs[there]) != plain_text(self.base[place]):
                 what = "the declaration replaces statements that upstream changed"

@@ -94,22 +94,14 @@ class Rebase:
     # -- states -----------------------------------------------------------------------------------
 
     def _case(self, change: Declared, given: Given) -> Case | None:
-        """A change with its state by the three versions; None for what the parent has unchanged."""
+        """A change with its state by the three versions; None for what the parent does not have."""
         output = given.file_of(change.module)
         before = self.old_tree.member(change.module, change.parent, change.member)
         if before is None or output is None:
             return None
-        shown = _shown(before.member)
-        if change.parent and self.new_tree.definition(change.module, change.parent) is None:
-            where = self._where(change, before.member)
-            clash = Clash(f"{change.module} has no {change.parent} any more{where}", shown)
-            return Case(change, Result(change, State.GONE, (clash,), shown))
         after = self.new_tree.member(change.module, change.parent, change.member)
         if after is None:
-            where = self._where(change, before.member)
-            owner = change.parent or change.module
-            clash = Clash(f"{owner} has no {change.member} any more{where}", shown)
-            return Case(change, Result(change, State.GONE, (clash,), shown))
+            return self._gone(change, before.member)
         base_file = _renamed(before.file, output, change)
         theirs_file = _renamed(after.file, output, change)
         base = _version(base_file, change, before.owner)
@@ -162,6 +154,16 @@ class Rebase:
             places,
             (base.file, theirs.file),
         )
+
+    def _gone(self, change: Declared, member: Member) -> Case:
+        """A change of a member that the new release does not have."""
+        owner, missing = change.parent or change.module, change.member
+        if change.parent and self.new_tree.definition(change.module, change.parent) is None:
+            owner, missing = change.module, change.parent
+        where = self._where(change, member)
+        shown = _shown(member)
+        clash = Clash(f"{owner} has no {missing} any more{where}", shown)
+        return Case(change, Result(change, State.GONE, (clash,), shown))
 
     def _where(self, change: Declared, member: Member) -> str:
         """Where a member that is gone may be now, in words."""
