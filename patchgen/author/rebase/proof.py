@@ -10,6 +10,7 @@ from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
 from patchgen.author.rebase.declared import resolve
+from patchgen.author.rebase.naming import output_of
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.errors import PatchgenError, Problem
@@ -25,9 +26,8 @@ class Given:
     problems: tuple[Problem, ...]
 
     def file_of(self, module: str) -> File | None:
-        """The output that is made from `module` of transformers: the one of its kind."""
-        kind = module.rpartition(".")[2].partition("_")[0]
-        return next((file for name, file in self.outputs.items() if name.startswith(kind)), None)
+        """The output that is made from `module` of transformers."""
+        return output_of(module, self.outputs)
 
 
 @dataclass(frozen=True)

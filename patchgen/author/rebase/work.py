@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchgen.author.adopt.subject import make_subject
 from patchgen.author.align.file import File, Member
 from patchgen.author.rebase.cases import (
     CLASS,
@@ -28,6 +27,7 @@ from patchgen.author.rebase.cases import (
 )
 from patchgen.author.rebase.decisions import decided_changes
 from patchgen.author.rebase.declared import Declared, declared_changes
+from patchgen.author.rebase.naming import changed_member, in_names_of
 from patchgen.author.rebase.proof import Given, Prover, without_bases
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import Rewritten, member_of, replaced, rewrite
@@ -102,8 +102,8 @@ class Rebase:
         after = self.new_tree.member(change.module, change.parent, change.member)
         if after is None:
             return self._gone(change, before.member)
-        base_file = _renamed(before.file, output, change)
-        theirs_file = _renamed(after.file, output, change)
+        base_file = in_names_of(output, before.file, change)
+        theirs_file = in_names_of(output, after.file, change)
         base = _version(base_file, change, before.owner)
         theirs = _version(theirs_file, change, after.owner)
         ours = member_of(output, change.owner, change.member)
@@ -278,19 +278,9 @@ class Rebase:
         return there is not None and self.new_tree.definition(module, name) is None
 
 
-def _renamed(file: File, output: File, change: Declared) -> File:
-    """A parent's file in the names of the output."""
-    if file.source.module != change.module or change.owner == change.parent:
-        return file
-    return make_subject(file, output, change.module).parent
-
-
 def _version(file: File, change: Declared, owner: str) -> Version | None:
-    for name in (change.owner, owner):
-        member = member_of(file, name, change.member)
-        if member is not None:
-            return Version(file, member)
-    return None
+    member = changed_member(file, change, owner)
+    return Version(file, member) if member is not None else None
 
 
 def _plain(text: str, change: Declared) -> list[str]:

@@ -15,10 +15,10 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from patchgen.author.adopt.subject import make_subject
 from patchgen.author.align.file import File, Member
 from patchgen.author.rebase.declared import Declared, declared_changes, resolve
-from patchgen.author.rebase.releases import Found, Tree
+from patchgen.author.rebase.naming import changed_member, in_names_of, output_of
+from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import member_of
 from patchgen.errors import Location
 from patchgen.syntax.blocks import first_line
@@ -77,29 +77,13 @@ def _is_there(change: Declared, outputs: Mapping[str, File], tree: Tree) -> bool
     """Whether the release says of a member what the output says of it."""
     if change.is_whole and change.owner:
         return False  # a class written out is one change, and not the sum of its members
-    output = _output_of(change, outputs)
+    output = output_of(change.module, outputs)
     theirs = tree.member(change.module, change.parent, change.member)
     if output is None or theirs is None:
         return False
     mine = member_of(output, change.owner, change.member)
-    other = _in_names_of(output, change, theirs)
+    other = changed_member(in_names_of(output, theirs.file, change), change, theirs.owner)
     return mine is not None and other is not None and _text(mine) == _text(other)
-
-
-def _output_of(change: Declared, outputs: Mapping[str, File]) -> File | None:
-    """The output of the kind of the parent's module: modeling, configuration, ..."""
-    kind = change.module.rpartition(".")[2].partition("_")[0]
-    return next((file for name, file in outputs.items() if name.startswith(kind)), None)
-
-
-def _in_names_of(output: File, change: Declared, found: Found) -> Member | None:
-    """The parent's member, in the names that its classes have in the output."""
-    if found.file.source.module != change.module or change.owner == change.parent:
-        return found.member
-    renamed = make_subject(found.file, output, change.module).parent
-    owners = (change.owner, found.owner)
-    members = (member_of(renamed, owner, change.member) for owner in owners)
-    return next((member for member in members if member is not None), None)
 
 
 def _text(member: Member) -> list[str]:
