@@ -66,12 +66,7 @@ class Method:
 
 def main() -> int:
     """Print a row for each method, and the sums."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("forks", type=Path)
-    parser.add_argument("old", type=Path)
-    parser.add_argument("new", type=Path)
+    parser = make_parser(__doc__)
     parser.add_argument("--show", action="store_true", help="also print merged methods")
     options = parser.parse_args()
     old, new = (release_in(folder, parser) for folder in (options.old, options.new))
@@ -103,6 +98,16 @@ def main() -> int:
         figures = [count[key] for key in ("all", "rebase", "git", "wide")]
         print(f"| {name} | {' | '.join(map(str, figures))} |")
     return 0
+
+
+def make_parser(about: str | None) -> argparse.ArgumentParser:
+    """A parser with the arguments FORKS, OLD and NEW."""
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name in ("forks", "old", "new"):
+        parser.add_argument(name, type=Path)
+    return parser
 
 
 def release_in(folder: Path, parser: argparse.ArgumentParser) -> Release:
