@@ -43,8 +43,8 @@ Report = dict[str, Any]  # what `patchgen rebase` says of one modular file
 PROBLEM = "does not convert"
 REWRITTEN = frozenset({State.REANCHORED, State.MERGED, State.ABSORBED, State.DECIDED})
 LEFT = OPEN | {PROBLEM}
-NUMBERS = ("moved", "rewritten", "left")
-HEADS = ("variant", "from", "changed by", *NUMBERS, "the end")
+NUMBERS = ("changes", "moved", "rewritten", "left")
+HEADS = ("variant", "from", "changes", "changed by", "moved", "rewritten", "left", "the end")
 HEAD = """\
 # Upgrading the gallery
 
@@ -53,9 +53,11 @@ Written by `python benchmarks/upgrade_gallery.py RELEASES`. Each variant was reb
 releases). It starts with its modular file as it is checked in, on the first of these releases on
 which that file converts. Nobody decided anything in between.
 
-- *changed by* has the releases that changed a method or an attribute that the variant changes too.
-- *moved*, *rewritten* and *left* count the changes of the variant, once for each of these releases:
-  those that fit as they are, those that `rebase` wrote anew, and those that it left to a person
+- *changes* counts the methods and attributes of its parent that the modular file changes. It is 0
+  where ready-made parts do all of it.
+- *changed by* has the releases in which upstream changed one of them, too.
+- *moved*, *rewritten* and *left* count them once for each of these releases: those that fit as they
+  are, those that `rebase` wrote anew, and those that it left to a person
   ([the states](../upgrading.md#the-states)).
 - *the end* compares the outputs on {last} with those that are checked in, byte for byte.
 
@@ -76,10 +78,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A variant from its first release to the last; `changes` leaves out what is unchanged."""
+    """A variant from its first release to the last.
+
+    `declared` counts its changes; `changes` are those of them that a release changed, too.
+    """
 
     variant: str
     first: str
+    declared: int
     changes: tuple[Change, ...]
     is_equal: bool
 
@@ -142,24 +148,27 @@ def upgraded(modular: Path, releases: Sequence[Release]) -> Row:
         shutil.copytree(REPOSITORY / "modular", project / "modular")
         shutil.copy(REPOSITORY / "pyproject.toml", project)
         with contextlib.chdir(project):
-            first, changes = rebased(shown, releases)
+            first, declared, changes = rebased(shown, releases)
             printed(["convert", "--package-root", last, str(shown)])
         is_equal = outputs_of(shown, project) == outputs_of(shown, REPOSITORY)
-    return Row(name_of(modular), first, changes, is_equal)
+    return Row(name_of(modular), first, declared, changes, is_equal)
 
 
-def rebased(modular: Path, releases: Sequence[Release]) -> tuple[str, tuple[Change, ...]]:
-    """The release that a variant starts on, and what those after it did; writes the file."""
-    first = ""
+def rebased(modular: Path, releases: Sequence[Release]) -> tuple[str, int, tuple[Change, ...]]:
+    """Rebase a modular file onto each release, and write it.
+
+    Gives the release that it starts on, how many changes it has, and those that a release changed.
+    """
+    first, declared = "", 0
     changes: list[Change] = []
     for old, new in itertools.pairwise(releases):
         roots = ["--from-root", str(old.root()), "--to-root", str(new.root())]
         (report,) = printed(["rebase", str(modular), *roots, "--write"])
         if not first and is_refused(report):
             continue
-        first = first or old.version
+        first, declared = first or old.version, len(report["changes"])
         changes += changes_in(report, new.version)
-    return first or releases[-1].version, tuple(changes)
+    return first or releases[-1].version, declared, tuple(changes)
 
 
 def is_refused(report: Report) -> bool:
@@ -197,7 +206,7 @@ def read_rows(path: Path, releases: Sequence[Release]) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     for row in data["rows"]:
         changes = tuple(Change(**change) for change in row["changes"])
-        rows[row["variant"]] = Row(row["variant"], row["first"], changes, row["is_equal"])
+        rows[row["variant"]] = Row(**row | {"changes": changes})
     return rows
 
 
@@ -229,7 +238,7 @@ def cells_of(row: Row) -> tuple[str, ...]:
         for states in ({State.MOVED}, REWRITTEN, LEFT)
     ]
     end = "as checked in" if row.is_equal else "**not as checked in**"
-    return row.variant, row.first, ", ".join(releases), *map(str, counts), end
+    return row.variant, row.first, str(row.declared), ", ".join(releases), *map(str, counts), end
 
 
 def left_in(row: Row) -> Iterator[str]:
