@@ -69,6 +69,7 @@ def _home_without_config(folder: Path) -> Path:
     for candidate in (folder, *folder.parents):
         if (candidate / FILE).is_file() or (candidate / ".git").exists():
             return candidate
+    # There is always such a place: the root of a file system is no package.
     return next(
         place for place in (folder, *folder.parents) if not (place / "__init__.py").is_file()
     )
@@ -114,6 +115,7 @@ def make_config(section: object, home: Path) -> Config:
     if problems:
         raise Refusals(problems)
     _require_version(section.get("required-version"))
+    # Tables are sorted: their order means nothing, and settings are part of the cache's key.
     return Config(
         home=home.resolve(),
         sources=tuple(section.get("sources", ())),
@@ -134,13 +136,16 @@ def _is_texts(value: object) -> bool:
 
 
 def _is_text_table(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(item, str) and item for item in value.values()
-    )
+    if not isinstance(value, dict):
+        return False
+    # The keys are texts already, in every TOML file.
+    return all(isinstance(item, str) and item for item in value.values())
 
 
 def _is_length(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LONGEST_LINE
+    # `true` would pass for 1: in Python, a bool is an int.
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return is_number and 0 < value <= LONGEST_LINE
 
 
 _KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
@@ -187,10 +192,12 @@ def _require_version(wanted: str | None) -> None:
 
 
 def _release(version: str) -> tuple[int, ...]:
+    # Three numbers: the fourth of 0.1.0.dev1 says nothing of what patchgen can do.
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _compare(have: tuple[int, ...], operator: str, wanted: tuple[int, ...]) -> bool:
+    # `0.1` and `0.1.0` are one release.
     size = max(len(have), len(wanted))
     left, right = (version + (0,) * (size - len(version)) for version in (have, wanted))
     match operator:

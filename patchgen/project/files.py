@@ -101,10 +101,12 @@ class Found:
 def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
     """Find the modular files below `paths`, or else those that the configuration names."""
     problems: list[Problem] = []
+    # By path, as several of `paths` may lead to one file.
     modulars: dict[Path, Modular] = {}
     folders: list[Path] = []
     resolved, is_package = _resolver(), functools.cache(_is_package)
     for path in paths or [project.home / source for source in project.config.sources]:
+        # A modular file that is a link keeps its own name, which says what it is.
         top = resolved(path.parent) / path.name
         files = list(_modular_files(project, top))
         if not files:
@@ -129,15 +131,14 @@ def make_modular(
 ) -> Modular:
     """The modular file at the absolute `path`."""
     folder = output_folder(project, path.parent)
-    recorded = (
-        project.out is None and is_below(path, project.home) and is_below(folder, project.home)
-    )
     profile = profile_of(path, is_package)
-    if profile == "transformers" or (
-        project.package_root is not None and is_below(path, project.package_root)
-    ):
-        # Nothing but outputs is written into a tree that is not ours, even if we stand in it.
+    root = project.package_root
+    is_foreign = profile == "transformers" or (root is not None and is_below(path, root))
+    # Nothing but outputs is written into a tree that is not ours, even if we stand in it.
+    if is_foreign or project.out is not None:
         recorded = False
+    else:
+        recorded = is_below(path, project.home) and is_below(folder, project.home)
     return Modular(project.display_path(path), path, folder, profile, recorded)
 
 
@@ -156,9 +157,8 @@ def output_folder(project: Project, folder: Path) -> Path:
             target = (project.home / output / folder.relative_to(base)).resolve()
             if not target.is_relative_to(project.home):
                 what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
-                raise PatchgenError(
-                    "PG904", Location(FILE), what, "use --out for a folder elsewhere"
-                )
+                hint = "use --out for a folder elsewhere"
+                raise PatchgenError("PG904", Location(FILE), what, hint)
             return target
     return folder
 
@@ -178,9 +178,8 @@ def confine(project: Project, path: Path) -> Path:
             "it is a symbolic link: put a file in its place, or "
             "delete it and run `patchgen convert`"
         )
-    raise PatchgenError(
-        "PG904", Location(project.display_path(path)), f"lies outside {project.home.name}", hint
-    )
+    at = Location(project.display_path(path))
+    raise PatchgenError("PG904", at, f"lies outside {project.home.name}", hint)
 
 
 def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> str:
@@ -189,6 +188,7 @@ def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> s
     Files inside transformers are flattened by its rules.
     """
     package = os.path.dirname(path)
+    # The name of the outermost package counts, and the folder above the root is the root.
     while (above := os.path.dirname(package)) != package and is_package(above):
         package = above
     inside = os.path.basename(package) == "transformers" and is_package(package)
@@ -200,6 +200,8 @@ def _resolver() -> Callable[[Path], Path]:
 
     @functools.cache
     def resolved(folder: Path) -> Path:
+        # Behind a link, `..` is not the folder that stands to the left of it.  On Windows, a folder
+        # may have a short name.
         if folder.name in ("", "..") or os.name != "posix":
             return folder.resolve()
         here = resolved(folder.parent) / folder.name
@@ -237,6 +239,7 @@ def _is_excluded(project: Project, path: Path) -> bool:
     if not project.config.exclude:
         return False
     shown = project.display_path(path)
+    # A pattern that fits a folder leaves out all that is in it.
     parts = [shown, *(parent.as_posix() for parent in Path(shown).parents)]
     return any(
         fnmatch.fnmatch(part, pattern) for part in parts for pattern in project.config.exclude
@@ -246,9 +249,8 @@ def _is_excluded(project: Project, path: Path) -> bool:
 def _nothing_at(project: Project, path: Path) -> Problem:
     at = Location(_given(project, path))
     if path.exists() and not path.is_dir():
-        return Problem(
-            at, "PG506", "is not a modular file", "modular files are named modular_NAME.py"
-        )
+        hint = "modular files are named modular_NAME.py"
+        return Problem(at, "PG506", "is not a modular file", hint)
     if path.is_dir():
         hint = (
             "modular files are named modular_NAME.py; "
@@ -260,25 +262,23 @@ def _nothing_at(project: Project, path: Path) -> Problem:
 
 def _not_modular(project: Project, path: Path) -> Problem:
     stem = path.name.removeprefix("modular_").removesuffix(".py")
+    # The name of the output's module is made from it.
     what = f"{stem!r} cannot be part of a module's name"
-    return Problem(
-        Location(_given(project, path)), "PG506", what, "use letters, digits and underscores"
-    )
+    hint = "use letters, digits and underscores"
+    return Problem(Location(_given(project, path)), "PG506", what, hint)
 
 
 def _given(project: Project, path: Path) -> str:
     # A line break in a file name would break a message, and an annotation with it.
-    return (
-        project.display_path(path.parent.resolve() / path.name)
-        .encode("unicode_escape")
-        .decode("ascii")
-    )
+    shown = project.display_path(path.parent.resolve() / path.name)
+    return shown.encode("unicode_escape").decode("ascii")
 
 
 def _nearest(path: Path) -> str:
     """A hint for a misspelt path: what lies beside its first part that does not exist."""
     missing = [part for part in (path, *path.parents) if not part.exists()][-1]
-    names: Iterable[str] = (
-        (entry.name for entry in missing.parent.iterdir()) if missing.parent.is_dir() else ()
-    )
+    names: Iterable[str] = ()
+    # A path may go on behind a file.
+    if missing.parent.is_dir():
+        names = (entry.name for entry in missing.parent.iterdir())
     return did_you_mean(missing.name, names)

@@ -37,6 +37,7 @@ from patchgen.project.versions import own_digest, versions
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular
 
+# Of the entries: one with another number counts as none.
 FORMAT = 5
 
 
@@ -61,14 +62,18 @@ class Cache:
                 return None
             return _outcome(modular, entry)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            # Whatever is wrong with an entry, to make the outcome again is always right.
             return None
 
     def is_made(self, outcome: Outcome) -> bool:
         """Whether every output of `outcome` was right on disk when this run first looked."""
-        wanted = (item for made in outcome.made for item in files_of(outcome.modular, made))
-        return not outcome.problems and all(
-            self._digest(str(path)) == digest for path, digest in wanted
-        )
+        if outcome.problems:
+            return False
+        for made in outcome.made:
+            for path, digest in files_of(outcome.modular, made):
+                if self._digest(str(path)) != digest:
+                    return False
+        return True
 
     def store(self, outcome: Outcome) -> None:
         """Store `outcome`, unless a file changed while it was read or patchgen itself failed."""
@@ -86,6 +91,7 @@ class Cache:
         data = json.dumps(entry, separators=(",", ":")).encode()
         try:
             path = self._path(outcome.modular)
+            # The folder above holds what marks all of it as a cache.
             make_state(path.parent.parent)
             path.parent.mkdir(exist_ok=True)
             replace_file(path, data, lasting=False)
@@ -121,19 +127,23 @@ class Cache:
             "python": list(sys.version_info[:2]),
             "versions": dict(versions(self.env, settings.formatter)),
             "ruff": ruff_state(),
+            # Through JSON, as the entry that it is compared with: there, tuples are lists.
             "settings": json.loads(json.dumps(asdict(settings))),
             "allow_bidi": self.project.allow_bidi,
+            # Outputs and messages show paths relative to it.
             "home": str(self.project.home),
         }
 
     def _holds(self, entry: Mapping[str, Any]) -> bool:
-        answers = all(
-            make_short(self.env.look(question, of)) == answer
-            for question, of, answer in entry["lookups"]
-        )
-        return answers and all(self._digest(path) == digest for path, digest, _ in entry["reads"])
+        # A new file may hide a module that was read before.  No file has changed then, but the
+        # answer to the question where that module is.
+        for question, subject, answer in entry["lookups"]:
+            if make_short(self.env.look(question, subject)) != answer:
+                return False
+        return all(self._digest(path) == digest for path, digest, _ in entry["reads"])
 
     def _digest(self, path: str) -> str:
+        # Modular files share parents, so that one file is asked for many times.
         if path not in self._digests:
             self._digests[path] = digest_of_file(path)
         return self._digests[path]

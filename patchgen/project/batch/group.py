@@ -23,17 +23,18 @@ def flatten_group(
     An error in one file does not stop the next.
     """
     rest = list(modulars)
-    witness = make_recorder(project)
+    recorder = make_recorder(project)
+    # A generator that raised an error is over.  The profile then starts again behind that file.
     while rest:
-        results = PROFILES[profile].flatten(
-            [m.path for m in rest], witness, project.config.settings, jobs
-        )
+        paths = [modular.path for modular in rest]
+        results = PROFILES[profile].flatten(paths, recorder, project.config.settings, jobs)
         ended = False
         while rest and not ended:
             modular = rest.pop(0)
-            witness.forget()
+            # What an earlier file depends on is not what this one depends on.
+            recorder.forget()
             flattened, ended = _next(modular, results)
-            yield record(modular, flattened, witness)
+            yield record(modular, flattened, recorder)
 
 
 def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bool]:

@@ -50,9 +50,8 @@ class Made:
     digest: str
     diff_digest: str
     size: int  # lines
-    trace: str = field(
-        repr=False
-    )  # JSON of `parents` and `lines`, which a clean check never looks at
+    # JSON of `parents` and `lines`: a clean check loads thousands of them and looks at none.
+    trace: str = field(repr=False)
     notes: tuple[Note, ...]
     summary: Summary
     warnings: tuple[Problem, ...] = ()
@@ -126,9 +125,11 @@ def make_outcome(
     """The outcome of a finished flattening, with or without problems."""
     if flattened.problems and not flattened.files:
         problems = tuple(sorted(flattened.problems))
+        # No texts, and not None: to flatten it again would give none either.
         return Outcome(modular, digest, (), problems, reads, lookups, texts={})
     texts: dict[str, str] = {}
     made = []
+    # By name, so that profiles may yield an output's files in any order.
     for file in sorted(flattened.files, key=lambda file: file.name):
         diff = None if file.diff_base is None else variant_diff(file)
         one = _made(file, diff)
@@ -162,18 +163,15 @@ def _inside(folder: Path, name: str) -> Path:
 
 def _made(file: FlatFile, diff: str | None) -> Made:
     added, removed = (_added_to_new(file), 0) if diff is None else changed_lines(diff)
+    parents = [astuple(used) for used in sorted(file.parents)]
+    lines = [astuple(origin) for origin in sorted(file.lines)]
     return Made(
         kind=file.kind,
         name=file.name,
         digest=digest_of(file.text),
         diff_digest="" if diff is None else digest_of(diff),
         size=file.text.count("\n"),
-        trace=json.dumps(
-            [
-                [astuple(used) for used in sorted(file.parents)],
-                [astuple(o) for o in sorted(file.lines)],
-            ]
-        ),
+        trace=json.dumps([parents, lines]),
         notes=file.notes,
         summary=file.summary,
         warnings=file.warnings,
@@ -187,6 +185,7 @@ def _added_to_new(file: FlatFile) -> int:
 
     Imports have no origin.
     """
+    # The first one is the model that this one is made after.
     parent = file.summary.parents[0] if file.summary.parents else ""
     own = {used.path for used in file.parents if used.symbol.rpartition(".")[0] == parent}
     lines = file.text.split("\n")
@@ -209,17 +208,21 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> str:
     """A unified diff, empty when both are equal; nothing in it depends on time or place."""
     if old == new:
         return ""
-    left, right = (_lines(text) for text in (old, new))
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-        for line in difflib.unified_diff(left, right, old_name, new_name)
-    )
+    written = []
+    for line in difflib.unified_diff(_lines(old), _lines(new), old_name, new_name):
+        written.append(line)
+        # difflib would join such a line with the next one; git and diff write this instead.
+        if not line.endswith("\n"):
+            written.append("\n\\ No newline at end of file\n")
+    return "".join(written)
 
 
 def _lines(text: str) -> list[str]:
     # str.splitlines also breaks at \x0c and others, which no editor and no patch tool does.
-    pieces = text.split("\n")
-    return [f"{piece}\n" for piece in pieces[:-1]] + ([pieces[-1]] if pieces[-1] else [])
+    *whole, rest = text.split("\n")
+    lines = [f"{piece}\n" for piece in whole]
+    # Behind the last line end there is nothing, or a line without one.
+    return [*lines, rest] if rest else lines
 
 
 def digest_of_bytes(data: bytes) -> str:
@@ -239,12 +242,13 @@ def digest_of_file(path: Path | str) -> str:
     changed.
     """
     try:
+        # Before reading: a change in between then shows as another state the next time.
         state = _state_of_file(path)
         name = os.fspath(path)
         if state is not None and name in _SEEN and _SEEN[name][0] == state:
             return _SEEN[name][1]
         digest = digest_of_bytes(read_regular(path))
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # ValueError: a null byte in the path, which no file has.
         return ""
     if state is not None:
         _SEEN[name] = state, digest
@@ -267,4 +271,5 @@ def _is_settled(about: os.stat_result) -> bool:
 
     The clock of a file system ticks slowly: two changes shortly after each other may have one time.
     """
+    # On Windows, st_ctime is the time at which the file was made.
     return os.name == "posix" and about.st_ctime_ns < time.time_ns() - TICK

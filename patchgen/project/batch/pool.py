@@ -29,6 +29,8 @@ def in_workers(
 
     The files of a worker that died are tried again, each in a process of its own.
     """
+    # When one worker dies, the pool gives up on all files that are not done.  It does not say which
+    # of them was the reason.
     lost: list[Modular] = []
     with _pool(project, min(jobs, len(chunks))) as pool:
         waiting = {pool.submit(_work, profile, tuple(chunk)): chunk for chunk in chunks}
@@ -46,13 +48,12 @@ def _alone(project: Project, profile: str, modular: Modular) -> Outcome:
         try:
             return pool.submit(_work, profile, (modular,)).result()[0]
         except BrokenProcessPool:
+            at = Location(modular.display_path)
             what = "the process that flattened this file died"
             hint = (
                 "it crashed or was killed for its memory; please report it together with the file"
             )
-            return Outcome(
-                modular, problems=(Problem(Location(modular.display_path), "PG909", what, hint),)
-            )
+            return Outcome(modular, problems=(Problem(at, "PG909", what, hint),))
 
 
 def _pool(project: Project, jobs: int) -> ProcessPoolExecutor:
@@ -75,6 +76,7 @@ def _start(project: Project) -> None:
     """Let this worker end silently when it is interrupted or its parent is gone."""
     _PROJECT[:] = [project]
     gc.disable()  # as `cli.main` does
+    # A terminal sends Ctrl-C to every process: each worker would print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = parent_process()
     if parent is not None:
@@ -83,6 +85,7 @@ def _start(project: Project) -> None:
 
 def _end_with(sentinel: int) -> None:
     connection.wait([sentinel])
+    # `sys.exit` would end this thread only.
     os._exit(1)
 
 

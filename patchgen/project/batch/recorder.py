@@ -60,6 +60,7 @@ class DependencyRecorder(Environment):
     def source(self, module: str, at: Location) -> Source:
         """As in `Environment`."""
         path = self.look("module", module)
+        # Where reading fails, the problem depends on this file all the same.
         if path:
             self.read.setdefault(path, "")
         source = super().source(module, at)
@@ -124,6 +125,7 @@ def _raw_if_same(path: str, seen: str) -> str:
     if raw == seen:
         return raw
     text, raw = _digests(Path(path))
+    # Nothing was seen of a file that could not be read.
     return raw if seen in ("", text) else ""
 
 
@@ -131,6 +133,7 @@ def _digests(path: Path) -> tuple[str, str]:
     """The sha256 of a file's text and of its bytes; both are empty where there is no file."""
     try:
         data = read_regular(path)
+        # Characters that may be refused have a digest like any others.
         source = make_source(decode(data, path.name, allow_bidi=True), path.name)
         return source.digest, digest_of_bytes(data)
     except PatchgenError:

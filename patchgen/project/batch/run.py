@@ -42,6 +42,7 @@ def run(
     # What was made from outputs that are other ones now has to be made again.
     moved = [m for m in rest if _is_chained(m) and not cache.is_made(known[m])]
     again = with_dependents(moved, known)
+    # A chained profile puts parents first, so that files of the same run fit each other already.
     if set(rest).issuperset(again):
         again = []
     for outcome in _flatten_all(project, again, jobs or _enough(len(again))):
@@ -92,9 +93,11 @@ def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) 
 
 
 def _enough(files: int) -> int:
-    processors = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    # A container or `taskset` may allow fewer processors than the machine has.
+    if hasattr(os, "sched_getaffinity"):
+        processors = len(os.sched_getaffinity(0))
+    else:
+        processors = os.cpu_count() or 1
     return max(1, min(processors, files // FILES_THAT_PAY))
 
 
@@ -102,19 +105,17 @@ def _flatten_all(project: Project, modulars: Sequence[Modular], jobs: int) -> It
     """Yield outcomes in any order, by groups that share a profile."""
     if not modulars:
         return
-    from patchgen.project.batch.group import (
-        flatten_group,
-    )  # loads what reads sources, and most runs find nothing to flatten
+    # Imported here: it loads what reads sources, and most runs find nothing to flatten.
+    from patchgen.project.batch.group import flatten_group
 
-    for profile, members in itertools.groupby(
-        sorted(modulars, key=lambda m: (m.profile, m)), lambda m: m.profile
-    ):
+    # `groupby` joins neighbours only.
+    by_profile = sorted(modulars, key=lambda m: (m.profile, m))
+    for profile, members in itertools.groupby(by_profile, lambda m: m.profile):
         group = tuple(members)
         chunks = PROFILES[profile].split(group, jobs)
         if jobs > 1 and len(chunks) > 1:
-            from patchgen.project.batch.pool import (
-                in_workers,
-            )  # most runs need no processes, and no library for them
+            # Most runs need no processes, and no library for them.
+            from patchgen.project.batch.pool import in_workers
 
             yield from in_workers(project, profile, chunks, jobs)
         else:

@@ -56,15 +56,17 @@ def _is_plausible(move: Move, root: Path) -> bool:
 
 def _finish(move: Move) -> bool:
     present = content_digest(Path(move.target))
-    if (
-        move.temp
-        and content_digest(Path(move.temp)) == move.new
-        and present in (move.old, move.new)
-    ):
+    if not move.temp:
+        # It removes the target, if that is there and nobody has changed it.
+        if present and present == move.old:
+            os.unlink(move.target)
+            return True
+        return False
+    is_staged = content_digest(Path(move.temp)) == move.new
+    # Somebody may have given the target its new content by hand: to move the staged file does no
+    # harm then.
+    if is_staged and present in (move.old, move.new):
         os.replace(move.temp, move.target)
-        return True
-    if not move.temp and present and present == move.old:
-        os.unlink(move.target)
         return True
     return False
 
@@ -75,20 +77,25 @@ def sweep(folders: Iterable[Path]) -> None:
         with contextlib.suppress(OSError):
             for entry in list(os.scandir(folder)):
                 found = _TEMP.fullmatch(entry.name)
-                # Not the time of modification: a backup is a second name for a file that may be
-                # old.
-                if found and (
-                    not _is_alive(int(found[1]))
-                    or time.time() - entry.stat().st_ctime > STALE_AFTER
-                ):
+                if found and _is_left_over(entry, int(found[1])):
                     os.unlink(entry.path)
+
+
+def _is_left_over(entry: os.DirEntry[str], process: int) -> bool:
+    """Whether the run with the number `process`, which staged the file, is over."""
+    if not _is_alive(process):
+        return True
+    # Not the time of modification: a backup is a second name for a file that may be old.
+    return time.time() - entry.stat().st_ctime > STALE_AFTER
 
 
 def _is_alive(process: int) -> bool:
     try:
+        # Signal 0 does nothing but ask whether there is such a process.
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
+        # It is another user's, or no system counts that far: the age of the file decides.
         return True
     return True

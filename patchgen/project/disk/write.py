@@ -67,6 +67,7 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
         _stage(temp, data, path, lasting=lasting)
         os.replace(temp, path)
     except BaseException:
+        # Ctrl-C too must leave no staged file.
         temp.unlink(missing_ok=True)
         raise
 
@@ -84,22 +85,26 @@ def apply(changes: Sequence[Change], state: Path) -> None:
     try:
         for change in changes:
             folders += _make_folders(change.path.parent)
+            # Listed before its files are made, so that `_undo` finds them if a step fails.
             moves.append(_plan(change))
             with _blamed_on(moves[-1].target):
                 _prepare(moves[-1], change.data)
         _verify(moves)
-        replace_file(state / JOURNAL, json.dumps([asdict(move) for move in moves]).encode())
+        journal = json.dumps([asdict(move) for move in moves]).encode()
+        # From here on, a run that is killed is finished by the next one.
+        replace_file(state / JOURNAL, journal)
         for move in moves:
             with _blamed_on(move.target):
                 _move(move)
         _sync({Path(move.target).parent for move in moves})
     except BaseException as error:
-        if not _undo(moves, folders, state):
-            at = error.filename if isinstance(error, OSError) else None
-            raise Unfinished(
-                getattr(error, "errno", None), str(getattr(error, "strerror", error)), at
-            ) from error
-        raise
+        if _undo(moves, folders, state):
+            raise
+        # Not every exception is an OSError: Ctrl-C has neither number nor file.
+        at = error.filename if isinstance(error, OSError) else None
+        number = getattr(error, "errno", None)
+        why = str(getattr(error, "strerror", error))
+        raise Unfinished(number, why, at) from error
     (state / JOURNAL).unlink(missing_ok=True)
     discard(moves)
 
@@ -135,18 +140,19 @@ def _prepare(move: Move, data: bytes | None) -> None:
         _stage(Path(move.temp), data, target)
     if move.backup:
         try:
+            # A second name for the same content costs nothing, however large the file is.
             os.link(target, move.backup)
         except OSError:
-            _stage(
-                Path(move.backup), read_regular(target), target
-            )  # not every file system has links
+            # Not every file system has links.
+            _stage(Path(move.backup), read_regular(target), target)
 
 
 def _stage(temp: Path, data: bytes, target: Path, *, lasting: bool = True) -> None:
     """Write `data` to the file `temp`, with the mode of `target`."""
-    descriptor = os.open(
-        temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-    )
+    # O_EXCL refuses what stands there already, also a link that leads elsewhere.  O_BINARY keeps
+    # Windows from writing other line ends.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temp, flags, 0o666)
     try:
         _write(descriptor, data)
         with contextlib.suppress(FileNotFoundError):
@@ -159,6 +165,7 @@ def _stage(temp: Path, data: bytes, target: Path, *, lasting: bool = True) -> No
 
 def _write(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
+    # The system may write a part only, and says how much.
     while rest:
         count = os.write(descriptor, rest)
         if count <= 0:
@@ -167,6 +174,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _verify(moves: Iterable[Move]) -> None:
+    # Not every file system reports each failure when a file is written.
     for move in moves:
         if move.temp and content_digest(Path(move.temp)) != move.new:
             raise OSError(errno.EIO, "what was written is not what is read back", move.target)
@@ -186,6 +194,7 @@ def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
     """
     try:
         for move in reversed(moves):
+            # It was not moved yet.
             if content_digest(Path(move.target)) == move.old:
                 continue
             if move.backup:
@@ -197,6 +206,7 @@ def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
     (state / JOURNAL).unlink(missing_ok=True)
     discard(moves)
     for folder in reversed(folders):
+        # One that is not empty holds a file of somebody else by now.
         with contextlib.suppress(OSError):
             folder.rmdir()
     return True
@@ -230,6 +240,8 @@ def _sync(folders: Iterable[Path]) -> None:
 
 
 def _temp_name(folder: Path) -> Path:
+    # Beside the target, because a file is moved at once within one file system only.  The number of
+    # the process tells `sweep` whether the run still works.
     return folder / f".patchgen-{os.getpid()}-{next(_NUMBERS)}.tmp"
 
 

@@ -32,6 +32,7 @@ def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> It
     """
     state = make_state(state_of(project, root))
     with _alone(state):
+        # Under the lock, where no journal can be that of a run that still works.
         recover(state, root)
         sweep(sorted({*folders, root, state, state / OUTCOMES}))
         yield
@@ -45,6 +46,7 @@ def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
         return seen
     with contextlib.ExitStack() as held:
         for root in project.writable:
+            # Where no lock can be made, no other run writes either.
             with contextlib.suppress(OSError):
                 held.enter_context(_alone(state_of(project, root)))
         return look()
@@ -62,16 +64,17 @@ def _traces(project: Project) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _alone(state: Path) -> Iterator[None]:
-    from filelock import FileLock, Timeout  # slow to load, and most runs find nothing to write
+    # Slow to load, and most runs find nothing to write.
+    from filelock import FileLock, Timeout
 
+    # The system frees it when the process ends, so that a killed run blocks nobody.
     lock = FileLock(state / "lock")
     try:
         lock.acquire(timeout=PATIENCE)
     except Timeout:
         what = f"another run of patchgen has been writing here for {PATIENCE:.0f} seconds"
-        raise PatchgenError(
-            "PG906", Location(LOCK), what, "wait for it to end, then try again"
-        ) from None
+        hint = "wait for it to end, then try again"
+        raise PatchgenError("PG906", Location(LOCK), what, hint) from None
     try:
         yield
     finally:
