@@ -39,17 +39,17 @@ def state_of(project: Project, root: Path) -> Path:
 
     It need not exist.
     """
-    beside = (
-        root == project.out and root != project.package_root and root.is_relative_to(project.home)
-    )
-    if is_own(project, root) or beside:
+    is_out = root == project.out and root != project.package_root
+    # A folder inside the project needs no place of its own.
+    if is_own(project, root) or (is_out and root.is_relative_to(project.home)):
         return project.home / CACHE
     return _place_of(root, user_folder())
 
 
 def lock_of(project: Project, root: Path) -> Path:
     """The file of the records below `root`; the project's own is checked in."""
-    return (root if is_own(project, root) else state_of(project, root)) / LOCK
+    folder = root if is_own(project, root) else state_of(project, root)
+    return folder / LOCK
 
 
 def is_own(project: Project, root: Path) -> bool:
@@ -106,9 +106,8 @@ def _make_folder(wanted: str) -> Path:
 
         # No home: a folder that is this user's alone, since others may write to the place for
         # temporary files.
-        folder = Path(
-            tempfile.gettempdir(), f"patchgen-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
-        )
+        user = os.getuid() if hasattr(os, "getuid") else "user"
+        folder = Path(tempfile.gettempdir(), f"patchgen-{user}")
         folder.mkdir(mode=0o700, exist_ok=True)
         if hasattr(os, "getuid") and folder.stat().st_uid != os.getuid():
             raise PermissionError(13, "belongs to another user", str(folder)) from None

@@ -19,9 +19,8 @@ from patchgen.syntax.locate import Environment
 Flatten = Callable[[Sequence[Path], Environment, Settings, int], Iterator[Flattened]]
 Split = Callable[[Sequence[Modular], int], Sequence[Sequence[Modular]]]
 
-CHUNKS_PER_WORKER = (
-    4  # fewer would leave workers idle at the end, more would index the same parents again
-)
+# Fewer would leave workers idle at the end, more would index the same parents again.
+CHUNKS_PER_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,7 @@ class Profile:
 
 def evenly(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modular]]:
     """Partition files into runs of neighbours, which often share parents."""
+    # Rounded up: with the remainder in a chunk of its own, one worker would start late.
     size = max(1, -(-len(modulars) // (jobs * CHUNKS_PER_WORKER)))
     return [modulars[first : first + size] for first in range(0, len(modulars), size)]
 
@@ -63,7 +63,8 @@ def _flatten_strictly(
 def _flatten_as_transformers(
     paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
 ) -> Iterator[Flattened]:
-    from patchgen.upstream.repository import flatten_repository  # neither does it load these rules
+    # Neither does it load these rules.
+    from patchgen.upstream.repository import flatten_repository
 
     return flatten_repository(paths, env, jobs)
 
@@ -71,9 +72,8 @@ def _flatten_as_transformers(
 def _lint(
     paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
 ) -> Iterator[Flattened]:
-    from patchgen.upstream.lint.findings import (
-        lint_files,  # nor this, which only `patchgen lint` needs
-    )
+    # Nor this, which only `patchgen lint` needs.
+    from patchgen.upstream.lint.findings import lint_files
 
     return lint_files(paths, env, settings, jobs)
 

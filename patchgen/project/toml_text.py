@@ -11,10 +11,12 @@ _QUOTES = "'''"
 def write_table(keys: Iterable[str], fields: Mapping[str, str]) -> str:
     """A table with the path `keys`."""
     head = f"[{'.'.join(map(_quoted, keys))}]"
-    return "\n".join([head, *(f"{key} = {_text(value)}" for key, value in fields.items())]) + "\n"
+    lines = [f"{key} = {_text(value)}" for key, value in fields.items()]
+    return "\n".join([head, *lines]) + "\n"
 
 
 def _text(value: str) -> str:
+    # Between these quotes nothing is escaped, so that code reads and merges as it stands.
     is_plain = all(letter.isprintable() or letter in "\n\t" for letter in value)
     if value.endswith("\n") and is_plain and _QUOTES not in value:
         return f"{_QUOTES}\n{value}{_QUOTES}"

@@ -21,6 +21,7 @@ TOOLS = ("black", "libcst", "ruff")
 def tool_versions() -> dict[str, str]:
     """The installed release of each of `TOOLS` that is installed."""
     found: dict[str, str] = {}
+    # Python imports from the first folder that has the package: that one is read last, and counts.
     for folder in reversed(sys.path):
         for name in _entries(folder or "."):
             match = re.fullmatch(r"(\w+)-([^-]+)\.dist-info", name)
@@ -67,6 +68,7 @@ def own_digest() -> str:
     """
     top = os.path.dirname(patchgen.__file__)
     whole = hashlib.sha256()
+    # Names and contents in one order, whatever the order of the file system.
     for folder, inner, names in os.walk(top):
         unread = {"__pycache__"} | (_NOT_COMPILED if folder == top else set())
         inner[:] = sorted({*inner} - unread)

@@ -53,6 +53,7 @@ def examine(
 ) -> Report:
     """The verdict on every output of `outcomes`, and on outputs without a modular file."""
     clashes = find_clashes(outcomes)
+    # Outputs of a file with problems are not judged: `convert` would not write them either.
     sound = [
         outcome for outcome in outcomes if not outcome.problems and outcome.modular not in clashes
     ]
@@ -91,9 +92,11 @@ def _look_at(
     """The digests of all outputs on disk, empty for missing ones, and problems with the others."""
     files: dict[Path, str] = {}
     problems = _linked_lock(project, outcomes)
-    for path in (
-        path for o in outcomes for made in o.made for path, _ in files_of(o.modular, made)
-    ):
+    expected: list[Path] = []
+    for outcome in outcomes:
+        for made in outcome.made:
+            expected += [path for path, _ in files_of(outcome.modular, made)]
+    for path in expected:
         try:
             _require_inside(project, path)
             files[path] = _digest(path)
@@ -125,6 +128,7 @@ def _with_texts(
     outcomes: Sequence[Outcome], files: Mapping[Path, str], again: Again
 ) -> list[Outcome]:
     """`outcomes` with the texts that verdicts on outputs that are not right need."""
+    # An unchanged tree is checked by digests alone, without flattening a file.
     unclean = [
         outcome.modular
         for outcome in outcomes
@@ -135,11 +139,11 @@ def _with_texts(
 
 
 def _is_clean(outcome: Outcome, files: Mapping[Path, str]) -> bool:
-    return all(
-        files.get(path) == digest
-        for made in outcome.made
-        for path, digest in files_of(outcome.modular, made)
-    )
+    for made in outcome.made:
+        for path, digest in files_of(outcome.modular, made):
+            if files.get(path) != digest:
+                return False
+    return True
 
 
 def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
@@ -189,12 +193,7 @@ def judge(
     record = evidence.records.get(output)
     wrong = [path for path, digest in wanted if files[path] != digest]
     if not wrong:
-        if is_of(record, made) or not modular.recorded:
-            return Verdict(project.display_path(output), modular.display_path, Status.OK, made=made)
-        flaws = (record.flaw,) if record is not None and record.flaw else ()
-        return Verdict(
-            project.display_path(output), modular.display_path, Status.UNRECORDED, flaws, made=made
-        )
+        return _judge_record(project.display_path(output), modular, made, record)
     texts = outcome.texts or {}
     fixes = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
     # A file that somebody wrote says most: nothing may be written over it.
@@ -207,15 +206,24 @@ def judge(
         return replace(verdict, status=Status.NOT_GENERATED, why=_what_it_is(path))
     if not path.exists():
         return verdict
+    # An edit may have left bytes that are no text: they are shown, and not what stops the run.
     old, new = read_regular(path).decode("utf-8", errors="replace"), texts[path.name]
     digests = {path.name: files[path] for path in wrong}
     settings = describe(project.config.settings)
     reason = reasons(record, outcome, made, digests, evidence.made_by, settings)
-    diff = unified(
-        old, new, verdict.display_path, f"{verdict.display_path}\tas its modular file gives it"
-    )
+    # Programs that apply diffs take what is behind a tab for a date.
+    new_name = f"{verdict.display_path}\tas its modular file gives it"
+    diff = unified(old, new, verdict.display_path, new_name)
     first_line = _first_difference(old, new)
     return replace(verdict, status=Status.STALE, why=reason, line=first_line, diff=diff)
+
+
+def _judge_record(shown: str, modular: Modular, made: Made, record: Record | None) -> Verdict:
+    """The verdict on an output whose files are right: its record may still be wrong."""
+    if is_of(record, made) or not modular.recorded:
+        return Verdict(shown, modular.display_path, Status.OK, made=made)
+    flaws = (record.flaw,) if record is not None and record.flaw else ()
+    return Verdict(shown, modular.display_path, Status.UNRECORDED, flaws, made=made)
 
 
 def _is_ours(path: Path) -> bool:
@@ -225,7 +233,10 @@ def _is_ours(path: Path) -> bool:
     if not path.is_file():
         return False
     head = read_regular(path)[:HEAD].decode("utf-8", errors="replace")
-    return head.startswith("--- ") or not head if path.suffix == ".diff" else is_generated(head)
+    if path.suffix == ".diff":
+        # A diff has no banner.  An empty file may be replaced: nothing in it is lost.
+        return not head or head.startswith("--- ")
+    return is_generated(head)
 
 
 def _what_it_is(path: Path) -> tuple[str, ...]:
@@ -240,13 +251,17 @@ def _digest(path: Path) -> str:
 
     Raises OSError for a file that cannot be read.
     """
-    return digest_of_file(path) or (digest_of_bytes(read_regular(path)) if path.is_file() else "")
+    digest = digest_of_file(path)
+    if digest or not path.is_file():
+        return digest
+    # It cannot be read: the same once more, for the error.
+    return digest_of_bytes(read_regular(path))
 
 
 def _first_difference(old: str, new: str) -> int:
     left, right = old.split("\n"), new.split("\n")
-    same = next(
-        (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b),
-        min(len(left), len(right)),
-    )
-    return min(same + 1, len(left))
+    for line, (ours, theirs) in enumerate(zip(left, right, strict=False), 1):
+        if ours != theirs:
+            return line
+    # One text begins with the other.  No editor goes to a line behind the end of the file.
+    return min(len(right) + 1, len(left))

@@ -39,11 +39,12 @@ class Written:
     @property
     def remaining(self) -> tuple[Problem, ...]:
         """The findings that writing did not repair."""
-        left = [
-            v.problem
-            for v in self.report.verdicts
-            if v.display_path not in self.repaired and v.problem is not None
-        ]
+        left: list[Problem] = []
+        for verdict in self.report.verdicts:
+            problem = verdict.problem
+            if problem is not None and verdict.display_path not in self.repaired:
+                left.append(problem)
+        # No `convert` repairs these: they wait until somebody has looked.
         left += [stale.problem for stale in self.report.overrides.stale]
         return tuple(sorted({*self.report.problems, *self.problems, *left}))
 
@@ -53,14 +54,15 @@ def load_records(project: Project) -> dict[Path, Record]:
 
     With `--out`, the project's own records are left out, because they are about other files.
     """
-    roots = project.writable if project.out is None else [project.out]
-    return {
-        base / name: record
-        for root in roots
-        if project.out is None or not is_own(project, root)
-        for base in [_base(project, root)]
-        for name, record in read_lock(lock_of(project, root)).items()
-    }
+    roots = project.writable
+    if project.out is not None:
+        roots = () if is_own(project, project.out) else (project.out,)
+    records: dict[Path, Record] = {}
+    for root in roots:
+        base = _base(project, root)
+        for name, record in read_lock(lock_of(project, root)).items():
+            records[base / name] = record
+    return records
 
 
 def load_overrides(project: Project) -> Records:
@@ -94,11 +96,13 @@ def convert(
     are then what they were.
     """
     folders = [*(confine(project, outcome.modular.folder) for outcome in outcomes), *found.folders]
+    # Every run takes its locks in the same order, so that no two wait for each other.
     roots = sorted({root_of(project, folder) for folder in folders})
     try:
         with contextlib.ExitStack() as held:
             for root in roots:
                 held.enter_context(hold_write_lock(project, root, folders))
+            # Another run may have written since `evidence` was collected.
             records, overrides = load_records(project), load_overrides(project)
             current = replace(evidence, records=records, overrides=overrides)
             report = examine(project, found, outcomes, current)
@@ -145,6 +149,7 @@ def _collect_changes(
 ) -> tuple[list[Wanted], set[str], list[Problem]]:
     """What repairs `verdicts`, the outputs that it repairs, and what stands in the way."""
     fresh = {outcome.modular.display_path: outcome for outcome in report.outcomes}
+    # What this run makes, by path: a file that was read may be written by now.
     made: dict[str, str] = {}
     for outcome in report.outcomes:
         for each in outcome.made:
@@ -165,12 +170,15 @@ def _collect_changes(
 
 
 def _refused(project: Project, error: OSError) -> PatchgenError:
-    at = Location(
-        project.display_path(Path(error.filename)) if isinstance(error.filename, str) else LOCK
-    )
-    safe = "every output is what it was"
-    hint = "the next run finishes what was begun" if isinstance(error, Unfinished) else safe
-    return PatchgenError("PG903", at, f"cannot be written: {error.strerror or error}", hint)
+    # Not every OSError names a file; then it is one of patchgen's own.
+    shown = LOCK
+    if isinstance(error.filename, str):
+        shown = project.display_path(Path(error.filename))
+    hint = "every output is what it was"
+    if isinstance(error, Unfinished):
+        hint = "the next run finishes what was begun"
+    what = f"cannot be written: {error.strerror or error}"
+    return PatchgenError("PG903", Location(shown), what, hint)
 
 
 def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
@@ -180,20 +188,22 @@ def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
         case Status.NOT_GENERATED:
             return force and not verdict.why  # what is no file is never replaced
         case Status.ORPHANED:
+            # Without fixes, it was edited, or nobody knows what gave it.
             return remove and bool(verdict.fixes)
         case _:
             return False
 
 
 def _require_unchanged(outcome: Outcome | None, made: Mapping[str, str]) -> None:
-    for read in outcome.reads if outcome else ():
+    # An orphan has no outcome: no modular file gives it.
+    if outcome is None:
+        return
+    for read in outcome.reads:
         # An output of this run can be a parent of another one.
         if read.digest not in (made.get(read.path), digest_of_file(Path(read.path))):
+            at = Location(outcome.modular.display_path)
             what = f"{Path(read.path).name} changed while it was being converted"
-            assert outcome is not None
-            raise PatchgenError(
-                "PG905", Location(outcome.modular.display_path), what, "run the command again"
-            )
+            raise PatchgenError("PG905", at, what, "run the command again")
 
 
 def _changes(wanted: Iterable[Wanted]) -> list[Change]:
@@ -252,13 +262,17 @@ def _lock_change(project: Project, root: Path, records: Mapping[str, Record]) ->
     path = lock_of(project, root)
     if records == read_lock(path):
         return []
-    return [Change(confine(project, path) if is_own(project, root) else path, _encoded(records))]
+    # A checkout may bring a link in the place of the project's own file.
+    if is_own(project, root):
+        path = confine(project, path)
+    return [Change(path, _encoded(records))]
 
 
 def _overrides_change(project: Project, report: Report, root: Path) -> list[Change]:
     """The change of the recorded texts below overrides; none where they say the same."""
     records = report.overrides.records
-    if project.out is not None or not is_own(project, root) or records == load_overrides(project):
+    is_recorded = project.out is None and is_own(project, root)
+    if not is_recorded or records == load_overrides(project):
         return []
     text = render_overrides(records)
     path = confine(project, project.home / OVERRIDES)

@@ -20,10 +20,8 @@ from patchgen.project.gate.lock import Record
 from patchgen.project.gate.verdict import Report, Status
 from patchgen.syntax.locate import Environment
 
-_NO_PARENT = (
-    "PG101",
-    "PG103",
-)  # no such module, no such definition: what was never recorded can be gone too
+# No such module, no such definition: what was never recorded can be gone too.
+_NO_PARENT = ("PG101", "PG103")
 
 
 class Fit(enum.StrEnum):
@@ -62,19 +60,20 @@ def find_drift(
 ) -> tuple[Drift, ...]:
     """The drift of every modular file, in a run whose parents come from another tree."""
     new, root = project.environment(), project.package_root
+    # Without the tree, modules are found in the installed release.
     old = replace(project, package_root=None).environment()
     if root is None:
         return ()
     drifts = []
     for outcome in report.outcomes:
-        if outcome.modular.recorded:
-            used = [
-                each
-                for each in _used_by(outcome.modular, records)
-                if _is_of_release(each, old, new, root)
-            ]
-            left_out = any(_is_left_out(symbol, new, root) for symbol in used)
-            drifts.append(_drift(outcome, report, tuple(_changes(used, old, new, root)), left_out))
+        # Without a record, nobody knows what the variant was made from.
+        if not outcome.modular.recorded:
+            continue
+        recorded = _used_by(outcome.modular, records)
+        used = [symbol for symbol in recorded if _is_of_release(symbol, old, new, root)]
+        left_out = any(_is_left_out(symbol, new, root) for symbol in used)
+        changes = tuple(_changes(used, old, new, root))
+        drifts.append(_drift(outcome, report, changes, left_out))
     return tuple(drifts)
 
 
@@ -106,6 +105,7 @@ def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_o
         # Without its parent, everything else that is wrong follows from that.
         fit = Fit.GONE if _is_gone(outcome, changes) else Fit.BROKEN
         return Drift(shown, fit, changes, outcome.problems)
+    # Its definitions may have changed, and give the same output: only the outputs decide.
     statuses = [verdict.status for verdict in report.verdicts if verdict.modular == shown]
     clean = all(status is Status.OK for status in statuses)
     return Drift(shown, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())

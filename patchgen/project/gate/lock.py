@@ -54,9 +54,8 @@ class Record:
     settings: str
     parents: tuple[UsedSymbol, ...]
     lines: tuple[LineOrigin, ...]
-    reads: tuple[
-        tuple[str, str], ...
-    ] = ()  # every module that was read, with the digest of its file
+    # Every module that was read, with the digest of its file.
+    reads: tuple[tuple[str, str], ...] = ()
     own_digest: str = ""  # of patchgen's sources
     flaw: str = ""
 
@@ -94,6 +93,7 @@ def make_record(
 
 def modules_read(outcome: Outcome) -> tuple[tuple[str, str], ...]:
     """Every module that `outcome` depends on, with the digest of its file, sorted."""
+    # The modular file has a field of its own in the record.
     own = str(outcome.modular.path)
     read = [each for each in outcome.reads if each.module and each.path != own]
     return tuple(sorted((shown_module(each.module), each.digest) for each in read))
@@ -140,9 +140,10 @@ def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str
     """What `read_entry` makes of each output, its entry, and what is wrong with the whole file."""
     repeated: list[str] = []
     try:
-        data = json.loads(
-            read_regular_text(path), object_pairs_hook=lambda pairs: _keyed(pairs, repeated)
-        )
+        text = read_regular_text(path)
+        # json takes the last of two equal keys without a word; a merge can leave both.
+        data = json.loads(text, object_pairs_hook=lambda pairs: _keyed(pairs, repeated))
+        # The type too: `true` and `1.0` are equal to 1.
         if type(data["format"]) is not int or data["format"] != FORMAT:
             raise ValueError(f"it has format {data['format']}, this patchgen writes {FORMAT}")
         flaw = _flaw(data, repeated)
@@ -153,10 +154,9 @@ def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
+        at = Location(LOCK, line, 1 if line else 0)
         hint = "delete it and run `patchgen convert`: it is made anew"
-        raise PatchgenError(
-            "PG507", Location(LOCK, line, 1 if line else 0), _why_not(error), hint
-        ) from error
+        raise PatchgenError("PG507", at, _why_not(error), hint) from error
 
 
 def _why_not(error: Exception) -> str:
@@ -164,9 +164,10 @@ def _why_not(error: Exception) -> str:
         return "cannot be read: it is nested too deeply"
     if isinstance(error, OSError):
         return f"cannot be read: {error.strerror or error}"
-    return (
-        f"cannot be read: {error}" if isinstance(error, ValueError) else "is not a lock of patchgen"
-    )
+    # JSON's own errors are ValueErrors, and so is another format.
+    if isinstance(error, ValueError):
+        return f"cannot be read: {error}"
+    return "is not a lock of patchgen"
 
 
 def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
@@ -193,16 +194,11 @@ def _flaw(data: Mapping[str, Any], repeated: list[str]) -> str:
 
 def render_lock(records: Iterable[Record]) -> str:
     """The text of patchgen.lock."""
-    outputs = {
-        record.output: _entry(record)
-        for record in sorted(records, key=lambda record: record.output)
-    }
-    return (
-        json.dumps(
-            {"about": ABOUT, "format": FORMAT, "outputs": outputs}, indent=1, ensure_ascii=False
-        )
-        + "\n"
-    )
+    ordered = sorted(records, key=lambda record: record.output)
+    outputs = {record.output: _entry(record) for record in ordered}
+    whole = {"about": ABOUT, "format": FORMAT, "outputs": outputs}
+    # One value a line, so that a diff shows what changed.
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
 # The fields of an entry that are texts, in their order.
@@ -212,11 +208,13 @@ _TEXTS = ("modular", "modular_sha256", "output_sha256", "diff_sha256", "made_by"
 def _seal(output: str, entry: Mapping[str, Any]) -> str:
     """The digest of everything that `entry` says of `output`, whatever the layout."""
     said = {key: value for key, value in entry.items() if key != SEAL}
+    # With the name of the output, so that an entry cannot be moved to another one.
     text = json.dumps([output, said], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _entry(record: Record) -> dict[str, Any]:
+    # By path: an output takes many definitions from a few files.
     parents: dict[str, dict[str, str]] = {}
     for used in record.parents:
         parents.setdefault(used.path, {})[used.symbol] = used.digest
@@ -259,6 +257,10 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
         str(entry.get(key, "")) for key in _TEXTS
     )
     reads = entry.get("reads")
+    # Of an entry that is damaged, what can be read still says why an output is stale.
+    modules: list[tuple[str, str]] = []
+    if isinstance(reads, dict):
+        modules = sorted((module, str(read_digest)) for module, read_digest in reads.items())
     return Record(
         output,
         modular,
@@ -269,9 +271,7 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
         settings,
         _read_parents(entry),
         _read_lines(entry),
-        tuple(sorted((module, str(digest)) for module, digest in reads.items()))
-        if isinstance(reads, dict)
-        else (),
+        tuple(modules),
         str(entry.get("patchgen_sha256", "")),
         flaw,
     )

@@ -33,6 +33,7 @@ def find_orphans(
 
     in_scope = [path for path in records if _is_in_scope(path, records[path], found)]
     recorded = [path for path in in_scope if is_orphan(path)]
+    # A file may have lost its record, or may have been moved away from it.
     loose = _generated_files(found.folders, {*recorded, *expected})
     unrecorded = [path for path in loose if is_orphan(path)]
     # Looking at all other modular files takes time.
@@ -63,10 +64,11 @@ def _places_of_others(project: Project, found: Found) -> set[tuple[Path, str]]:
 
     These are modular files that the run does not include, and places without `--out`.
     """
-    views = (project, replace(project, out=None))
-    return {place for view in views for place in _places(discover(view).modulars)} - _places(
-        found.modulars
-    )
+    places: set[tuple[Path, str]] = set()
+    for view in (project, replace(project, out=None)):
+        places |= _places(discover(view).modulars)
+    # Of the files of the run, it is known what they give.
+    return places - _places(found.modulars)
 
 
 def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
@@ -77,9 +79,9 @@ def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
     if any(path.is_relative_to(folder) for folder in found.folders):
         return True
     for modular in found.modulars:
-        if modular.display_path == record.modular and (
-            modular.recorded or modular.folder == path.parent
-        ):
+        # With `--out`, outputs that stand elsewhere are not what the run is about.
+        is_place = modular.recorded or modular.folder == path.parent
+        if modular.display_path == record.modular and is_place:
             return True
     return False
 
@@ -110,14 +112,14 @@ def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:
 
     It may have been moved from another folder.
     """
-    givers = [
-        modular for modular in found.modulars if _belongs_to(path, {(path.parent, _name(modular))})
-    ]
-    why = tuple(
-        f"{giver.display_path} gives {project.display_path(giver.folder / path.name)}"
-        for giver in givers[:1]
-    )
-    return Verdict(project.display_path(path), "", Status.ORPHANED, why)
+    shown = project.display_path(path)
+    for modular in found.modulars:
+        # As if the modular file's outputs stood in the folder of this one.
+        if _belongs_to(path, {(path.parent, _name(modular))}):
+            proper = project.display_path(modular.folder / path.name)
+            why = f"{modular.display_path} gives {proper}"
+            return Verdict(shown, "", Status.ORPHANED, (why,))
+    return Verdict(shown, "", Status.ORPHANED)
 
 
 def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path]:
@@ -135,4 +137,5 @@ def has_banner(path: Path) -> bool:
 
 def _belongs_to(path: Path, places: Set[tuple[Path, str]]) -> bool:
     """Whether `path` may be an output of a modular file with one of `places`."""
+    # By the end of the name: what comes before it is the kind, of which there are several.
     return any(path.parent == folder and path.stem.endswith(f"_{name}") for folder, name in places)

@@ -112,6 +112,7 @@ def compare_overrides(
             stale += _stale_of_failed(outcome.modular, before, project.environment())
             continue
         found = list(_stale(outcome, before, lost))
+        # Overrides that are gone lose their records.
         now = dict(_now(outcome, before, lost, found, accept=accept))
         (accepted if accept else stale).extend(found)
         if now != before:
@@ -174,13 +175,19 @@ def _find_record(
         return before[override.name]
     renamed = [parent for name, parent in before.items() if name not in names]
     moved = [parent for names_there in lost for parent in names_there.values()]
-    same = [parent for parent in (*renamed, *moved) if parent.symbol == override.parent]
-    return same[0] if same else None
+    # It is the same override if it still overrides the same member.
+    for parent in (*renamed, *moved):
+        if parent.symbol == override.parent:
+            return parent
+    return None
 
 
 def _unrecorded(path: str, before: Names, now: Names) -> Problem:
-    names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    every = sorted(before.keys() | now.keys())
+    names = [name for name in every if before.get(name) != now.get(name)]
+    shown = ", ".join(names[:3])
+    if len(names) > 3:
+        shown += f" and {len(names) - 3} more"
     what = f"does not record what {path} overrides by now: {shown}"
     return Problem(Location(FILE), "PG511", what, "run `patchgen convert`")
 
@@ -210,6 +217,7 @@ def read_overrides(home: Path) -> Records:
 def _read_names(names: Mapping[str, Mapping[str, str]]) -> Names:
     found = {}
     for name, entry in names.items():
+        # A number or a date is as good TOML as a text.
         if not isinstance(entry["parent"], str) or not isinstance(entry["text"], str):
             raise ValueError(name)
         found[name] = Parent(entry["parent"], entry["text"])

@@ -25,6 +25,7 @@ def find_recorded(name: str, symbol: str, modular: Modular, env: Environment) ->
     at = _place_of(name, modular)
     if at is None:
         return None
+    # "LlamaMLP.forward" is a member, "apply_rope" a definition of the module.
     text = _text_of(symbol, "." in name, env)
     return Override(at, name, symbol if text else "", text)
 
@@ -40,6 +41,7 @@ def _place_of(name: str, modular: Modular) -> Location | None:
         node = next((node for node in body if part in _names(node)), None)
         if node is None:
             return None
+        # Nothing else has members that override.
         body = node.body if isinstance(node, ast.ClassDef) else []
     assert node is not None
     return Location(modular.display_path, node.lineno, node.col_offset + 1)

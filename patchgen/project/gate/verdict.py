@@ -64,12 +64,9 @@ class Verdict:
         if self.status is Status.OK:
             return None
         what, hint = _say(self)
-        return Problem(
-            Location(self.display_path, self.line, 1 if self.line else 0),
-            _CODES[self.status],
-            what,
-            hint,
-        )
+        # Without a line, the finding is about the whole file, and has no column either.
+        at = Location(self.display_path, self.line, 1 if self.line else 0)
+        return Problem(at, _CODES[self.status], what, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +91,13 @@ class Report:
     def refused(self) -> tuple[str, ...]:
         """The modular files that give no outputs, in order."""
         places = {problem.at.path for problem in self.problems if problem.severity == "error"}
-        return tuple(
-            sorted(
-                {
-                    o.modular.display_path
-                    for o in self.outcomes
-                    if o.problems or o.modular.display_path in places
-                }
-            )
-        )
+        refused: set[str] = set()
+        for outcome in self.outcomes:
+            shown = outcome.modular.display_path
+            # Two files that give one output have no problem in their outcomes.
+            if outcome.problems or shown in places:
+                refused.add(shown)
+        return tuple(sorted(refused))
 
 
 def _say(verdict: Verdict) -> tuple[str, str]:

@@ -29,11 +29,11 @@ def reasons(
     if record.flaw:
         return (record.flaw,)
     known = {made.name: record.digest, made.diff_name: record.diff_digest}
-    found = [
-        f"{name} was edited by hand"
-        for name, digest in sorted(present.items())
-        if digest not in ("", known[name])
-    ]
+    found: list[str] = []
+    for name, digest in sorted(present.items()):
+        # What is missing was not edited, and a verdict of its own says so.
+        if digest not in ("", known[name]):
+            found.append(f"{name} was edited by hand")
     if (record.digest, record.diff_digest) == (made.digest, made.diff_digest):
         return tuple(found)  # The result is what was recorded: nothing but the files changed.
     same_modular = record.modular_digest == outcome.digest
@@ -54,9 +54,8 @@ def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
     That is a file that was only read, or patchgen's own code.
     """
     before, after = dict(record.reads), dict(modules_read(outcome))
-    modules = sorted(
-        module for module in before.keys() | after.keys() if before.get(module) != after.get(module)
-    )
+    every = sorted(before.keys() | after.keys())
+    modules = [module for module in every if before.get(module) != after.get(module)]
     found = [f"the parent changed: {named(modules)}"] if modules else []
     if record.own_digest != own_digest():
         found.append("patchgen itself changed")
@@ -98,6 +97,7 @@ def _of_module(module: str, names: Sequence[str]) -> str:
 def _releases(old: str, new: str) -> list[str]:
     """The tools whose release changed, each with both releases."""
     before, after = ({name: release for name, _, release in _pairs(text)} for text in (old, new))
+    # The formatter may be another tool by now.
     names = sorted(before.keys() | after.keys())
     differing = [name for name in names if before.get(name) != after.get(name)]
     return [
