@@ -24,6 +24,7 @@ def merged_arguments(
 
     Keywords are taken from the parent only.
     """
+    # `model_base` is the parent itself, whose bases stand here in its place.
     extras = [item for item in child if not _is_keyword(item)]
     extras = [item for item in extras if item.text != model_base]
     bases = [item for item in parent if not _is_keyword(item)]
@@ -36,7 +37,7 @@ def merged_arguments(
             extras.remove(extra)
     texts = {base.text for base in bases}
     bases += [extra for extra in extras if extra.text not in texts]
-    # The layer is a module itself.
+    # The layer is a module itself.  Python finds no order where a base stands before its subclass.
     if {"nn.Module", "GradientCheckpointingLayer"} <= set(names_of(bases)):
         bases = [base for base in bases if base.text != "nn.Module"]
     return (*bases, *keywords)
@@ -62,5 +63,6 @@ def _replacing(base: str, extras: Iterable[Item]) -> Item | None:
 
 def common_suffix(one: str, other: str) -> str:
     """The longest common suffix; "" when it is the whole of one name."""
+    # A common ending is a common beginning of the reversed names.
     suffix = os.path.commonprefix([one[::-1], other[::-1]])[::-1]
     return "" if suffix in (one, other) else suffix

@@ -77,6 +77,7 @@ def items(text: str) -> tuple[Item, ...]:
                 depth += 1
             case ")" | "]" | "}":
                 depth -= 1
+            # Those in an inner bracket separate entries of that one.
             case "," if not depth:
                 commas.append(token.start())
     found: list[Item] = []
@@ -122,10 +123,17 @@ def joined(entries: Sequence[Item]) -> str:
     """
     parts = []
     for entry in entries[:-1]:
+        comma = "" if entry.has_comma else ","
         # A comma cannot stand behind a comment.
-        comma = "" if entry.has_comma else "\n," if "#" in entry.text.rpartition("\n")[2] else ","
+        if comma and _may_end_in_comment(entry.text):
+            comma = "\n,"
         parts.append(f"{entry.before}{entry.text}{comma}{entry.after} ")
     parts += [f"{entry.before}{entry.text}{entry.after}" for entry in entries[-1:]]
     # A comment at the end would swallow the bracket.
     text = "".join(parts)
-    return f"{text}\n" if "#" in text.rpartition("\n")[2] else text
+    return f"{text}\n" if _may_end_in_comment(text) else text
+
+
+def _may_end_in_comment(text: str) -> bool:
+    # A `#` in a string costs a line end, which the formatter removes.
+    return "#" in text.rpartition("\n")[2]

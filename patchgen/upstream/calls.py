@@ -30,6 +30,7 @@ def parents_called(bases: Sequence[str]) -> frozenset[str]:
 
 def to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str]) -> Statement:
     """Write `Parent.method(self, ...)` anywhere in `statement` as `super().method(...)`."""
+    # The tree need not be walked for most statements.
     if not any(f"{parent}." in statement.text for parent in parents):
         return statement
     first = first_line(statement.node)
@@ -53,18 +54,15 @@ def to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str]
 
 def _segment(lines: Sequence[str], node: ast.expr, first: int) -> str:
     line = lines[node.lineno - first]
-    return re.sub(
-        r"\s", "", line[column(line, node.col_offset) : column(line, node.end_col_offset or 0)]
-    )
+    start, end = column(line, node.col_offset), column(line, node.end_col_offset or 0)
+    # Blanks may stand around the dots of a name.
+    return re.sub(r"\s", "", line[start:end])
 
 
 def _span(one: ast.expr, other: ast.expr, first: int) -> tuple[int, int, int, int]:
-    return (
-        one.lineno - first,
-        one.col_offset,
-        (other.end_lineno or first) - first,
-        other.end_col_offset or 0,
-    )
+    # `ast` counts lines from 1 of the method, and these are indices into the statement's own.
+    last = (other.end_lineno or first) - first
+    return (one.lineno - first, one.col_offset, last, other.end_col_offset or 0)
 
 
 def _without_self(call: ast.Call, first: int) -> list[tuple[int, int, int, int, str]]:

@@ -42,6 +42,7 @@ def convert(path: Path, read: Read) -> tuple[Output, ...]:
         raise PatchgenError("PG001", Location(path.as_posix()), "does not exist")
     models = path.parent.parent
     facts = read_facts(text, path.as_posix())
+    # A part of a package may lack these tables: names are then cased piece by piece.
     table = _table(
         read(models / "auto/auto_mappings.py") or "",
         read(models / "auto/configuration_auto.py") or "",
@@ -87,6 +88,7 @@ class _Conversion:
         return kind_of(name, self.cased)
 
     def _sibling_names(self) -> dict[str, frozenset[str]]:
+        # What a parent's file imports from beside it, its output imports from beside it too.
         hidden: dict[str, frozenset[str]] = {}
         for parent in self.parents.values():
             names = parent.view.names(frozenset(parent.facts.siblings))
@@ -104,6 +106,7 @@ class _Conversion:
         for one in self.facts.model_imports:
             parent = self.parents[one.module]
             node = parent.graph.nodes.get(one.name)
+            # An imported class is a parent, and is merged; what is defined here hides the import.
             if node is None or node.is_class or one.name in self.facts.blocks:
                 continue
             self.graph.adopt(one.name, parent.graph, own)
@@ -116,13 +119,13 @@ class _Conversion:
 
     def outputs(self) -> tuple[Output, ...]:
         """The outputs of every kind that a class or an export needs."""
+        # Functions and values are placed with the first class that needs them, or not at all.
         for block in self.facts.blocks.values():
             if block.what is What.CLASS:
                 self._place(block)
         ends = self._ends()
-        return tuple(
-            self._output(kind, ends.get(kind, "")) for kind in dict.fromkeys((*self.bodies, *ends))
-        )
+        kinds = dict.fromkeys((*self.bodies, *ends))
+        return tuple(self._output(kind, ends.get(kind, "")) for kind in kinds)
 
     def _place(self, block: Block) -> None:
         """Put a class of the modular file, and what it needs, into the body of its kind."""
@@ -131,14 +134,15 @@ class _Conversion:
         base = next((base for base in block.bases if base in self.by_name), None)
         if base is None:
             node = self.graph.nodes[block.name]
-            needed = self._of_kind(
-                self.graph.needs(node.words.all) - {block.name}, self.graph, kind
-            )
-            for name in own_order({name for name in needed if name not in body}, self.graph):
+            mentioned = self.graph.needs(node.words.all) - {block.name}
+            needed = self._of_kind(mentioned, self.graph, kind)
+            new = {name for name in needed if name not in body}
+            for name in own_order(new, self.graph):
                 body.place(name, self.graph.nodes[name].piece)
             body.place(block.name, node.piece)
             return
         parent = self.parents[self.by_name[base].module]
+        # What the merged class needs is known only once it is merged: an override may need less.
         piece = make_piece(self._merged(block, base, parent))
         for name in self._inherited(parent.graph, piece.words.all, kind, body):
             body.place(name, parent.graph.nodes[name].piece)
@@ -161,6 +165,7 @@ class _Conversion:
         others = sorted(
             name for name in names if graph.nodes[name].is_class and self.route(name) != kind
         )
+        # A class of another kind stands in another output of this model.
         for name in others:
             text = f"from .{self.route(name)}_{self.model} import {name}\n"
             self.created[text] = ImportText("", text, guard=False)
@@ -181,9 +186,9 @@ class _Conversion:
         try:
             return merge_class(own, above, base, docs, functools.partial(self._within, block))[0]
         except SyntaxError:
-            parse_text(
-                parent.facts.text, parent.facts.path
-            )  # Only here are the insides of a parent's class parsed.
+            # Only here are the insides of a parent's class parsed.  To parse the whole file gives
+            # an error with its place.
+            parse_text(parent.facts.text, parent.facts.path)
             raise
 
     def _docs(self, name: str, renamed: str) -> Callable[[str], str] | None:
@@ -198,18 +203,21 @@ class _Conversion:
         return Location(self.facts.path, block.line, 1)
 
     def _within(self, block: Block, line: int, column: int) -> Location:
+        # `ast` counts lines from 1 and columns from 0; messages count both from 1.
         return Location(self.facts.path, block.first_line + line - 1, column + 1)
 
     def _ends(self) -> dict[str, str]:
         """The text at the end of each file, by kind."""
         ends: dict[str, str] = {}
+        # In this order, whichever of them comes first in the modular file.
         for split, statement in (
             (split_getattr, self.facts.deprecated),
             (split_all, self.facts.exports),
         ):
-            for kind, text in (
-                split(statement.text, statement.leading, self.route) if statement else {}
-            ).items():
+            if statement is None:
+                continue
+            texts = split(statement.text, statement.leading, self.route)
+            for kind, text in texts.items():
                 ends[kind] = ends.get(kind, "") + text
         return ends
 
@@ -225,9 +233,9 @@ class _Conversion:
         return Output(kind, header(shown, self.facts.header) + imports + body.text + end)
 
     def _imports(self, body: Body, kind: str, end: str) -> str:
-        return select_imports(
-            self._pool, (*body.pieces, make_piece(end)), kind, frozenset(body.names)
-        )
+        # `__getattr__` at the end calls an imported function.
+        pieces = (*body.pieces, make_piece(end))
+        return select_imports(self._pool, pieces, kind, frozenset(body.names))
 
     @functools.cached_property
     def _pool(self) -> list[ImportText]:

@@ -59,6 +59,7 @@ def own_order(names: Set[str], modular: Graph) -> list[str]:
     first names.
     """
     origins = modular.origins
+    # Sorted names, because the order of a set differs from run to run.
     sources = list(dict.fromkeys(origins[name] for name in sorted(names) if name in origins))
 
     def rank(name: str) -> tuple[float, float, str]:
@@ -80,11 +81,11 @@ def inherited_order(
     listed: dict[str, None] = {}
     for name in sorted(classes, key=lambda name: _place(name, parent)):
         required = needs(name) & (names - listed.keys())
-        theirs = [one for one in required if one in parent.positions]
-        listed |= dict.fromkeys(sorted(theirs, key=lambda one: _place(one, parent)))
-        listed |= dict.fromkeys(
-            sorted(required - set(theirs), key=lambda one: _place(one, modular))
-        )
+        theirs = {one for one in required if one in parent.positions}
+        # Places in two files cannot be compared: the parent's definitions come first.
+        first = sorted(theirs, key=lambda one: _place(one, parent))
+        then = sorted(required - theirs, key=lambda one: _place(one, modular))
+        listed |= dict.fromkeys((*first, *then))
         listed[name] = None
     rest = names - listed.keys()
     others = [name for name in rest if name not in modular.positions]
@@ -100,6 +101,7 @@ def inherited_order(
 
 
 def _place(name: str, graph: Graph) -> tuple[float, str]:
+    # What the file does not define comes behind all that it does, by name.
     return (graph.positions.get(name, float("inf")), name)
 
 

@@ -22,6 +22,7 @@ def split_all(text: str, leading: str, route: Route) -> dict[str, str]:
     if not isinstance(value, ast.List):
         return {}
     names: dict[str, list[str]] = {}
+    # An entry that is no text names nothing that could be routed.
     for item in value.elts:
         if isinstance(item, ast.Constant) and isinstance(item.value, str):
             names.setdefault(route(item.value), []).append(ast.unparse(item))
@@ -51,14 +52,14 @@ def _call_for(call: ast.Call, kind: str, route: Route) -> str:
     for keyword in call.keywords:
         value = ast.unparse(keyword.value)
         if isinstance(keyword.value, ast.Dict):
-            mine = [
-                f"{name!r}: {ast.unparse(entry)}"
-                for name, entry in _items(keyword.value)
-                if route(name) == kind
+            entries = [
+                (name, entry) for name, entry in _items(keyword.value) if route(name) == kind
             ]
-            value = f"{{{', '.join(mine)}}}"
+            mine = [f"{name!r}: {ast.unparse(entry)}" for name, entry in entries]
+            # A table without entries is left out with its keyword.
             if not mine:
                 continue
+            value = f"{{{', '.join(mine)}}}"
         arguments.append(f"{keyword.arg}={value}" if keyword.arg else f"**{value}")
     return f"{ast.unparse(call.func)}({', '.join(arguments)})"
 

@@ -148,27 +148,28 @@ class _Reader:
             if first <= done:
                 continue  # It shares a line with the one before, whose text has it.
             last = ends.get(statement.lineno, statement.end_lineno or first)
-            following = (
-                _first_line(body[index + 1])
-                if index + 1 < len(body)
-                else len(self.source.lines) + 1
-            )
+            following = len(self.source.lines) + 1
+            if index + 1 < len(body):
+                following = _first_line(body[index + 1])
             if _is_compound(statement):
                 last = self._with_footer(last, following)
             leading = self.source.slice(done + 1, first - 1)
+            # Licence and coding line are no comments on the first statement.
             if not index:
                 self.header, leading = leading, ""
             code = self.source.slice(first, last)
-            yield statement, leading, code if code.endswith("\n") else f"{code}\n"
+            # Statements are joined as they are: the last line of the file may have no end.
+            if not code.endswith("\n"):
+                code += "\n"
+            yield statement, leading, code
             done = last
 
     def _parsed(self) -> tuple[list[ast.stmt], Mapping[int, int]]:
         """The statements, and the last lines of those whose bodies were not parsed."""
         if not self.is_modular:
             text, ends = strip_bodies(self.source.text)
-            with contextlib.suppress(
-                PatchgenError
-            ):  # What no formatter has seen may look like something else.
+            # What no formatter has seen may look like something else: it is parsed as a whole.
+            with contextlib.suppress(PatchgenError):
                 return parse_text(text, self.source.path).body, ends
         return parse_text(self.source.text, self.source.path).body, {}
 
@@ -180,8 +181,11 @@ class _Reader:
         end = last
         for line in range(last + 1, following):
             text = self.source.lines[line - 1]
-            if text.startswith("#") or not (stripped := text.strip()).startswith("#") and stripped:
+            stripped = text.strip()
+            is_code = bool(stripped) and not stripped.startswith("#")
+            if is_code or text.startswith("#"):
                 break
+            # A blank line is part of it only if an indented comment follows.
             if stripped:
                 end = line
         return end
@@ -213,6 +217,7 @@ class _Reader:
             case ast.If() if any(
                 isinstance(inner, ast.Import | ast.ImportFrom) for inner in statement.body
             ):
+                # `if is_vision_available():` is copied as a whole, and may import a parent too.
                 for inner in statement.body:
                     if isinstance(inner, ast.ImportFrom):
                         self._note_names(inner)
@@ -280,6 +285,7 @@ def _find_below_models(level: int, module: str) -> str:
 
 
 def _refuse_import(statement: ast.ImportFrom, module: tuple[str, ...], at: Location) -> None:
+    # Its `__init__.py` loads modules on demand: it says nothing of where a name comes from.
     if statement.level == 0 and statement.module == "transformers":
         names = ", ".join(alias.name for alias in statement.names)
         what = "imports from `transformers` as a whole, of which the file is a part"
@@ -295,6 +301,7 @@ def _refuse_import(statement: ast.ImportFrom, module: tuple[str, ...], at: Locat
 
 
 def _first_line(statement: ast.stmt) -> int:
+    # `lineno` of a definition is the line of its `def` or `class`.
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 

@@ -31,6 +31,7 @@ class Files:
         Raises PatchgenError PG001 to PG004 for a file that cannot be read.
         """
         found = self._fresh(path) or self._on_disk(path)
+        # A missing file is recorded too: should it come into being, the result may be another one.
         self._asked[path] = found[1] if found else ""
         return found[0] if found else None
 

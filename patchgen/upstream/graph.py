@@ -88,6 +88,7 @@ class Graph:
         self.origins: dict[str, Graph] = {}
         for block in facts.blocks.values():
             name = view.name(block.name)
+            # Two names may become one by renaming: the last text counts, at the first place.
             self.nodes[name] = Node(block, view)
             self.positions.setdefault(name, block.position)
         self._followers = {
@@ -123,6 +124,7 @@ class Graph:
     def adopt(self, name: str, other: Graph, kept: Set[str] = frozenset()) -> None:
         """Copy `name` and what it needs from `other`, replacing definitions of the same names."""
         needs = other.closed(name)
+        # What is in `kept` has a definition here that the modular file chose.
         for taken in (*(needs - kept), name):
             self.nodes[taken] = other.nodes[taken]
             self.origins[taken] = other
@@ -130,6 +132,7 @@ class Graph:
 
     def direct(self, name: str) -> frozenset[str]:
         """The settled definitions that `name` mentions."""
+        # Whoever needs a table also needs the statements that fill it.
         followers = self._followers.get(name)
         known = self._settled.keys()
         found = self._settled[name].words.all & known
@@ -148,6 +151,7 @@ class Graph:
 
         Classes are part of the answer, but what they need is not.
         """
+        # Not by a cache around the method: `settle` and `adopt` change what is remembered.
         known = self._closed.get(name)
         if known is None:
             known = self._closed[name] = frozenset(self._walk(name)) - {name}

@@ -22,18 +22,17 @@ def with_copies(pil: Body, image: Body, imports: str) -> Body:
     A copy stands before the definition at that index, or after it if that is a value
     (conditional_detr).
     """
-    wanted = [
-        name
-        for names in _IMPORT.findall(imports)
-        for name in re.split(r"[,\s]+", names)
-        if name in image
-    ]
+    # What the other file does not define stays an import.
+    wanted: list[str] = []
+    for names in _IMPORT.findall(imports):
+        wanted += [name for name in re.split(r"[,\s]+", names) if name in image]
     pieces = list(zip(pil.names, pil.pieces, strict=True))
     theirs = dict(zip(image.names, image.pieces, strict=True))
     for name in wanted:
         index = image.names.index(name)
-        after = index < len(pieces) and not _DEFINITION.match(pieces[index][1].text)
-        pieces.insert(index + after, (name, theirs[name]))
+        is_before_value = index < len(pieces) and not _DEFINITION.match(pieces[index][1].text)
+        place = index + 1 if is_before_value else index
+        pieces.insert(place, (name, theirs[name]))
     copied = Body()
     for name, piece in pieces:
         copied.place(name, piece)

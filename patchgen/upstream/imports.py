@@ -111,17 +111,19 @@ def _bound(name: tuple[str, str]) -> str:
 
 
 def _select(statements: Iterable[Statement], used: frozenset[str]) -> list[Statement]:
+    # `provided` goes through all statements in order, so that the first one of a name counts.
     provided: set[str] = set()
     kept: list[Statement] = []
     for one in statements:
         if isinstance(one, Guarded):
-            inner = tuple(
-                part for each in one.imports if (part := _filtered(each, used, provided)).names
-            )
+            parts = [_filtered(each, used, provided) for each in one.imports]
+            inner = tuple(part for part in parts if part.names)
             if inner:
                 kept.append(replace(one, imports=inner))
-        elif (part := _filtered(one, used, provided)).names:
-            kept.append(part)
+        else:
+            part = _filtered(one, used, provided)
+            if part.names:
+                kept.append(part)
     return kept
 
 
@@ -148,7 +150,9 @@ def guard_optional(statements: Sequence[Statement]) -> list[Statement]:
         if gathered:
             rest = [one for one in rest if not _of(one, package, test)]
             rest = _importing(rest, f"is_{package}_available")
-            rest.append(Guarded("", test, tuple(replace(one, leading="") for one in gathered)))
+            # Without the comments and blank lines above them, as in the shipped files.
+            bare = tuple(replace(one, leading="") for one in gathered)
+            rest.append(Guarded("", test, bare))
     return rest
 
 
@@ -203,14 +207,13 @@ def _parsed(text: str) -> tuple[str, tuple[tuple[str, str], ...], str]:
     if not closing:
         listed, mark, behind = tail.partition("#")
         behind = mark + behind
+    # The names are written on one line: comments between them are lost, as in the shipped files.
     bare = re.sub(r"#[^\n]*|[()\\\n]", " ", listed)
     pairs = [part.split() for part in bare.split(",") if part.strip()]
+    # Three words are `name as alias`.
+    names = tuple((pair[0], pair[-1] if len(pair) == 3 else "") for pair in pairs)
     comment = behind.strip()
-    return (
-        module,
-        tuple((pair[0], pair[-1] if len(pair) == 3 else "") for pair in pairs),
-        f"  {comment}" * bool(comment),
-    )
+    return module, names, f"  {comment}" if comment else ""
 
 
 def read_guard(text: ImportText) -> Guarded:
@@ -223,6 +226,7 @@ def _parsed_guard(text: str) -> Guarded:
     node = parse_text(text, "guard").body[0]
     assert isinstance(node, ast.If)
     lines = text.splitlines(keepends=True)
+    # As it stands there, because `ast.unparse` has quotes and brackets of its own.
     test = ast.get_source_segment(text, node.test) or ast.unparse(node.test)
     imports = []
     for inner in node.body:
@@ -235,6 +239,8 @@ def _parsed_guard(text: str) -> Guarded:
 
 
 def _indented(leading: str) -> str:
-    return "".join(
-        f"    {line}" if line.strip() else line for line in leading.splitlines(keepends=True)
-    )
+    indented = []
+    for line in leading.splitlines(keepends=True):
+        # A blank line gets no blanks, which the linter would report.
+        indented.append(f"    {line}" if line.strip() else line)
+    return "".join(indented)

@@ -64,6 +64,7 @@ def super_call(statement: Statement, name: str) -> bool:
 def inherited_body(parent: Body, tail: Sequence[Statement], tables: Tables) -> list[Statement]:
     """The parent's statements without docstring, changed as `tables` say, then the tail."""
     body: list[Statement] = []
+    # By text: a check that both methods make is made once.
     present: set[str] = set()
     for statement in parent.statements:
         if is_docstring(statement):
@@ -116,5 +117,6 @@ def _find_first(body: Sequence[Statement]) -> int | None:
 
 def post_init_last(body: list[Statement]) -> list[Statement]:
     """Move `self.post_init()` to the end."""
+    # It initialises weights, so that every module must be there by then.
     place = next((i for i, s in enumerate(body) if POST_INIT in s.text), len(body))
     return [*body[:place], *body[place + 1 :], *body[place : place + 1]]

@@ -44,6 +44,7 @@ def kind_of(name: str, cased: str) -> str:
 
     `Sam2VideoProcessor` of Sam2Video is a processor, not of videos.
     """
+    # The model's own name may end as a kind does.
     match = _SUFFIX.search(name.replace(cased, ""))
     return _KIND_OF_SUFFIX[match[1]] if match else "modeling"
 

@@ -69,11 +69,16 @@ def members(text: str) -> Members:
     attributes: dict[str, Member] = {}
     methods: dict[str, Member] = {}
     for member in _split(text, body):
-        if (first := member.text[4:8]).startswith(("@", "def ", "asyn")):
+        # Every member is indented by four blanks.
+        first = member.text[4:8]
+        if first.startswith(("@", "def ", "asyn")):
             _file(methods, member)
-        elif first.lstrip("rRbBuU").startswith('"""') and _is_docstring(member.text):
+            continue
+        if first.lstrip("rRbBuU").startswith('"""') and _is_docstring(member.text):
             docstring = member
-        elif (key := _attribute_key(member.text)) is not None:
+            continue
+        key = _attribute_key(member.text)
+        if key is not None:
             attributes[key] = member
     return Members(text[:decorated], arguments, docstring, attributes, methods)
 
@@ -86,6 +91,7 @@ def _split(text: str, body: int) -> Iterator[Member]:
         if text.startswith("@", start + 4):
             decorated = start if decorated < 0 else decorated
             continue
+        # A decorated method begins with the first of its decorators.
         first = start if decorated < 0 else decorated
         decorated = -1
         last = _end_of(text, start, end)
@@ -151,6 +157,7 @@ def _attribute_key(text: str) -> str | None:
 def _parsed(text: str) -> Sequence[ast.stmt]:
     """The statements of a member's text; of what is half of a statement (`else:`) none."""
     try:
+        # The text is indented, which Python allows inside a block only.
         block = ast.parse(f"if 1:\n{text}").body[0]
     except SyntaxError:
         return [ast.Pass()]

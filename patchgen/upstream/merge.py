@@ -47,9 +47,10 @@ def merge_class(
     Raises PatchgenError PG620 to PG622.
     """
     at = child_at or (lambda line, _column: Location(child.name, line))
-    leading, text = (
-        (docs(parent.leading), docs(parent.text)) if docs else (parent.leading, parent.text)
-    )
+    leading, text = parent.leading, parent.text
+    # The parent's code has its new names already; its documentation depends on the class.
+    if docs:
+        leading, text = docs(leading), docs(text)
     own, inherited = members(child.text), members(text)
     arguments = merged_arguments(own.arguments, inherited.arguments, model_base)
     bases = names_of(arguments)
@@ -67,9 +68,8 @@ def merge_class(
 def _require_sole_marker(decorators: str, at: Callable[[], Location]) -> None:
     if is_misused(decorators):
         what = "`@no_inherit_decorator` stands beside other decorators"
-        raise PatchgenError(
-            "PG620", at(), what, "leave it out: decorators of the modular file replace the parent's"
-        )
+        hint = "leave it out: decorators of the modular file replace the parent's"
+        raise PatchgenError("PG620", at(), what, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +95,17 @@ class _Merge:
             if not _is_removal(attribute):
                 merged[key] = attribute
             elif merged.pop(key, None) is None:
+                what = f"the parent has no attribute `{key}` to remove"
                 hint = did_you_mean(key, self.inherited.attributes)
                 at = self.at(attribute.line + 1, 4)
-                raise PatchgenError(
-                    "PG621", at, f"the parent has no attribute `{key}` to remove", hint
-                )
+                raise PatchgenError("PG621", at, what, hint)
         return merged.values()
 
     def _methods(self) -> Iterable[str]:
         """The parent's methods, overridden and without the removed ones, then the child's own."""
         tables, parents = Tables(), parents_called(self.bases)
         above = self.inherited.methods
+        # `forward = AttributeError()` removes a method, and an attribute of its name replaces it.
         merged = {
             name: method.whole for name, method in above.items() if name not in self.own.attributes
         }
@@ -143,9 +143,9 @@ class _Merge:
         self, method: Method, above: Method | None, tables: Tables, parents: frozenset[str]
     ) -> str:
         """The body of the merged method, without a docstring that only the parent's has."""
-        if f"super().{method.name}" not in method.body and not any(
-            f"{parent}." in method.body for parent in parents
-        ):
+        # Without such a call the body stays as it is, and need not be parsed.
+        calls_super = f"super().{method.name}" in method.body
+        if not calls_super and not any(f"{parent}." in method.body for parent in parents):
             return method.body
         parsed_body = parsed(method)
         inlined = self._inline_super(method, parsed_body, above, tables, parents)
@@ -183,11 +183,10 @@ class _Merge:
     def _nothing_to_unravel(self, method: Method, statement: Statement) -> PatchgenError:
         hint = did_you_mean(method.name, self.inherited.methods)
         what = f"the parent has no method `{method.name}` of its own to put here"
+        hint = hint or f"name the class: `Base.{method.name}(self, ...)`"
         # Line 1 of the parsed body is not of the class.
         at = self.at(method.line + statement.node.lineno - 1, statement.node.col_offset)
-        return PatchgenError(
-            "PG622", at, what, hint or f"name the class: `Base.{method.name}(self, ...)`"
-        )
+        return PatchgenError("PG622", at, what, hint)
 
 
 def _head(method: Method, parameters: str, returns: str) -> str:

@@ -96,12 +96,11 @@ def docstring_of(method: Method) -> str:
     # A search is enough for most methods, and parsing takes time.
     if '"""' not in method.body:
         return ""
-    if (
-        method.body.count('"""') == 2
-        and (first := _FIRST.match(method.body))
-        and first.group().endswith('"""\n')
-    ):
-        return first.group()
+    if method.body.count('"""') == 2:
+        first = _FIRST.match(method.body)
+        # With code behind it on its last line, it need not be a docstring.
+        if first and first.group().endswith('"""\n'):
+            return first.group()
     return "".join(
         statement.whole for statement in parsed(method).statements if is_docstring(statement)
     )

@@ -54,28 +54,24 @@ def make_parents(
     for block in facts.blocks.values():
         if block.what is What.CLASS:
             bases = [base for base in block.bases if base in module_of]
+            # Only the text of one class can stand in the place of the base.
             if len(bases) > 1:
                 what = (
                     f"class `{block.name}` derives from two classes of other "
                     f"models: {' and '.join(bases)}"
                 )
                 at = Location(facts.path, block.line, 1)
-                raise PatchgenError(
-                    "PG605",
-                    at,
-                    what,
-                    "derive from one of them and repeat what is needed of the other",
-                )
+                hint = "derive from one of them and repeat what is needed of the other"
+                raise PatchgenError("PG605", at, what, hint)
             for base in bases:
                 declared[module_of[base]].append((block.name, base))
     # Reversed, so that the first import of a module is the one that messages show.
     lines = {one.module: one for one in reversed(facts.model_imports)}
-    return {
-        module: _make_parent(
-            _parent_facts(lines[module], facts, models, read), module, pairs, model, table
-        )
-        for module, pairs in declared.items()
-    }
+    parents: dict[tuple[str, ...], Parent] = {}
+    for module, pairs in declared.items():
+        theirs = _parent_facts(lines[module], facts, models, read)
+        parents[module] = _make_parent(theirs, module, pairs, model, table)
+    return parents
 
 
 def _parent_facts(

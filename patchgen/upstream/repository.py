@@ -75,6 +75,7 @@ class _Run:
     def results(self) -> Mapping[Path, Result]:
         """Convert until all results fit each other."""
         self.made |= {path: _on_cycle(path, self.order, self.env) for path in self.order.stuck}
+        # All at once, and against the disk: if the tree is right, this is all there is to do.
         self._convert([path for path in self._waiting() if self._has_parents(path)])
         # From the files without parents upwards, so that each is converted once more at most.
         for level in self.order.levels:
@@ -88,6 +89,7 @@ class _Run:
         try:
             return self.files.on_disk(path) or ""
         except PatchgenError as error:
+            # The file takes no part in the order of the others.
             self.made[path] = Result(problems=problems_of(error))
             return None
 
@@ -133,11 +135,10 @@ class _Run:
         results = run_in_process(work, [path])
         if results is not None:
             return results[path]
+        at = Location(self.env.display_path(path))
         what = "the process that flattened this file died"
         hint = "it crashed or was killed for its memory; please report it together with the file"
-        return Result(
-            problems=(Problem(Location(self.env.display_path(path)), "PG909", what, hint),)
-        )
+        return Result(problems=(Problem(at, "PG909", what, hint),))
 
 
 def convert_batch(
@@ -145,11 +146,11 @@ def convert_batch(
 ) -> dict[Path, Result]:
     """Convert `paths`, none of which needs another, and format the results in one call."""
     raw = {path: _convert_one(path, files, env) for path in paths}
-    texts = {
-        _in_package(_output(path, kind)): text
-        for path in paths
-        for kind, text in raw[path].texts.items()
-    }
+    texts: dict[str, str] = {}
+    for path in paths:
+        for kind, text in raw[path].texts.items():
+            texts[_in_package(_output(path, kind))] = text
+    # To start ruff takes longer than to format a file.
     styled = style(texts, threads)
     faults: dict[str, list[Fault]] = {}
     for fault in styled.faults:
@@ -166,17 +167,13 @@ def _convert_one(path: Path, files: Files, env: Environment) -> Result:
             texts = {output.kind: output.text for output in convert(path, files.text)}
             return Result(texts, dict(asked))
         except PatchgenError as error:
-            problems = tuple(
-                replace(one, at=_locate_for_display(one.at, env)) for one in problems_of(error)
-            )
+            found = problems_of(error)
+            problems = tuple(replace(one, at=_locate_for_display(one.at, env)) for one in found)
             return Result({}, dict(asked), problems)
         # Other files may still fit.
         except MemoryError:
-            problem = Problem(
-                Location(env.display_path(path)),
-                "PG907",
-                "there is not enough memory to flatten it",
-            )
+            at = Location(env.display_path(path))
+            problem = Problem(at, "PG907", "there is not enough memory to flatten it")
             return Result({}, dict(asked), (problem,))
         except Exception as error:
             # The boundary of the core: an error that it did not foresee is ours, and the run goes
@@ -193,30 +190,28 @@ def _finished(
 ) -> Result:
     """`raw` with formatted texts, or with what the linter found."""
     outputs = {kind: _output(path, kind) for kind in raw.texts}
-    wrong = [
-        (output, fault)
-        for output in outputs.values()
-        for fault in faults.get(_in_package(output), ())
-    ]
-    if wrong:
-        found = sorted(
-            Problem(Location(env.display_path(output), fault.line, 1), fault.code, fault.what)
-            for output, fault in wrong
-        )
-        return replace(raw, texts={}, problems=tuple(found))
-    return replace(
-        raw, texts={kind: texts[_in_package(output)] for kind, output in outputs.items()}
-    )
+    problems: list[Problem] = []
+    for output in outputs.values():
+        for fault in faults.get(_in_package(output), ()):
+            at = Location(env.display_path(output), fault.line, 1)
+            problems.append(Problem(at, fault.code, fault.what))
+    # All or none: its other outputs may import from the one that is wrong.
+    if problems:
+        return replace(raw, texts={}, problems=tuple(sorted(problems)))
+    styled = {kind: texts[_in_package(output)] for kind, output in outputs.items()}
+    return replace(raw, texts=styled)
 
 
 def _flattened(path: Path, result: Result, env: Environment) -> Flattened:
     """`result` as the project takes it; parents are given as files."""
-    parents = tuple(
-        UsedSymbol(".".join(read.with_suffix("").parts[-2:]), digest, env.display_path(read))
-        for read, digest in sorted(result.reads.items())
-        if read != path and read.parent.name != "auto"
-    )
-    summary = Summary(parents=tuple(used.symbol for used in parents))
+    used: list[UsedSymbol] = []
+    for read, digest in sorted(result.reads.items()):
+        # The tables of `auto` are read for every file, and are nobody's parent.
+        if read != path and read.parent.name != "auto":
+            symbol = ".".join(read.with_suffix("").parts[-2:])
+            used.append(UsedSymbol(symbol, digest, env.display_path(read)))
+    parents = tuple(used)
+    summary = Summary(parents=tuple(parent.symbol for parent in parents))
     files = tuple(
         FlatFile(kind, _output(path, kind).name, text, parents, summary=summary)
         for kind, text in sorted(result.texts.items())

@@ -45,13 +45,16 @@ def make_order(texts: Mapping[Path, str]) -> Order:
     }
     waiting = dict(needs)
     levels: list[tuple[Path, ...]] = []
-    while ready := tuple(
-        sorted(path for path, needed in waiting.items() if not needed & waiting.keys())
-    ):
-        # Those that wait for none of the others.
+    while ready := _find_ready(waiting):
         levels.append(ready)
         waiting = {path: needed for path, needed in waiting.items() if path not in ready}
+    # What is left waits for itself.
     return Order(tuple(levels), needs, tuple(sorted(waiting)), _cycle(waiting))
+
+
+def _find_ready(waiting: Mapping[Path, frozenset[Path]]) -> tuple[Path, ...]:
+    """The files that wait for none of the others, sorted."""
+    return tuple(sorted(path for path, needed in waiting.items() if not needed & waiting.keys()))
 
 
 def _needed(path: Path, text: str) -> Iterator[Path]:

@@ -25,6 +25,7 @@ def merged_parameters(child: str, parent: str) -> str:
     if SUPER_KWARGS not in child:
         return child
     own, inherited = _Parameters(child), _Parameters(parent)
+    # It may be in a default or in a longer name.
     if _name(own.star_kwarg) != SUPER_KWARGS:
         return child
     # The first parameter is `self`, whether it is written or not.

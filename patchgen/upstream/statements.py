@@ -45,10 +45,8 @@ class Statement:
 
 def first_line(node: ast.stmt) -> int:
     """The line on which `node` begins, its decorators included."""
-    if (
-        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and node.decorator_list
-    ):
+    is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    if is_definition and node.decorator_list:
         return node.decorator_list[0].lineno
     return node.lineno
 
@@ -86,6 +84,7 @@ def statements(
     above = start
     for first, last, node, alone in _groups(body):
         before = "".join(lines[above:first])
+        # Nearly always there are only blank lines, which need not be split.
         if found and before and not before.isspace():
             footer, before = _split_gap(lines[above:first], node.col_offset)
             found[-1] = replace(found[-1], text=found[-1].text + footer)
@@ -120,6 +119,7 @@ def _split_gap(lines: Sequence[str], indent: int) -> tuple[str, str]:
     cut = 0
     for number, line in enumerate(lines, 1):
         bare = line.lstrip()
+        # A blank line goes with the comment below it.
         if not bare:
             continue
         if len(line) - len(bare) <= indent:

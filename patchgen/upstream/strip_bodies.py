@@ -32,10 +32,11 @@ def strip_bodies(text: str) -> tuple[str, Mapping[int, int]]:
         line += text.count("\n", done, first)
         end = _end(text, at, after)
         above, inside = text.count("\n", first, at), text.count("\n", at, end)
+        # One decorator, and line ends in place of all else: every line keeps its number.
         marker = "@_" + "\n" * above if above else ""
-        parts.append(
-            f"{marker}{keyword} {name}{'' if keyword == 'class' else '()'}: pass{chr(10) * inside}"
-        )
+        brackets = "" if keyword == "class" else "()"
+        parts.append(f"{marker}{keyword} {name}{brackets}: pass" + "\n" * inside)
+        # With the line end of its last line, one line too many is counted.
         ends[line + above] = line + above + inside - text.endswith("\n", at, end)
         line += above + inside
         done = end

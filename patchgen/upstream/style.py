@@ -100,25 +100,19 @@ def _faults(found: Sequence[Mapping[str, object]], package: Path) -> list[Fault]
     faults = []
     for item in found:
         code, row = item["code"], item["location"]
+        # Some releases of ruff give a syntax error no code.
         if code not in (_UNDEFINED, _SYNTAX, None):
             continue
         assert isinstance(row, dict)
         path = Path(str(item["filename"])).resolve().relative_to(package.resolve()).as_posix()
         message = str(item["message"]).rstrip(".").replace("`", "")
+        line = int(row["row"])
         if code == _UNDEFINED:
             name = message.removeprefix("Undefined name ")
-            faults.append(
-                Fault(path, int(row["row"]), "PG402", f"the name {name} is bound by nothing")
-            )
+            faults.append(Fault(path, line, "PG402", f"the name {name} is bound by nothing"))
         else:
-            faults.append(
-                Fault(
-                    path,
-                    int(row["row"]),
-                    "PG404",
-                    f"the generated module does not compile: {message}",
-                )
-            )
+            what = f"the generated module does not compile: {message}"
+            faults.append(Fault(path, line, "PG404", what))
     return faults
 
 

@@ -61,6 +61,7 @@ def words(text: str) -> Words:
     found = _WORD.findall(text)
     read = {name for name, _, _ in found} - {""}
     named = {name for _, name, _ in found} - {""}
+    # Of the groups, only one matched: those that did not are empty.
     for fstring in {fstring for _, _, fstring in found} - {""}:
         for is_code, part in split_fstring(fstring):
             if is_code:
@@ -119,9 +120,8 @@ def split_fstring(token: str) -> Iterator[tuple[bool, str]]:
             yield False, token[start : at + 1]
             stop = _end_of_field(token, at + 1)
             yield True, token[at + 1 : stop]
-            start = at = (
-                stop  # A conversion and a format may follow, the format with fields of its own.
-            )
+            # A conversion and a format may follow, the format with fields of its own.
+            start = at = stop
         else:
             at += 1
     yield False, token[start:]

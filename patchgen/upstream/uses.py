@@ -58,13 +58,11 @@ class Piece:
         A local import of a name counts as a use of it.
         """
         tree = parse_text(self.text, "output")
-        local = {
-            alias.asname or alias.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for alias in node.names
-        }
-        return frozenset({reference.name for reference in references(tree.body)} | local)
+        found = {reference.name for reference in references(tree.body)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                found.update(alias.asname or alias.name for alias in node.names)
+        return frozenset(found)
 
 
 def make_piece(text: str) -> Piece:
@@ -74,6 +72,7 @@ def make_piece(text: str) -> Piece:
 
 def used_names(pieces: Sequence[Piece], candidates: Set[str]) -> frozenset[str]:
     """Those of `candidates` that `pieces` read as globals, in code and in quoted annotations."""
+    # In three steps, from what costs least: most names are gone before a tree is made.
     left = set(candidates)
     suspects: list[tuple[Piece, str]] = []
     for piece in pieces:
@@ -115,6 +114,6 @@ def _binds(text: str, start: int, end: int) -> bool:
     before = start
     while before and text[before - 1] in " \t":
         before -= 1
-    return (not before or text[before - 1] in "(,*[;\n") and _BEHIND_TARGET.match(
-        text, end
-    ) is not None
+    # A parameter or a target stands at the start of a statement or of an entry.
+    may_begin = not before or text[before - 1] in "(,*[;\n"
+    return may_begin and _BEHIND_TARGET.match(text, end) is not None

@@ -23,6 +23,7 @@ def run_in_workers(
 
     The result is None for a part whose process died.
     """
+    # Started first, so that all parts are worked on at the same time.
     waiting = [_fork(work, part) for part in parts[1:]]
     results: list[_T | None] = [work(parts[0])] if parts else []
     return [*results, *(_result(pid, pipe) for pid, pipe in waiting)]
@@ -44,6 +45,7 @@ def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -
     partitioned: list[list[Path]] = [[] for _ in range(parts)]
     total, done = sum(map(sizes, paths)), 0
     for path in paths:
+        # A file belongs where the middle of it falls.
         middle = done + sizes(path) // 2
         partitioned[min(parts - 1, middle * parts // max(total, 1))].append(path)
         done += sizes(path)
@@ -68,7 +70,9 @@ def _fork(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> tuple[i
 
 
 def _result(pid: int, pipe: int) -> Any:
+    # First the data: a child whose pipe is full waits for a reader, and would never end.
     with os.fdopen(pipe, "rb") as stream:
         data = stream.read()
+    # Without this, the child would stay in the system's table.
     _, status = os.waitpid(pid, 0)
     return None if status else pickle.loads(data)

@@ -36,6 +36,7 @@ def unreached_parent(method: MethodComparison) -> Iterator[Problem]:
     """PG730: a `super()` that goes past the parent."""
     if method.verdict.kind is not DiffKind.OTHER:
         return
+    # The parent is no base of the shipped class: its text has become part of that class.
     pair = method.whole.pair
     lost = lost_super(method.own, pair.above)
     if lost is not None:

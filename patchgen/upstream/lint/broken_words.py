@@ -43,7 +43,7 @@ def _candidates(parent: Parent, renaming: Renaming) -> Mapping[str, str]:
     becomes of them.
     """
     pattern = re.compile(rf"(?<![A-Za-z0-9]){re.escape(renaming.old)}[a-z]+", re.IGNORECASE)
-    # Each word once, in the order of the file.
+    # Each word once, in the order of the file.  A plural of the model's name is no other word.
     found = dict.fromkeys(pattern.findall(parent.facts.text))
     words = {word: renaming.name(word) for word in found if word[len(renaming.old) :] != "s"}
     return {
@@ -75,7 +75,8 @@ def _at(case: Case, parent: Parent) -> Location:
     first: Pair | None = next((pair for pair in case.pairs if pair.parent is parent), None)
     if first is not None:
         return case.at(first.block)
-    line = next(
-        (one.line for one in case.facts.model_imports if case.parents[one.module] is parent), 1
-    )
-    return Location(case.source.path, line, 1)
+    # No class derives from the file: its functions are imported.
+    for one in case.facts.model_imports:
+        if case.parents[one.module] is parent:
+            return Location(case.source.path, one.line, 1)
+    return Location(case.source.path, 1, 1)

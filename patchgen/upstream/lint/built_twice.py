@@ -34,6 +34,7 @@ class _Built:
 
 def built_twice(file: FlatFile, modular: str) -> Iterator[Problem]:
     """A finding for each value that an `__init__` builds and one of the file `modular` replaces."""
+    # Where each line of the output came from: a finding is shown in the modular file.
     origins: dict[int, tuple[str, int]] = {}
     for origin in file.lines:
         for number in range(origin.last - origin.first + 1):
@@ -58,9 +59,11 @@ def _in_class(
         if built is None or path != modular:
             continue
         first = _last_built(statements[:place], built.name, receiver)
+        # What the modular file builds twice itself is no matter of inheritance.
         if first is None or origins.get(first.lineno, (modular, 0))[0] == modular:
             continue
         between = statements[statements.index(first) + 1 : place]
+        # The second statement may wrap the first value: `self.mlp = Wrapper(self.mlp)`.
         if not any(_may_read(node, built.name, receiver) for node in (*between, second)):
             at = Location(modular, line, 1)
             what = f"`{receiver}.{built.name}` is built twice"
@@ -76,6 +79,7 @@ def _written_out(
     """The statements of `method`, those of kept methods that it calls in their place."""
     for node in method.body:
         kept = methods.get(_called(node, receiver))
+        # `inside` stops at a method that calls itself.
         if kept is None or kept.name in inside or not _is_copy(kept, receiver):
             yield node
         else:
@@ -93,6 +97,7 @@ def _called(node: ast.stmt, receiver: str) -> str:
 
 def _is_copy(method: ast.FunctionDef, receiver: str) -> bool:
     """Whether it is a parent's `__init__` under a private name, and runs to its end."""
+    # Its statements can be read in place of the call only if they name the object alike.
     takes_it = bool(method.args.args) and method.args.args[0].arg == receiver
     returns = any(isinstance(node, ast.Return) for node in ast.walk(method))
     return method.name.startswith("_init_of_") and takes_it and not returns
@@ -135,6 +140,7 @@ def _mentions(node: ast.stmt, name: str) -> bool:
 
 def _may_read(node: ast.stmt, name: str, receiver: str) -> bool:
     """Whether `node` reads the attribute, or hands the object to code that might."""
+    # `ast` nodes do not know their parents: by identity, these say what stands around a name.
     held: dict[int, ast.Attribute] = {}
     called: set[int] = set()
     for child in ast.walk(node):

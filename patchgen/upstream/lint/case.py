@@ -104,6 +104,7 @@ class Case:
 
         Without one, of the block itself.
         """
+        # Nothing else has a line for sure.
         if node is None or not isinstance(node, ast.stmt | ast.expr):
             return Location(self.source.path, block.line, 1)
         return self.source.at(block.first_line + node.lineno - 1, node.col_offset)
@@ -165,6 +166,7 @@ def _pairs(
         if above is None or above.what is not What.CLASS:
             continue
         text = parent.view.text(above.text)
+        # A class may have another name than the renamed parent, which its docstring then shows.
         if block.name != renamed:
             text = _rename_docs(text, renamed, block.name, table)
         yield Pair(block, base, parent, renamed, above, text)
@@ -184,6 +186,7 @@ def _shipped(path: Path, read: Read, display_path: Callable[[Path], str]) -> Ite
         text = read(output)
         if text is not None:
             tree = parse_text(text, display_path(output))
+            # Before the tree is normalised, which takes decorators away.
             first = {name: first_line(node) for name, node in definitions(tree).items()}
             yield Shipped(kind, display_path(output), text, normalize_tree(tree), first)
 

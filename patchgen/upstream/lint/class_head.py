@@ -25,6 +25,7 @@ def other_bases(whole: Comparison) -> Iterator[Problem]:
     # What is shipped in the place of a base is not lost.
     lost = [base for base in gone if not _is_implied(base, right, whole)]
     kept = [base for base in left if base in right]
+    # Python looks into the bases in their order.
     if lost or kept != right:
         what = (
             f"{whole.pair.name} would have the bases {', '.join(left)}; "
@@ -35,9 +36,13 @@ def other_bases(whole: Comparison) -> Iterator[Problem]:
 
 def _is_implied(base: str, shipped: Sequence[str], whole: Comparison) -> bool:
     """Whether one of the shipped bases is what the modular file makes of `base`."""
+    # The layer derives from it.
     if base == "nn.Module":
         return "GradientCheckpointingLayer" in shipped
-    return any(pair.name in shipped and pair.renamed == base for pair in whole.case.pairs)
+    for pair in whole.case.pairs:
+        if pair.renamed == base and pair.name in shipped:
+            return True
+    return False
 
 
 def other_class_decorators(whole: Comparison) -> Iterator[Problem]:

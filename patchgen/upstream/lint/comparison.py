@@ -100,6 +100,7 @@ class MethodComparison:
 
 def compare_classes(pair: Pair, case: Case, ours: ast.ClassDef, theirs: ast.ClassDef) -> Comparison:
     """The comparison of both, in which `Base.method(self)` and `super().method()` are the same."""
+    # By the shipped bases, for both: the inherited class may still name one that was replaced.
     bases = tuple(ast.unparse(base) for base in theirs.bases)
     return Comparison(pair, case, named_super(ours, bases), named_super(theirs, bases))
 

@@ -48,6 +48,7 @@ def _unbound(output: Shipped) -> Iterator[tuple[str, int]]:
     # A star import may bind any name.
     if "*" in bound or not _may_dangle(output, bound):
         return
+    # A function may bind a name of the module.
     for node in ast.walk(output.tree):
         if isinstance(node, ast.Global):
             bound.update(node.names)
@@ -69,6 +70,7 @@ def _may_dangle(output: Shipped, bound: set[str]) -> bool:
     to tell.
     """
     try:
+        # The compiler warns of escapes such as "\d", which are not the question here.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             table = symtable.symtable(output.text, output.display_path, "exec")

@@ -41,9 +41,10 @@ def _merge_super_calls(others: Iterable[Problem], refused: Iterable[Problem]) ->
     calls = {_without_underscores(p): p for p in others if p.code == "PG729"}
     explained: dict[Problem, Problem] = {}
     for problem in refused:
-        callee, why = (
-            problem.cause.subject if problem.cause and problem.cause.code == "PG406" else ("", "")
-        )
+        callee, why = "", ""
+        # Of all refusals, only this one is about the arguments of a call.
+        if problem.cause and problem.cause.code == "PG406":
+            callee, why = problem.cause.subject
         kept = _KEPT.fullmatch(callee)
         call = calls.get((kept["owner"], kept["method"])) if kept else None
         if kept is None or call is None:

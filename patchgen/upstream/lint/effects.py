@@ -68,10 +68,12 @@ def read_effect(statement: ast.stmt) -> Effect:
                 path = find_path(node)
                 if path is not None:
                     (reads if isinstance(node.ctx, ast.Load) else writes).add(path)
+            # `self.table[key] = ...` changes what `self.table` is.
             case ast.Subscript(ctx=ast.Store() | ast.Del(), value=inner):
                 writes.add(find_path(inner) or _ANY_PART)
             case ast.Expr(ast.Call() as call):
                 writes.update(_changed_by(call))
+            # `x += 1` has its `x` marked as written only.
             case ast.AugAssign(target=target):
                 reads.add(find_path(target) or _ANY_PART)
             # A module can only be assigned after `nn.Module.__init__`.

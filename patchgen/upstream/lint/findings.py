@@ -79,6 +79,7 @@ def _check_class(pair: Pair, case: Case) -> Iterator[Problem]:
         what = f"no output beside the file has the class {pair.name}"
         yield finding("PG710", case.at(pair.block), what, "convert the file first")
         return
+    # First the rules that name a cause: what the comparison says of the same member is its effect.
     explained: set[tuple[str, str]] = set()
     for rule in CLASS_RULES:
         for member, problem in rule.check(pair, case, shipped):

@@ -27,13 +27,13 @@ def inherited_class(pair: Pair, case: Case) -> ast.ClassDef | None:
     Raises Refusals where the strict profile cannot say it, at places in the modular file.
     """
     if _says_nothing(pair):
+        # Most classes end here, before anything is parsed.
         if len(pair.block.bases) == 1 and case.is_shipped(pair.name, pair.parent_text):
             return None
         bases = [ast.parse(base, mode="eval").body for base in _bases(pair)]
         return with_fields(class_in(pair.parent_text, pair.name), bases=bases)
-    from patchgen.compiler.merge.merge import (
-        merge_class,
-    )  # heavy, and not needed where files are found in the cache
+    # Heavy, and not needed where files are found in the cache.
+    from patchgen.compiler.merge.merge import merge_class
 
     merged = merge_class(_plan(pair, case))
     if case.is_shipped(pair.name, merged.text):
@@ -50,9 +50,8 @@ def _says_nothing(pair: Pair) -> bool:
 
 def _plan(pair: Pair, case: Case) -> ClassPlan:
     block, path = pair.block, pair.parent.facts.path
-    root = case.path.as_posix().removesuffix(
-        case.source.path
-    )  # the parent is shown as the modular file is
+    # The parent is shown as the modular file is.
+    root = case.path.as_posix().removesuffix(case.source.path)
     theirs = _source(pair.parent.facts.text, path.removeprefix(root), path)
     own = _piece(pair.name, block.text, case.source, block.first_line)
     above = _piece(pair.renamed, pair.parent_text, theirs, pair.parent_block.first_line)
@@ -127,12 +126,10 @@ def _copy_for(
             ast.Call(func=ast.Attribute(value=ast.Name("self" | "cls"), attr=name)) as call
         ) if name in copies and name != method.name:
             copy = copies[name]
+            # A `return` in the copy would end the method that it is written into.
             leaves = isinstance(statement, ast.Expr) and _may_leave(copy)
-            if (
-                passes_through(call, copy)
-                and not leaves
-                and not _reads_locals(method, statement, copy)
-            ):
+            is_exact = passes_through(call, copy) and not leaves
+            if is_exact and not _reads_locals(method, statement, copy):
                 return copy
     return None
 
@@ -175,6 +172,7 @@ def passes_through(call: ast.Call, method: FunctionDef) -> bool:
         return True
     args = method.args
     names = _list_positional(method)
+    # The names of parameters; that of `**kwargs` is marked, as it may be that of another one.
     given: list[str] = []
     for argument in call.args:
         match argument:

@@ -42,6 +42,7 @@ def leaks(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tuple[str, 
         for statement in tail:
             if _target(statement):
                 table[_target(statement)] = Entry(name, statement)
+        # What is shipped all the same did not get lost.
         kept = set(map(dumped, theirs[name][0].body))
         for statement in above[name][0].body:
             entry = table.get(_target(statement))
@@ -57,8 +58,10 @@ def leaks(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tuple[str, 
 
 def _tail(method: FunctionDef) -> list[ast.stmt] | None:
     """The statements below the `super()` call that is inlined; None where there is none."""
-    place = next((n for n, s in enumerate(method.body) if is_inlined(s, method.name)), None)
-    return None if place is None else method.body[place + 1 :]
+    for place, statement in enumerate(method.body):
+        if is_inlined(statement, method.name):
+            return method.body[place + 1 :]
+    return None
 
 
 def _target(node: ast.stmt) -> str:

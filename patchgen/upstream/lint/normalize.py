@@ -117,9 +117,10 @@ def short(node: ast.AST) -> str:
 
 
 def _unannotate(node: FunctionDef) -> None:
-    body = [plain for s in node.body if (plain := _without_annotation(s)) is not None]
+    plain = [_without_annotation(statement) for statement in node.body]
     node.decorator_list = _telling(node.decorator_list)
-    node.body = [s for s in body if not _is_idle(s)]
+    # The types of local variables are never evaluated.
+    node.body = [s for s in plain if s is not None and not _is_idle(s)]
     node.returns = None
     for parameter in list_parameters(node.args):
         parameter.annotation = parameter.type_comment = None
@@ -127,6 +128,7 @@ def _unannotate(node: FunctionDef) -> None:
 
 def _shorten(node: ast.Call) -> None:
     """Write `super(Own, self)` as `super()`, and `.get(key, None)` as `.get(key)`."""
+    # Both say the same to Python: transformers' linter writes the short forms.
     match node:
         case ast.Call(func=ast.Attribute(attr="get"), args=[key, ast.Constant(None)]):
             node.args = [key]
@@ -148,9 +150,9 @@ def called(decorator: ast.expr) -> str:
 
 
 def _is_idle(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Pass) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    )
+    # A constant as a statement: a docstring, or `...`.
+    is_constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_constant or isinstance(node, ast.Pass)
 
 
 def _without_annotation(node: ast.stmt) -> ast.stmt | None:

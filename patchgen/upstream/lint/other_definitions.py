@@ -39,6 +39,7 @@ def other_choices(case: Case) -> Iterator[Problem]:
         # What the modular file names is chosen by its author.
         known = explicit | {name for name, path in seen if path == file}
         for name in _find_others(pair, output, known):
+            # Words find candidates fast, and also match attributes and documentation.
             if name in _used(output, pair.name):
                 seen.add((name, file))
                 yield _finding(case, pair, name)

@@ -17,9 +17,8 @@ from patchgen.upstream.lint.inherited import inherited_class
 
 def refusals(path: Path, env: Environment, settings: Settings, shown: str) -> Iterator[Problem]:
     """What the strict profile says of the whole file."""
-    from patchgen.compiler.flatten import (
-        flatten,  # heavy, and not needed where files are found in the cache
-    )
+    # Heavy, and not needed where files are found in the cache.
+    from patchgen.compiler.flatten import flatten
 
     for problem in flatten(path, env, settings).problems:
         yield refusal(problem, shown, Location(shown, _line_of(path, problem.at.path), 1))

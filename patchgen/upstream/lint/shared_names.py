@@ -24,10 +24,10 @@ def shared_names(pair: Pair, case: Case, shipped: ast.ClassDef) -> Iterator[tupl
     for name in theirs.attributes:
         if name not in theirs.methods:
             continue
-        node = (
-            *own.methods.get(name, ()),
-            *([own.attributes[name]] if name in own.attributes else ()),
-        )
+        # The member that the modular file writes; there need not be one.
+        node: ast.stmt | None = own.attributes.get(name)
+        if name in own.methods:
+            node = own.methods[name][0]
         what = f"{pair.name}.{name} is shipped as an attribute and as a method"
         hint = f"write `{name} = AttributeError()` too, or leave one of them out"
-        yield name, finding("PG704", case.at(pair.block, next(iter(node), None)), what, hint)
+        yield name, finding("PG704", case.at(pair.block, node), what, hint)

@@ -25,11 +25,9 @@ def named_super(node: ast.ClassDef, bases: Sequence[str]) -> ast.ClassDef:
                 func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner) as func,
                 args=[first, *rest],
             ):
-                if (
-                    isinstance(first, ast.Name)
-                    and first.id == "self"
-                    and ast.unparse(owner) in owners
-                ):
+                # `Base.make(cls)` is another matter: `super()` passes `self` by itself.
+                passes_self = isinstance(first, ast.Name) and first.id == "self"
+                if passes_self and ast.unparse(owner) in owners:
                     return with_fields(call, func=with_fields(func, value=_super()), args=rest)
         return call
 
@@ -60,10 +58,11 @@ def ignored_arguments(method: FunctionDef, above: FunctionDef) -> ast.Call | Non
     """
     for statement in method.body:
         if is_inlined(statement, method.name):
-            assert isinstance(statement, ast.Expr | ast.Return) and isinstance(
-                statement.value, ast.Call
-            )
-            return None if passes_through(statement.value, above) else statement.value
+            assert isinstance(statement, ast.Expr | ast.Return)
+            call = statement.value
+            assert isinstance(call, ast.Call)
+            # The copied statements read the variables that are named as the parent's parameters.
+            return None if passes_through(call, above) else call
     return None
 
 
@@ -96,6 +95,7 @@ def _super() -> ast.Call:
 
 def dropped_result(method: FunctionDef, above: FunctionDef) -> ast.Call | None:
     """The call of `super()`, its value unused, that is replaced by a body that returns one."""
+    # Without a value, the copied `return` ends the method with None, as Python would.
     if not _returns_value(above):
         return None
     for statement in method.body:

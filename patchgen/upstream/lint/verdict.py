@@ -44,6 +44,7 @@ def compare_bodies(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Verd
     ours, theirs = _drop_imports(ours), _drop_imports(theirs)
     if _dump_all(ours) == _dump_all(theirs):
         return Verdict(DiffKind.SAME)
+    # Its place is judged by itself, after all else.
     left, right = _drop_post_init(ours), _drop_post_init(theirs)
     verdict = _compare_reduced(reduce_body(left), reduce_body(right))
     if verdict.kind is not DiffKind.SAME:
