@@ -35,8 +35,6 @@ def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
                 if not _is_expression(text):
                     continue
                 yield node
-            case _:
-                pass
         stack += children(node)
 
 

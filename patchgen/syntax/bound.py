@@ -68,8 +68,6 @@ def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 | ast.MatchMapping(rest=str(name))
             ):
                 yield name
-            case _:
-                pass
         stack += children(node)[::-1]
 
 
@@ -94,8 +92,6 @@ def names_in(nodes: Sequence[ast.AST]) -> frozenset[str]:
                     found.add(name)
                 case ast.Global(names=names) | ast.Nonlocal(names=names):
                     found.update(names)
-                case _:
-                    pass
         # Imports, handlers and patterns bind names that are no `Name`.
         binders = [n for n in inside if isinstance(n, ast.stmt | ast.excepthandler | ast.pattern)]
         found.update(bound_names(binders))

@@ -72,6 +72,38 @@ def list_defaults(arguments: ast.arguments) -> list[ast.expr]:
     return [*arguments.defaults, *keyword_only]
 
 
+def list_arguments(call: ast.Call) -> list[ast.expr]:
+    """The values that a call is given: by position, then by name, `*` and `**` among them."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def global_names(tree: ast.AST) -> set[str]:
+    """The names that `global` statements anywhere in `tree` declare."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            found.update(node.names)
+    return found
+
+
+def sets_attributes(tree: ast.AST) -> bool:
+    """Whether an attribute of anything is assigned or deleted in `tree`, also by `setattr`."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Attribute(ctx=ast.Store() | ast.Del())
+                | ast.Call(func=ast.Name(id="setattr" | "delattr"))
+            ):
+                return True
+    return False
+
+
+def decorator_names(node: ast.AST) -> set[str]:
+    """The decorators of `node` that are plain names, such as `staticmethod`; none of a lambda."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return {decorator.id for decorator in decorators if isinstance(decorator, ast.Name)}
+
+
 def called_function(node: ast.expr) -> ast.expr:
     """The function of a call; a decorator that is written without a call is one itself."""
     return node.func if isinstance(node, ast.Call) else node
@@ -80,3 +112,11 @@ def called_function(node: ast.expr) -> ast.expr:
 def parse_class(text: str) -> ast.ClassDef:
     """The first class statement of `text`, which has one."""
     return next(node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+
+
+def find_class(text: str, name: str) -> ast.ClassDef | None:
+    """The class `name` at the top of `text`, in which other statements may share its line."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return node
+    return None

@@ -35,8 +35,6 @@ def find_assigned(node: ast.AST, receiver: str, *, deletions: bool = True) -> fr
             ):
                 if owner == receiver:
                     found.add(name)
-            case _:
-                pass
     return frozenset(found)
 
 

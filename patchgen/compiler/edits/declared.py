@@ -118,8 +118,6 @@ def _read_blocks(
             words = [marker(body, item.context_expr) for item in (first, second)]
             if words == ["old", "new"]:
                 return old, new
-        case _:
-            pass
     what = f"the edit of {method} is not `with old:` followed by `with new:`"
     raise PatchgenError("PG302", body.at(statement, node), what, "write exactly these two blocks")
 

@@ -97,6 +97,4 @@ def _names(node: ast.AST) -> set[str]:
         match inner:
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 found.add(name)
-            case _:
-                pass
     return found - {"self"}

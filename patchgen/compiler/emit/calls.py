@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.compiler.emit.parsed import parse_output
-from patchgen.syntax.trees import Position, called_function, position_of, walk
+from patchgen.syntax.trees import Position, called_function, decorator_names, position_of, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Decorators that leave the signature of the class's `__init__` as written.
@@ -80,14 +80,23 @@ def _check_methods(classes: Mapping[str, ast.ClassDef]) -> Iterator[Misfit]:
     """Check the calls of methods on `self`, or on `cls`."""
     for owner in classes.values():
         for method in owner.body:
-            if not isinstance(method, Function) or not method.args.args or _is_static(method):
-                continue
-            receiver = method.args.args[0].arg
-            for call, attribute in _find_calls_on(receiver, method):
-                target = _find_method(owner, attribute, classes)
-                # A decorator may give the method another signature.
-                if target is not None and not target.decorator_list:
-                    yield from _check(call, target, 1, f"{owner.name}.{attribute}")
+            if isinstance(method, Function):
+                yield from _check_calls_on_object(method, owner, classes)
+
+
+def _check_calls_on_object(
+    method: Function, owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]
+) -> Iterator[Misfit]:
+    """Check what one method of the class `owner` calls on its first parameter."""
+    # What a static method is given first may be anything.
+    if not method.args.args or "staticmethod" in decorator_names(method):
+        return
+    receiver = method.args.args[0].arg
+    for call, attribute in _find_calls_on(receiver, method):
+        target = _find_method(owner, attribute, classes)
+        # A decorator may give the method another signature.
+        if target is not None and not target.decorator_list:
+            yield from _check(call, target, 1, f"{owner.name}.{attribute}")
 
 
 def _find_calls_on(receiver: str, method: Function) -> Iterator[tuple[ast.Call, str]]:
@@ -97,13 +106,6 @@ def _find_calls_on(receiver: str, method: Function) -> Iterator[tuple[ast.Call, 
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)):
                 if name == receiver:
                     yield node, attribute
-            case _:
-                pass
-
-
-def _is_static(method: Function) -> bool:
-    names = [each.id for each in method.decorator_list if isinstance(each, ast.Name)]
-    return "staticmethod" in names
 
 
 def _find_constructor(owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Function | None:
@@ -161,6 +163,7 @@ def _explain_misfit(call: ast.Call, signature: ast.arguments, bound: int) -> str
     parameters = [*signature.posonlyargs, *signature.args]
     positional = [parameter.arg for parameter in parameters][bound:]
     given = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
+    # These two are wrong whatever stands behind `*` and `**`.
     if len(given) > len(positional) and signature.vararg is None:
         return f"takes {len(positional)} positional arguments and gets {len(given)}"
     keywords = [keyword.arg for keyword in call.keywords if keyword.arg]
@@ -168,14 +171,26 @@ def _explain_misfit(call: ast.Call, signature: ast.arguments, bound: int) -> str
     if unknown is not None:
         return f"has no parameter {unknown}"
     # `*args` or `**kwargs` in the call may fill any parameter.
-    if len(given) < len(call.args) or len(keywords) < len(call.keywords):
+    has_starred = len(given) < len(call.args)
+    has_double_starred = len(keywords) < len(call.keywords)
+    if has_starred or has_double_starred:
         return ""
-    filled = positional[: len(given)]
+    return _explain_filling(positional[: len(given)], keywords, signature, positional)
+
+
+def _explain_filling(
+    filled: list[str], keywords: list[str], signature: ast.arguments, positional: list[str]
+) -> str:
+    """Why a call that spells all of its arguments out fills a parameter twice or not, or "".
+
+    `filled` are the parameters that it gives by position.
+    """
     for keyword in keywords:
         if keyword in filled:
             return f"gets {keyword} twice"
+    given = {*filled, *keywords}
     for required in _find_required(signature, positional):
-        if required not in filled and required not in keywords:
+        if required not in given:
             return f"misses the argument {required}"
     return ""
 

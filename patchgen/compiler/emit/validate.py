@@ -23,7 +23,7 @@ from patchgen.compiler.flat import LineOrigin
 from patchgen.errors import Location, Problem, did_you_mean
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import global_names, walk
 
 _KNOWN = frozenset(dir(builtins)) | {
     "__name__",
@@ -133,9 +133,7 @@ def _find_unbound_names(text: str) -> tuple[tuple[str, int], ...]:
     bound = {*bound_names(parsed.tree.body), *_KNOWN}
     # A function may bind a global name before another one reads it.
     if "global" in text:
-        for node in walk(parsed.tree):
-            if isinstance(node, ast.Global):
-                bound |= set(node.names)
+        bound |= global_names(parsed.tree)
     if "*" in bound:
         return ()  # a star import may bind any name
     return tuple((read.name, read.position[0]) for read in parsed.reads if read.name not in bound)
@@ -183,8 +181,6 @@ def _find_unsplit(owner: ast.ClassDef) -> Iterator[ast.Constant]:
                 | ast.AugAssign(target=ast.Name(id="_no_split_modules"), value=listed)
             ):
                 yield from _find_constants(listed)
-            case _:
-                pass
 
 
 def _find_constants(listed: ast.expr | None) -> Iterator[ast.Constant]:

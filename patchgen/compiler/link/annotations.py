@@ -52,5 +52,3 @@ def _find_annotations(tree: ast.Module) -> Iterator[ast.expr]:
                 | ast.AsyncFunctionDef(returns=ast.expr() as returns)
             ):
                 yield returns
-            case _:
-                pass

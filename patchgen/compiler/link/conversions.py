@@ -89,8 +89,6 @@ def _find_model_type(node: ast.stmt) -> Iterator[str]:
     match node.value:
         case ast.Constant(value=str(name)) if "model_type" in _find_targets(node):
             yield name
-        case _:
-            pass
 
 
 def select_registered(registered: Collection[str], sources: Mapping[str, str]) -> dict[str, str]:
@@ -142,8 +140,6 @@ def _find_stored_keys(builder: ast.FunctionDef) -> frozenset[str]:
             ):
                 if table in returned:
                     keys.add(key)
-            case _:
-                pass
     return frozenset(keys)
 
 

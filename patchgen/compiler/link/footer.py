@@ -158,5 +158,3 @@ def _find_model_types(block: Block) -> Iterator[str]:
                 )
             ):
                 yield name
-            case _:
-                pass

@@ -132,8 +132,6 @@ def _read_auto_models(text: str) -> dict[str, str]:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=table) if name == _TABLE:
                 return dict(_find_string_pairs(table))
-            case _:
-                pass
     return {}
 
 
@@ -144,8 +142,6 @@ def _find_string_pairs(table: ast.expr) -> Iterator[tuple[str, str]]:
                 elts=[ast.Constant(value=str(model_type)), ast.Constant(value=str(model))]
             ):
                 yield model_type, model
-            case _:
-                pass
 
 
 def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) -> bool:

@@ -164,8 +164,6 @@ def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
                 for annotation in [*annotations, node.returns]:
                     if annotation is not None:
                         yield from ast.walk(annotation)
-            case _:
-                pass
 
 
 def _find_shared_objects(
@@ -198,8 +196,6 @@ def _find_object(piece: RewrittenBlock) -> str | None:
                 # Defaults and the cache of a function last as long as the function.
                 if any(map(_makes_object, list_defaults(node.args))) or _is_cached(node):
                     return node.name
-            case _:
-                pass
     return None
 
 

@@ -105,8 +105,6 @@ def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
                 is_attribute = name in _MODULE_ATTRIBUTES or name == "__name__"
                 if is_attribute and id(node) not in harmless:
                     yield node.lineno, node.col_offset, name
-            case _:
-                pass
 
 
 def find_inner_nodes(tree: ast.Module) -> set[int]:
@@ -139,5 +137,3 @@ def _find_harmless_names(node: ast.AST) -> Iterator[ast.AST]:
             yield from node.args
         case ast.Compare(left=left):
             yield left
-        case _:
-            pass

@@ -40,7 +40,7 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
 from patchgen.syntax.scopes import Reference
 from patchgen.syntax.text import parse
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import sets_attributes
 
 _BUILTINS = frozenset(dir(builtins)) | {
     "__name__",
@@ -242,16 +242,7 @@ class _Qualifier:
         """Whether the block does nothing but assign or delete attributes."""
         if self._block.defines and self._block.kind != "guard":
             return False
-        for node in walk(self._tree):
-            match node:
-                case (
-                    ast.Attribute(ctx=ast.Store() | ast.Del())
-                    | ast.Call(func=ast.Name(id="setattr" | "delattr"))
-                ):
-                    return True
-                case _:
-                    pass
-        return False
+        return sets_attributes(self._tree)
 
     def _record_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
         """Record a name that an import statement of the flat file will bind."""

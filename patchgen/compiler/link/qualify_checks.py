@@ -18,6 +18,7 @@ from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
+from patchgen.syntax.trees import global_names
 
 _EDITS = "patchgen.edits"
 
@@ -103,11 +104,7 @@ def refuse_unbound(
 
 def _is_declared_global(module: ModuleIndex, name: str) -> bool:
     """Whether a function of `module` binds `name` by a `global` statement."""
-    for block in module.blocks:
-        for node in ast.walk(ast.parse(block.text)):
-            if isinstance(node, ast.Global) and name in node.names:
-                return True
-    return False
+    return any(name in global_names(ast.parse(block.text)) for block in module.blocks)
 
 
 def _is_inside_edit(

@@ -18,7 +18,7 @@ from patchgen.compiler.link.textchanges import TextChange, find_words
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import PatchgenError
 from patchgen.syntax.annotations import quoted_annotations
-from patchgen.syntax.trees import position_of
+from patchgen.syntax.trees import list_arguments, position_of
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
 # How the decorators of documentation end: `auto_docstring`, `add_start_docstrings`.
@@ -82,8 +82,6 @@ def find_naming_strings(tree: ast.Module) -> Iterator[Text]:
                 yield from _find_texts(node)
             case ast.Compare() if _compares_class_name(node):
                 yield from _find_texts(node)
-            case _:
-                pass
         if _lists_classes(node):
             yield from _find_texts(node)
 
@@ -107,8 +105,6 @@ def find_data_strings(tree: ast.Module, names: Collection[str]) -> Iterator[Data
         match node:
             case ast.Constant(value=str(value)) if value in names and id(node) not in known:
                 yield Data(value, node.lineno, node.col_offset)
-            case _:
-                pass
 
 
 def looks_up_class_names(tree: ast.Module) -> bool:
@@ -177,14 +173,11 @@ def _find_texts(node: ast.AST) -> Iterator[Text]:
         match child:
             case ast.JoinedStr() | ast.Constant(value=str()):
                 yield child
-            case _:
-                pass
 
 
 def _find_prose(call: ast.Call) -> Iterator[Text]:
     """The strings of a message that are more than one word; a single word may be data."""
-    keywords = [keyword.value for keyword in call.keywords]
-    for argument in [*call.args, *keywords]:
+    for argument in list_arguments(call):
         for text in _find_texts(argument):
             if isinstance(text, ast.JoinedStr) or " " in str(text.value):
                 yield text

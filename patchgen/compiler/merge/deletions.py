@@ -135,8 +135,6 @@ def _may_set_unseen(method: FunctionNode) -> bool:
                 return True
             case ast.Call() if registers_by_expression(node):
                 return True
-            case _:
-                pass
     return False
 
 
@@ -149,8 +147,6 @@ def _find_held(method: FunctionNode) -> set[int]:
                 held.add(id(value))
             case ast.Call(func=ast.Name(id=called), args=arguments) if called in _READING:
                 held |= {id(argument) for argument in arguments}
-            case _:
-                pass
     return held
 
 

@@ -120,8 +120,6 @@ def _find_read_in(method: FunctionNode) -> set[str]:
             case ast.Name(id=owner) if owner == receiver and id(node) not in held:
                 # `helper(self)` may read any of them.
                 found |= SETS
-            case _:
-                pass
     return found
 
 

@@ -123,6 +123,4 @@ def _read_fstring(node: ast.JoinedStr) -> tuple[set[str], str]:
                     names.add(name)
             case ast.Constant(value=str(text)):
                 literal += text
-            case _:
-                pass
     return names, literal

@@ -46,8 +46,6 @@ def _find_own_attributes(function: FunctionNode) -> Iterator[str]:
         match node:
             case ast.Attribute(value=ast.Name(id=owner), attr=attribute) if owner == receiver:
                 yield attribute
-            case _:
-                pass
 
 
 def always_calls_inherited(bodies: Sequence[ClassBody], method: str) -> bool:
@@ -70,6 +68,4 @@ def calls_inherited(override: ast.stmt, method: str) -> bool:
                 return True
             case owner if marker_index(owner) is not None:
                 return True
-            case _:
-                pass
     return False

@@ -27,7 +27,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
 from patchgen.syntax.side_effects import SideEffects, read_call_effects, read_import_effects
-from patchgen.syntax.trees import Position
+from patchgen.syntax.trees import Position, global_names
 
 # Calling what these packages define has no effect but its value.
 _PLAIN = frozenset(
@@ -258,8 +258,4 @@ def _find_global_names(text: str) -> frozenset[str]:
     # Parsing is what takes the time, and next to no function declares a global.
     if "global" not in text:
         return frozenset()
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Global):
-            found.update(node.names)
-    return frozenset(found)
+    return frozenset(global_names(ast.parse(text)))

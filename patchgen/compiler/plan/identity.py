@@ -23,7 +23,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import own_nodes
-from patchgen.syntax.trees import mentions
+from patchgen.syntax.trees import find_class, list_arguments, mentions, sets_attributes
 
 Class = tuple[ModuleIndex, Symbol]
 
@@ -67,10 +67,9 @@ def _find_block(index: ModuleIndex, symbol: Symbol) -> Block:
 
 
 def _find_statement(block: Block, name: str) -> ast.ClassDef:
-    for node in ast.parse(block.text).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return node
-    raise AssertionError(f"the block of class {name} does not hold it")
+    node = find_class(block.text, name)
+    assert node is not None
+    return node
 
 
 def _find_special_bases(bases: Sequence[Symbol]) -> Iterator[str]:
@@ -161,16 +160,7 @@ def _read_attribute_set(block: Block, name: str) -> str | None:
 
 def _may_set(block: Block) -> bool:
     """Whether a statement assigns or deletes an attribute."""
-    for node in ast.walk(ast.parse(block.text)):
-        match node:
-            case (
-                ast.Attribute(ctx=ast.Store() | ast.Del())
-                | ast.Call(func=ast.Name(id="setattr" | "delattr"))
-            ):
-                return True
-            case _:
-                pass
-    return False
+    return sets_attributes(ast.parse(block.text))
 
 
 def _passes_on(block: Block, name: str) -> bool:
@@ -181,8 +171,7 @@ def _passes_on(block: Block, name: str) -> bool:
     for call in ast.walk(ast.parse(block.text)):
         if not isinstance(call, ast.Call):
             continue
-        keywords = [keyword.value for keyword in call.keywords]
-        if any(mentions(argument, name) for argument in [*call.args, *keywords]):
+        if any(mentions(argument, name) for argument in list_arguments(call)):
             return True
     return False
 

@@ -16,7 +16,7 @@ from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.trees import called_function
+from patchgen.syntax.trees import called_function, find_class
 
 MODULE = "patchgen.edits"
 
@@ -43,12 +43,10 @@ def makes_rewrites(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindin
 
 def _find_statement(index: ModuleIndex, name: str) -> ast.ClassDef | None:
     block = index.definition(name)
+    # A class may also be made by a call, or be bound under a condition.
     if block is None or block.kind != "class":
         return None
-    for node in ast.parse(block.text).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return node
-    return None
+    return find_class(block.text, name)
 
 
 def _makes_edits(index: ModuleIndex, node: ast.ClassDef, bindings: Bindings) -> bool:

@@ -92,8 +92,6 @@ def _find_loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose
             case ast.ListComp() | ast.SetComp() | ast.DictComp() if not waits:
                 if any(generator.is_async for generator in node.generators):
                     yield _Loose(node, "`async for` stands in an edit that is no coroutine", _WAIT)
-            case _:
-                pass
         stack += _inside(node, in_loop)
 
 

@@ -114,8 +114,6 @@ def _find_left_out(tree: ast.Module) -> Iterator[ast.AST]:
                 yield returns
             case ast.With(items=[ast.withitem(context_expr=ast.Name(id="old"))], body=body):
                 yield from body
-            case _:
-                pass
 
 
 def _is_stored(block: Block, reference: Reference) -> bool:

@@ -176,5 +176,3 @@ def _find_attributes_set(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 yield name
             case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=str(name)), *_]):
                 yield name
-            case _:
-                pass

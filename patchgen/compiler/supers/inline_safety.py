@@ -26,6 +26,7 @@ from patchgen.syntax.bound import (
     names_in,
     own_nodes,
 )
+from patchgen.syntax.trees import decorator_names
 
 _SEES_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir", "__class__"})
 # Python calls these with a class, or without an object.
@@ -62,7 +63,9 @@ def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None
     if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         return None
     method = site.method
-    if method.name in _OTHER_PROTOCOLS or _is_bound_otherwise(method):
+    # Without an object, there is nothing that both methods could be given.
+    is_bound_otherwise = decorator_names(method) & {"staticmethod", "classmethod"}
+    if method.name in _OTHER_PROTOCOLS or is_bound_otherwise:
         return None
     receiver = first_parameter(function)
     # The inlined code names the object as the parent does.
@@ -87,13 +90,6 @@ def _count_objects(call: ast.Call, use: SuperUse, receiver: str) -> int | None:
     if not call.args or not _is_name(call.args[0], receiver):
         return None
     return 1
-
-
-def _is_bound_otherwise(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    for decorator in method.decorator_list:
-        if isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "classmethod"):
-            return True
-    return False
 
 
 def _is_plain(function: ast.FunctionDef, returned: bool) -> bool:
@@ -131,8 +127,6 @@ def _sees_locals(function: FunctionNode) -> bool:
                 return True
             case ast.Name(id=name) if name in _SEES_LOCALS:
                 return True
-            case _:
-                pass
     return False
 
 

@@ -21,6 +21,7 @@ from patchgen.compiler.supers.hoist import IMPLICIT
 from patchgen.compiler.supers.supercall import Function, SuperUse, first_parameter
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.bound import FunctionNode, bound_names, list_body, local_names
+from patchgen.syntax.trees import decorator_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +120,10 @@ def write_reference(
     if given:
         receiver, arguments_start = given
         return Splice(start, arguments_start, f"{receiver}.{name}(")
-    for decorator in getattr(group[0].node, "decorator_list", []):
-        if isinstance(decorator, ast.Name) and decorator.id == "classmethod":
-            what = f"{use.name} is a classmethod of a class that is merged into another"
-            raise PatchgenError("PG210", asked.at, what, f"write super().{use.name}")
+    # Python would hand it the parent's class, which the flat file does not have.
+    if "classmethod" in decorator_names(group[0].node):
+        what = f"{use.name} is a classmethod of a class that is merged into another"
+        raise PatchgenError("PG210", asked.at, what, f"write super().{use.name}")
     return Splice(start, end, f"{flat}.{name}")
 
 
@@ -161,9 +162,9 @@ def _find_given_object(asked: Asked, code: Fragment) -> tuple[str, int] | None:
     With it comes the place where the other arguments begin.
     """
     own = first_parameter(asked.method)
-    for decorator in getattr(asked.method, "decorator_list", []):
-        if isinstance(decorator, ast.Name) and decorator.id == "staticmethod":
-            return None
+    # Its first parameter is no object.
+    if "staticmethod" in decorator_names(asked.method):
+        return None
     # There, the name may mean another object.
     if asked.use.nested or own in find_rebound(asked.method):
         return None

@@ -44,7 +44,7 @@ from patchgen.compiler.supers.supercall import (
 )
 from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.bound import FunctionNode
-from patchgen.syntax.trees import mentions
+from patchgen.syntax.trees import list_arguments, mentions
 
 # `@strict` gives these to the class below it.
 _ADDED_BY_STRICT = ("validate", "__post_init__")
@@ -261,8 +261,7 @@ class _Resolver:
 
 def _has_super(call: ast.Call) -> bool:
     """Whether an argument of the call has a `super()` of its own."""
-    keywords = [keyword.value for keyword in call.keywords]
-    return any(mentions(argument, "super") for argument in [*call.args, *keywords])
+    return any(mentions(argument, "super") for argument in list_arguments(call))
 
 
 def _is_alone(use: SuperUse, uses: Sequence[SuperUse | Misuse]) -> bool:

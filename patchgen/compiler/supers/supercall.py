@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, list_body
-from patchgen.syntax.trees import list_defaults
+from patchgen.syntax.trees import decorator_names, list_defaults
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MARKER = re.compile(r"__parent_(\d+)__")
@@ -114,7 +114,8 @@ def find_super_uses(
 
     The method belongs to the class `plan.chain[origin]`.
     """
-    receiver = None if _is_static(method) else first_parameter(method)
+    is_static = "staticmethod" in decorator_names(method)
+    receiver = None if is_static else first_parameter(method)
     walker = _Walker(receiver, origin, plan)
     for node in list_body(method):
         walker.visit(node, None, False)
@@ -140,17 +141,7 @@ def _list_tried(node: ast.AST) -> list[ast.stmt]:
             # `contextlib.suppress(AttributeError)`, under any import of it.
             if any("suppress" in manager for manager in managers):
                 return node.body
-        case _:
-            pass
     return []
-
-
-def _is_static(method: FunctionNode) -> bool:
-    decorators = method.decorator_list if not isinstance(method, ast.Lambda) else []
-    for decorator in decorators:
-        if isinstance(decorator, ast.Name) and decorator.id == "staticmethod":
-            return True
-    return False
 
 
 class _Walker:
@@ -184,8 +175,6 @@ class _Walker:
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 self._visit_comprehension(node, nested)
                 return
-            case _:
-                pass
         for child in ast.iter_child_nodes(node):
             self.visit(child, node, nested)
 

@@ -149,8 +149,6 @@ def _may_read(node: ast.stmt, name: str, receiver: str) -> bool:
                 held[id(value)] = child
             case ast.Call(func=func):
                 called.add(id(func))
-            case _:
-                pass
     for child in names_within(node):
         if child.id != receiver:
             continue

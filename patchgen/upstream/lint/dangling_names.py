@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from patchgen.errors import Location, Problem
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.scopes import references
+from patchgen.syntax.trees import global_names
 from patchgen.upstream.lint.case import Case, Shipped
 from patchgen.upstream.lint.finding import finding
 
@@ -49,9 +50,7 @@ def _unbound(output: Shipped) -> Iterator[tuple[str, int]]:
     if "*" in bound or not _may_dangle(output, bound):
         return
     # A function may bind a name of the module.
-    for node in ast.walk(output.tree):
-        if isinstance(node, ast.Global):
-            bound.update(node.names)
+    bound |= global_names(output.tree)
     seen: set[str] = set()
     for reference in references(output.tree.body):
         name = reference.name

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.syntax.bound import bound_by, bound_names
+from patchgen.syntax.trees import list_arguments
 
 Path = tuple[str, ...]
 _LEAVES = ast.Return | ast.Raise | ast.Break | ast.Continue | ast.Yield | ast.YieldFrom | ast.Await
@@ -150,8 +151,7 @@ def _changed_by(call: ast.Call) -> Iterator[Path]:
             yield _ANY_PART
         case ast.Attribute(value=owner):
             yield find_path(owner) or _ANY_PART
-    keywords = [keyword.value for keyword in call.keywords]
-    for argument in [*call.args, *keywords]:
+    for argument in list_arguments(call):
         path = find_path(argument)
         # Every module is given the configuration, and none changes it.
         if path is not None and path != ("config",):

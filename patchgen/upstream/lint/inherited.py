@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from patchgen.compiler.plan.model import ClassPlan, RewrittenBlock, Symbol
 from patchgen.syntax.text import Source, make_source
-from patchgen.syntax.trees import names_within
+from patchgen.syntax.trees import decorator_names, names_within
 from patchgen.upstream.lint.case import Case, Pair, class_in
 from patchgen.upstream.lint.normalize import FunctionDef, dumped, with_fields
 
@@ -201,7 +201,4 @@ def passes_through(call: ast.Call, method: FunctionDef) -> bool:
 def _list_positional(method: FunctionDef) -> list[str]:
     """The parameters that can be given by position, without the object."""
     names = [parameter.arg for parameter in [*method.args.posonlyargs, *method.args.args]]
-    for decorator in method.decorator_list:
-        if isinstance(decorator, ast.Name) and decorator.id == "staticmethod":
-            return names
-    return names[1:]
+    return names if "staticmethod" in decorator_names(method) else names[1:]

@@ -87,8 +87,6 @@ def _is_call(statement: ast.stmt) -> bool:
         match node:
             case ast.Return() | ast.Expr(value=ast.Call()):
                 return True
-            case _:
-                pass
     return False
 
 

@@ -84,8 +84,6 @@ def call_without_self(method: FunctionDef, shipped: FunctionDef) -> ast.Call | N
                 theirs = ast.Call(func, node.args, node.keywords)
                 if is_class and ast.unparse(theirs) in calls:
                     return node
-            case _:
-                pass
     return None
 
 
