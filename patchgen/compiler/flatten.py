@@ -108,6 +108,7 @@ def _link(path: Path, env: Environment, settings: Settings) -> _Steps:
 def _make_builder(
     path: Path, env: Environment, settings: Settings, merge: Merge, kept: Kept
 ) -> Builder:
+    """Read and plan the modular file; `kept` are the classes that stay subclasses."""
     path = path.parent.resolve() / path.name  # a link is called by its own name
     module = env.module_of(path)
     source = read_source(path, module, env.display_path(path), allow_bidi=env.allow_bidi)
@@ -164,6 +165,7 @@ def _is_syntax_error(problem: Problem) -> bool:
 
 
 def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:
+    """`problem` with the line of the file that it is about, and a mark below it."""
     is_own = env.display_path(path.parent.resolve() / path.name) == problem.at.path
     places = [path] if is_own else [root / problem.at.path for root in env.roots]
     file = next((place for place in places if env.look("file", str(place))), None)
@@ -180,6 +182,7 @@ def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:
 
 
 def _outline_plan(plan: ModulePlan) -> str:
+    """The decisions about a modular file, one a line, for `patchgen explain`."""
     lines = [f"{kind} follows {module}" for kind, module in plan.bases.items()]
     for module, prefix in plan.prefixes.items():
         lines.append(f"{module}: {prefix}" if prefix else f"{module}: names kept")
@@ -195,6 +198,7 @@ def _outline_plan(plan: ModulePlan) -> str:
 
 
 def _outline_blocks(blocks: tuple[FlatBlock, ...]) -> str:
+    """The blocks with their kinds, names and files, one a line."""
     rows = []
     for block in blocks:
         paths = dict.fromkeys(piece.source.path for piece in block.pieces)

@@ -162,6 +162,7 @@ _KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 def _problems(key: str, value: object) -> list[Problem]:
+    """What is wrong with one key of the table."""
     path = f"{TABLE}.{key}"
     if key not in _KEYS:
         hint = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
@@ -173,6 +174,7 @@ def _problems(key: str, value: object) -> list[Problem]:
 
 
 def _require_version(wanted: str | None) -> None:
+    """Raise PG902 unless this patchgen satisfies each part of `wanted`."""
     if not wanted:
         return
     have = _release(patchgen.__version__)
@@ -197,6 +199,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _compare(have: tuple[int, ...], operator: str, wanted: tuple[int, ...]) -> bool:
+    """Whether `have` stands in that relation to `wanted`."""
     # `0.1` and `0.1.0` are one release.
     size = max(len(have), len(wanted))
     left, right = (version + (0,) * (size - len(version)) for version in (have, wanted))

@@ -236,6 +236,7 @@ def _is_searched(folder: str) -> bool:
 
 
 def _is_excluded(project: Project, path: Path) -> bool:
+    """Whether a pattern of the configuration names the file or a folder around it."""
     if not project.config.exclude:
         return False
     shown = project.display_path(path)
@@ -247,6 +248,7 @@ def _is_excluded(project: Project, path: Path) -> bool:
 
 
 def _nothing_at(project: Project, path: Path) -> Problem:
+    """The problem of a path that leads to no modular file."""
     at = Location(_given(project, path))
     if path.exists() and not path.is_dir():
         hint = "modular files are named modular_NAME.py"
@@ -261,6 +263,7 @@ def _nothing_at(project: Project, path: Path) -> Problem:
 
 
 def _not_modular(project: Project, path: Path) -> Problem:
+    """The problem of a file whose name no output could take over."""
     stem = path.name.removeprefix("modular_").removesuffix(".py")
     # The name of the output's module is made from it.
     what = f"{stem!r} cannot be part of a module's name"

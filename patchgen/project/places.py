@@ -98,6 +98,7 @@ def user_folder() -> Path:
 
 @functools.cache
 def _make_folder(wanted: str) -> Path:
+    """The folder at `wanted`, or one for this user alone where that cannot be made."""
     folder = Path(wanted)
     try:
         folder.mkdir(parents=True, exist_ok=True)

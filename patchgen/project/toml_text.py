@@ -16,6 +16,7 @@ def write_table(keys: Iterable[str], fields: Mapping[str, str]) -> str:
 
 
 def _text(value: str) -> str:
+    """A value as people read it best: over several lines, or in quotes."""
     # Between these quotes nothing is escaped, so that code reads and merges as it stands.
     is_plain = all(letter.isprintable() or letter in "\n\t" for letter in value)
     if value.endswith("\n") and is_plain and _QUOTES not in value:

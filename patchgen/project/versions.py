@@ -31,6 +31,7 @@ def tool_versions() -> dict[str, str]:
 
 
 def _entries(folder: str) -> list[str]:
+    """The names in a folder of the search path; none of an archive."""
     try:
         return os.listdir(folder)
     except OSError:

@@ -48,6 +48,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _is_expression(text: str) -> bool:
+    """Whether `text` can be parsed as one: a string in an annotation may be prose."""
     try:
         ast.parse(text.strip(), mode="eval")
     except SyntaxError:

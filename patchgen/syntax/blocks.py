@@ -261,6 +261,7 @@ def _group_by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
 def _make_block(
     source: Source, group: list[ast.stmt], leading: str, first: int, last: int, lazy: bool
 ) -> Block:
+    """The block of `group`: statements that share a line, nearly always one."""
     node = group[0]
     bases: tuple[str, ...] = ()
     if isinstance(node, ast.ClassDef):
@@ -279,6 +280,7 @@ def _make_block(
 
 
 def _find_kind(group: list[ast.stmt]) -> str:
+    """What a group is, in the words of `Block.kind`."""
     # Statements on one line are imports only if all of them are: the line moves as a whole.
     if len(group) > 1:
         are_imports = all(isinstance(node, ast.Import | ast.ImportFrom) for node in group)

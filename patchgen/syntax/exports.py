@@ -44,6 +44,7 @@ def is_list_of_strings(text: str) -> bool:
 
 
 def _says_strings(node: ast.stmt) -> bool:
+    """Whether everything that one statement does to `__all__` is written out."""
     match node:
         case (
             ast.Assign(value=value)

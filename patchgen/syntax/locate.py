@@ -161,6 +161,7 @@ class Environment:
         return False
 
     def _find(self, module: str) -> str:
+        """The file of `module` in the first root that has it; "" where none has."""
         roots = self._roots_of(module)
         parts = [part.replace(_DOT, ".") for part in _split(module)]
         # A name from outside must not lead out of the roots: `a./etc/passwd`.
@@ -183,6 +184,7 @@ class Environment:
         return self.roots[number : number + 1]
 
     def _list_names(self, folders: Sequence[str]) -> list[str]:
+        """What lies in `folders`, for hints; a name may come twice."""
         found: list[str] = []
         for folder in folders:
             names = self.look("names", folder)
@@ -252,6 +254,7 @@ def _is_name(part: str) -> bool:
 
 
 def _answer(question: str, subject: str) -> str:
+    """The answer about one path; the empty text stands for no."""
     match question:
         case "file":
             return "yes" if os.path.isfile(subject) else ""
@@ -262,6 +265,7 @@ def _answer(question: str, subject: str) -> str:
 
 
 def _module_names(folder: str) -> set[str]:
+    """What could be imported from `folder`, by its names."""
     found: set[str] = set()
     try:
         with os.scandir(folder) as entries:

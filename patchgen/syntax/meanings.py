@@ -87,6 +87,7 @@ class _Walker:
     def read_body(
         self, function: FunctionNode, outer: Scope | None, label: int | None = None
     ) -> None:
+        """Record a function's parameters and body; `label` is None for one without a name."""
         scope = self._enter(outer, "function", label)
         arguments = function.args
         positional = [*arguments.posonlyargs, *arguments.args]
@@ -110,6 +111,7 @@ class _Walker:
                 self._visit(node, scope)
 
     def _visit(self, node: ast.AST, scope: Scope) -> None:
+        """Record the names in `node`; the cases are those that bind names or open a scope."""
         match node:
             case ast.Name(ctx=ast.Load()):
                 self.found.append((node.id, node, scope, True))
@@ -157,6 +159,7 @@ class _Walker:
             self._bind(name, node, scope)
 
     def _declare(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
+        """`global x` counts as a read of x: it binds nothing by itself."""
         if isinstance(node, ast.Global):
             scope.declared_global.update(node.names)
         else:
@@ -164,6 +167,7 @@ class _Walker:
         self.found += [(name, node, scope, True) for name in node.names]
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
+        """Record a definition: all but the body is evaluated in the scope around it."""
         arguments = node.args
         self._visit_all([*node.decorator_list, *arguments.defaults, *arguments.kw_defaults], scope)
         # The name is bound outside, the parameters inside.
@@ -175,6 +179,7 @@ class _Walker:
         self.read_body(node, inner, label)
 
     def _class(self, node: ast.ClassDef, scope: Scope) -> None:
+        """Record a class; its bases see type parameters, its decorators do not."""
         self._visit_all(node.decorator_list, scope)
         label = self._bind(node.name, node, scope)
         inner = self._type_parameters(node, scope)
@@ -194,6 +199,7 @@ class _Walker:
         return inner
 
     def _comprehension(self, node: ComprehensionNode, scope: Scope) -> None:
+        """Record a comprehension: a scope of its own, but for the first iterable."""
         first, *others = node.generators
         self._visit(first.iter, scope)  # evaluated outside
         inner = self._enter(scope, "comprehension")

@@ -31,6 +31,7 @@ def read_regular_text(path: Path | str) -> str:
 
 
 def _require_regular(mode: int, path: Path | str) -> None:
+    """Raise OSError for everything that is no file of bytes at rest."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if not stat.S_ISREG(mode):

@@ -40,6 +40,7 @@ def is_same_code(left: ast.AST, right: ast.AST) -> bool:
 
 
 def _is_same_value(left: object, right: object) -> bool:
+    """Whether two values of a field are equal: nodes, lists of them, or plain values."""
     if isinstance(left, ast.AST) and isinstance(right, ast.AST):
         return is_same_code(left, right)
     if isinstance(left, list) and isinstance(right, list):
@@ -67,11 +68,10 @@ def is_documenting(decorator: ast.expr) -> bool:
 
 def is_docstring(node: ast.stmt) -> bool:
     """Whether `node` is a string as a statement of its own."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    match node:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+    return False
 
 
 def without_docstring(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -82,11 +82,13 @@ def without_docstring(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def _is_nothing(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Pass) or (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and node.value.value is ...
-    )
+    """Whether a statement is `pass` or `...`, and does nothing."""
+    match node:
+        case ast.Pass():
+            return True
+        case ast.Expr(value=ast.Constant(value=value)):
+            return value is ...
+    return False
 
 
 def _plain(node: ast.AST) -> Iterable[str]:
@@ -121,6 +123,7 @@ def _plain(node: ast.AST) -> Iterable[str]:
 
 
 def _all_plain(node: ast.AST) -> list[str]:
+    """The pieces of a node without a rule of its own, field by field."""
     found: list[str] = [type(node).__name__, "("]
     for name, field in ast.iter_fields(node):
         if name in ("ctx", "returns", "type_comment", "type_params", "kind") or field is None:
@@ -141,8 +144,11 @@ def _counted(node: ast.AST, name: str, field: Any) -> list[Any]:
         return [one for one in field if not is_documenting(one)]
     if name != "body" or isinstance(node, ast.Module):
         return field
-    in_class = isinstance(node, ast.ClassDef)
-    return [one for one in without_docstring(field) if not (in_class and _only_declares(one))]
+    body = without_docstring(field)
+    # In a function, `x: T` without a value decides that x is local.
+    if not isinstance(node, ast.ClassDef):
+        return body
+    return [one for one in body if not _only_declares(one)]
 
 
 def _only_declares(node: ast.stmt) -> bool:
@@ -159,6 +165,7 @@ def says_same(one: str, other: str) -> bool:
 
 
 def _said(text: str) -> list[str]:
+    """What each statement says; the text itself where it is no Python."""
     try:
         body = ast.parse(text).body
     except SyntaxError:

@@ -88,6 +88,7 @@ class _Walker:
         self._lazy_annotations = lazy_annotations
 
     def visit(self, node: ast.AST) -> None:
+        """Visit `node` by the rule of its kind."""
         if type(node) not in _HANDLED:
             for child in children(node):
                 self.visit(child)
@@ -115,6 +116,7 @@ class _Walker:
                 self._visit_type_alias(node)
 
     def _visit_attribute(self, node: ast.Attribute) -> None:
+        """Read a chain such as `nn.functional.silu` as one reference."""
         # `ast` nests a chain from its end: the name it begins with is the innermost node.
         chain: list[ast.Attribute] = []
         inner: ast.expr = node
@@ -127,6 +129,7 @@ class _Walker:
             self.visit(inner)
 
     def _visit_assignment(self, node: ast.Assign | ast.AugAssign | ast.NamedExpr) -> None:
+        """Visit value and targets in the order in which Python evaluates them."""
         # The value is read before the target is bound, which matters in a class body: `x = x`.
         self.visit(node.value)
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -137,12 +140,14 @@ class _Walker:
             self.visit(target)
 
     def _visit_annotated(self, node: ast.AnnAssign) -> None:
+        """Visit `x: T = v`, of which the value comes first."""
         if node.value is not None:
             self.visit(node.value)
         self._visit_annotation(node.annotation)
         self.visit(node.target)
 
     def _visit_annotation(self, node: ast.expr | None) -> None:
+        """Visit an annotation, and the forward references in it."""
         if node is None:
             return
         # With the future import, nothing evaluates an annotation at import.
@@ -156,6 +161,7 @@ class _Walker:
         self._lazy -= self._lazy_annotations
 
     def _visit_quoted(self, quoted: ast.Constant) -> None:
+        """Visit a forward reference, whose text is code as well."""
         annotation = ast.parse(str(quoted.value).strip(), mode="eval").body
         self.visit(annotation)
         # A quoted annotation may hold another: `"list['Cache']"`.
@@ -163,6 +169,7 @@ class _Walker:
             self._visit_quoted(deeper)
 
     def _visit_function(self, node: FunctionNode) -> None:
+        """Visit a function: parts of it belong to the scope around it."""
         for expression in outer_expressions(node):
             self.visit(expression)
         if isinstance(node, ast.Lambda):
@@ -183,6 +190,7 @@ class _Walker:
         self._visit_annotation(node.returns)
 
     def _visit_class(self, node: ast.ClassDef) -> None:
+        """Visit a class, whose body is a scope that functions in it do not see."""
         for decorator in node.decorator_list:
             self.visit(decorator)
         with self._enter_type_parameters(node):
@@ -235,6 +243,7 @@ class _Walker:
         self._scopes.pop()
 
     def _visit_body(self, node: FunctionNode) -> None:
+        """Visit the body of a function, in which all its local names are known at once."""
         body = list_body(node)
         # A `global x` inside makes reads of x global whatever encloses it.
         declared: set[str] = set()
@@ -254,6 +263,7 @@ class _Walker:
         self._scopes = outer
 
     def _visit_comprehension(self, node: ComprehensionNode) -> None:
+        """Visit a comprehension, which binds its targets for itself alone."""
         first, *rest = node.generators
         self.visit(first.iter)  # evaluated in the enclosing scope
         # All targets are local, also in the parts that stand before them.

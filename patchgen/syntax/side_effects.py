@@ -80,6 +80,7 @@ def read_call_effects(text: str) -> SideEffects:
 
 
 def _read(text: str, inside: bool) -> SideEffects:
+    """Collect the effects of every statement of `text`."""
     reader = _Reader(inside)
     for node in ast.parse(text).body:
         reader.visit(node)
@@ -114,6 +115,7 @@ class _Reader(ast.NodeVisitor):
         self.discarded: set[Position] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """A definition runs its decorators and defaults now, and its body later."""
         self._visit_decorators(node.decorator_list)
         self._visit_used(list_defaults(node.args))
         annotations = [parameter.annotation for parameter in list_parameters(node.args)]
@@ -132,6 +134,7 @@ class _Reader(ast.NodeVisitor):
             self.visit(node.body)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """A class statement runs all of its head and body now."""
         self._visit_decorators(node.decorator_list)
         for base in node.bases:
             self.bases |= _find_roots(base)
@@ -143,6 +146,7 @@ class _Reader(ast.NodeVisitor):
         self._visit_used([*node.bases, *keywords, *node.body])
 
     def visit_Call(self, node: ast.Call) -> None:
+        """A call may change what it is given, and the object of a method."""
         self._call(node.func)
         keywords = [keyword.value for keyword in node.keywords]
         arguments = [*node.args, *keywords]
@@ -157,6 +161,7 @@ class _Reader(ast.NodeVisitor):
         self._given = outer
 
     def visit_Expr(self, node: ast.Expr) -> None:
+        """The value of the expression is thrown away: it is there for its effect."""
         # A statement that is only an expression has to have an effect.
         if not isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom | ast.Await):
             self.discarded |= {position_of(name) for name in names_within(node.value)}
@@ -169,12 +174,14 @@ class _Reader(ast.NodeVisitor):
         self._visit_access(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """The annotation counts only where it calls something."""
         self.visit(node.target)
         self._visit_annotations([node.annotation])
         if node.value is not None:
             self.visit(node.value)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """A target that is a name is bound, and its object may be changed too."""
         # `B += [2]` changes the list that B is, whatever else is it.
         if isinstance(node.target, ast.Name):
             self.changed.add(position_of(node.target))
@@ -186,6 +193,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _visit_access(self, node: ast.Attribute | ast.Subscript) -> None:
+        """An attribute or a subscript: the name that it begins with is used or changed."""
         roots = _find_roots(node)
         if isinstance(node.ctx, ast.Load):
             self.used |= roots
@@ -229,12 +237,14 @@ class _Reader(ast.NodeVisitor):
                 self._visit_used([annotation])
 
     def _visit_decorators(self, decorators: list[ast.expr]) -> None:
+        """Every decorator is called, and may keep what it is given."""
         # Python calls a decorator, whether it is written as a call or not.
         for decorator in decorators:
             self._call(decorator)
         self._visit_used(decorators)
 
     def _call(self, callee: ast.expr) -> None:
+        """Record what is called: a function by its name, or a method of an object."""
         # A method may change its object; a function by itself has none to change.
         if isinstance(callee, ast.Name):
             self.called.add(position_of(callee))

@@ -158,6 +158,7 @@ def _declared_encoding(data: bytes) -> str | None:
 
 
 def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
+    """Raise PG004 or PG005 for characters that hide what the text says."""
     found = re.search("\x00", text) if "\x00" in text else None
     # The test of an ASCII text is much faster than the search in it.
     if found is None and not allow_bidi and not text.isascii():
@@ -212,6 +213,7 @@ def _describe(error: SyntaxError) -> str:
 
 
 def _parse_safely(parse: Callable[[], _T], name: str, line: int = 0) -> _T:
+    """The result of `parse`, with the errors that Python may raise as PatchgenError."""
     collecting = gc.isenabled()
     gc.disable()  # A full collection walks every node made so far: it costs more than the parse.
     try:

@@ -29,18 +29,31 @@ def merged_arguments(
     extras = [item for item in extras if item.text != model_base]
     bases = [item for item in parent if not _is_keyword(item)]
     keywords = [item for item in parent if _is_keyword(item)]
-    for place, base in enumerate(bases):
-        # `Generic[T]` and dotted names keep their places.
-        extra = _replacing(base.text, extras) if _BARE.match(base.text) else None
-        if extra is not None:
-            bases[place] = replace(base, text=extra.text)
-            extras.remove(extra)
-    texts = {base.text for base in bases}
-    bases += [extra for extra in extras if extra.text not in texts]
+    bases = _replaced_bases(bases, extras)
     # The layer is a module itself.  Python finds no order where a base stands before its subclass.
     if {"nn.Module", "GradientCheckpointingLayer"} <= set(names_of(bases)):
         bases = [base for base in bases if base.text != "nn.Module"]
     return (*bases, *keywords)
+
+
+def _replaced_bases(bases: Sequence[Item], extras: Sequence[Item]) -> list[Item]:
+    """The parent's bases; each extra base stands in the place of one that it is like, or behind.
+
+    class A(OldMixin, nn.Module) and the extra base NewMixin: NewMixin, nn.Module
+    """
+    done: list[Item] = []
+    left = list(extras)
+    for base in bases:
+        # `Generic[T]` and dotted names keep their places.
+        extra = _replacing(base.text, left) if _BARE.match(base.text) else None
+        if extra is None:
+            done.append(base)
+            continue
+        done.append(replace(base, text=extra.text))
+        # One extra base replaces one base only.
+        left.remove(extra)
+    texts = {base.text for base in done}
+    return [*done, *(extra for extra in left if extra.text not in texts)]
 
 
 def names_of(arguments: Iterable[Item]) -> tuple[str, ...]:

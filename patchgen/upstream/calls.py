@@ -53,6 +53,7 @@ def to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str]
 
 
 def _segment(lines: Sequence[str], node: ast.expr, first: int) -> str:
+    """The text of `node`, which stands on one line."""
     line = lines[node.lineno - first]
     start, end = column(line, node.col_offset), column(line, node.end_col_offset or 0)
     # Blanks may stand around the dots of a name.
@@ -79,6 +80,7 @@ def _without_self(call: ast.Call, first: int) -> list[tuple[int, int, int, int, 
 
 
 def _start_of_next(call: ast.Call, first: int) -> tuple[int, int]:
+    """Where the second argument begins: row and byte column."""
     starts: list[tuple[int, int]] = [(a.lineno - first, a.col_offset) for a in call.args[1:]]
     for keyword in call.keywords:
         # The position of `**kwargs` is that of its stars.

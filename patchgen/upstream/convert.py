@@ -88,6 +88,7 @@ class _Conversion:
         return kind_of(name, self.cased)
 
     def _sibling_names(self) -> dict[str, frozenset[str]]:
+        """For each kind, the names that its outputs import from a file beside them."""
         # What a parent's file imports from beside it, its output imports from beside it too.
         hidden: dict[str, frozenset[str]] = {}
         for parent in self.parents.values():
@@ -222,6 +223,7 @@ class _Conversion:
         return ends
 
     def _output(self, kind: str, end: str) -> Output:
+        """One output: banner, imports, definitions, and the end of the file."""
         body = self.bodies.get(kind, Body())
         imports = self._imports(body, kind, end)
         # This file must load without torchvision, which the other image processor imports.

@@ -48,6 +48,7 @@ def split_getattr(text: str, leading: str, route: Route) -> dict[str, str]:
 
 
 def _call_for(call: ast.Call, kind: str, route: Route) -> str:
+    """The call with those entries of its tables that are of `kind`."""
     arguments = [ast.unparse(argument) for argument in call.args]
     for keyword in call.keywords:
         value = ast.unparse(keyword.value)

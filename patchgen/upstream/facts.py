@@ -232,6 +232,7 @@ class _Reader:
         statement: ast.stmt,
         bases: tuple[str, ...] = (),
     ) -> None:
+        """Record a definition under its name."""
         first = _first_line(statement)
         earlier = self.blocks.get(name)
         # Defined again, a name keeps its first place and gets the last text.
@@ -285,6 +286,7 @@ def _find_below_models(level: int, module: str) -> str:
 
 
 def _refuse_import(statement: ast.ImportFrom, module: tuple[str, ...], at: Location) -> None:
+    """Raise PatchgenError for an import that would be wrong in every output."""
     # Its `__init__.py` loads modules on demand: it says nothing of where a name comes from.
     if statement.level == 0 and statement.module == "transformers":
         names = ", ".join(alias.name for alias in statement.names)

@@ -54,6 +54,7 @@ class Files:
         return None if text is None else (text, hashlib.sha256(text.encode()).hexdigest())
 
     def _on_disk(self, path: Path) -> tuple[str, str] | None:
+        """The text and the digest of a file, read once; None where there is none."""
         if path not in self._known:
             # Also what is missing is remembered: most files are asked for many times.
             self._known[path] = None

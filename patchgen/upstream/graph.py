@@ -158,6 +158,7 @@ class Graph:
         return known
 
     def _walk(self, start: str) -> Iterator[str]:
+        """`start` and what it needs, each name once."""
         seen, left = {start}, [start]
         while left:
             name = left.pop()

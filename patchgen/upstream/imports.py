@@ -111,6 +111,7 @@ def _bound(name: tuple[str, str]) -> str:
 
 
 def _select(statements: Iterable[Statement], used: frozenset[str]) -> list[Statement]:
+    """The statements with the names that are used, each name once."""
     # `provided` goes through all statements in order, so that the first one of a name counts.
     provided: set[str] = set()
     kept: list[Statement] = []
@@ -199,6 +200,7 @@ def read_import(text: ImportText) -> Import:
 
 @functools.lru_cache(maxsize=4096)  # Most files import the same from the same place.
 def _parsed(text: str) -> tuple[str, tuple[tuple[str, str], ...], str]:
+    """Module, names and comment of an import statement, without a parser."""
     found = _STATEMENT.match(text.strip())
     assert found, text
     module, tail = found.groups(default="")
@@ -223,6 +225,7 @@ def read_guard(text: ImportText) -> Guarded:
 
 @functools.lru_cache(maxsize=1024)
 def _parsed_guard(text: str) -> Guarded:
+    """An `if` over imports, without the lines above it."""
     node = parse_text(text, "guard").body[0]
     assert isinstance(node, ast.If)
     lines = text.splitlines(keepends=True)
@@ -239,6 +242,7 @@ def _parsed_guard(text: str) -> Guarded:
 
 
 def _indented(leading: str) -> str:
+    """The comments above an import, one level deeper."""
     indented = []
     for line in leading.splitlines(keepends=True):
         # A blank line gets no blanks, which the linter would report.

@@ -87,6 +87,7 @@ def inherited_body(parent: Body, tail: Sequence[Statement], tables: Tables) -> l
 
 
 def _target(statement: Statement, lines: Sequence[str]) -> str:
+    """The text of what a statement assigns to; "" for all others."""
     match statement.node:
         case ast.Assign(targets=[target, *_]) | ast.AnnAssign(target=target) if statement.alone:
             return slice_of(lines, target)

@@ -133,6 +133,7 @@ def _file(methods: dict[str, Member], method: Member) -> None:
 
 
 def _is_docstring(text: str) -> bool:
+    """Whether a member that begins with three quotes is nothing but a string."""
     # Nearly every docstring; the others have to be parsed.
     if text.endswith('"""\n') and text.count('"""') == 2:
         return True

@@ -66,6 +66,7 @@ def merge_class(
 
 
 def _require_sole_marker(decorators: str, at: Callable[[], Location]) -> None:
+    """Raise PG620 where `@no_inherit_decorator` cannot mean anything."""
     if is_misused(decorators):
         what = "`@no_inherit_decorator` stands beside other decorators"
         hint = "leave it out: decorators of the modular file replace the parent's"
@@ -181,6 +182,7 @@ class _Merge:
         return statements
 
     def _nothing_to_unravel(self, method: Method, statement: Statement) -> PatchgenError:
+        """The error for a call of `super()` that no text of the parent can replace."""
         hint = did_you_mean(method.name, self.inherited.methods)
         what = f"the parent has no method `{method.name}` of its own to put here"
         hint = hint or f"name the class: `Base.{method.name}(self, ...)`"

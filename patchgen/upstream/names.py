@@ -88,6 +88,7 @@ def read_table(mappings: str, configuration: str) -> NameTable:
 
 
 def _pairs(call: ast.Call) -> list[tuple[str, str]]:
+    """The model types and classes that a table lists, as tuples or as a dictionary."""
     pairs: list[tuple[str, str]] = []
     for node in ast.walk(call):
         match node:
@@ -167,6 +168,7 @@ class Renaming:
         return self._pattern.sub(self._replacement, text)
 
     def _replacement(self, match: re.Match[str]) -> str:
+        """What a match becomes; the character behind it decides about capitals."""
         spelling, following = match.groups()
         if self._upper is not None and spelling.isupper() and not following.isalpha():
             return self._upper + following

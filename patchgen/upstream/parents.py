@@ -77,6 +77,7 @@ def make_parents(
 def _parent_facts(
     one: ModelImport, facts: FileFacts, models: Path, read: Callable[[Path], str | None]
 ) -> FileFacts:
+    """The facts of an imported file.  Raises PG603 where it does not exist."""
     path = models.joinpath(*one.module).with_suffix(".py")
     text = read(path)
     if text is None:
@@ -93,6 +94,7 @@ def _make_parent(
     model: str,
     table: NameTable,
 ) -> Parent:
+    """The file under the prefix that the class names in `pairs` show."""
     old, cased = module[-2], table.cased(model)
     cased_old = table.cased(old)
     new = model

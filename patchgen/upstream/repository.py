@@ -86,6 +86,7 @@ class _Run:
         return self.made
 
     def _modular_text(self, path: Path) -> str | None:
+        """The text of a modular file; None for one that cannot be read."""
         try:
             return self.files.on_disk(path) or ""
         except PatchgenError as error:
@@ -117,6 +118,7 @@ class _Run:
                 yield output, text
 
     def _convert(self, paths: Sequence[Path]) -> None:
+        """Convert `paths`, none of which needs another, in as many processes as pay."""
         if not paths:
             return
         jobs = self.jobs if can_fork() and len(paths) >= FILES_THAT_PAY else 1
@@ -220,6 +222,7 @@ def _flattened(path: Path, result: Result, env: Environment) -> Flattened:
 
 
 def _on_cycle(path: Path, order: Order, env: Environment) -> Result:
+    """The problem of a file that no order of conversion can serve."""
     names = " -> ".join(one.name for one in order.cycle)
     what = (
         f"derives from itself: {names}"

@@ -97,6 +97,7 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
 
 
 def _faults(found: Sequence[Mapping[str, object]], package: Path) -> list[Fault]:
+    """What ruff found that makes a text useless."""
     faults = []
     for item in found:
         code, row = item["code"], item["location"]
@@ -117,6 +118,7 @@ def _faults(found: Sequence[Mapping[str, object]], package: Path) -> list[Fault]
 
 
 def _ruff(arguments: Sequence[str], folder: Path, jobs: int) -> str:
+    """What ruff prints.  Raises PatchgenError PG912 where it fails."""
     # No other variable: RUFF_* would change what it does.
     environment = {"RAYON_NUM_THREADS": str(jobs)} if jobs else {}
     command = [ruff_program(), *arguments, "--config", "ruff.toml", "--no-cache", "."]

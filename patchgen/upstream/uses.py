@@ -91,6 +91,7 @@ def used_names(pieces: Sequence[Piece], candidates: Set[str]) -> frozenset[str]:
 
 
 def _quoted(text: str, names: Set[str]) -> set[str]:
+    """The names in strings of `text` that may be annotations."""
     if not any(name in text for name in names):
         return set()
     strings = " ".join(double or single for double, single in _MAY_BE_ANNOTATION.findall(text))

@@ -53,6 +53,7 @@ def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -
 
 
 def _fork(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> tuple[int, int]:
+    """Start a process for `part`: its number, and the pipe for its result."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
@@ -70,6 +71,7 @@ def _fork(work: Callable[[Sequence[Path]], _T], part: Sequence[Path]) -> tuple[i
 
 
 def _result(pid: int, pipe: int) -> Any:
+    """What a process has sent; None where it died."""
     # First the data: a child whose pipe is full waits for a reader, and would never end.
     with os.fdopen(pipe, "rb") as stream:
         data = stream.read()

@@ -140,6 +140,7 @@ def _read_head(code: Fragment, node: ast.ClassDef) -> tuple[str, str, int]:
 
 
 def _read_decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...]:
+    """Each decorator with the comments above it, in the order of the text."""
     found = []
     for number, decorator in enumerate(node.decorator_list):
         # Comments between decorators belong to the one below them.
@@ -153,6 +154,7 @@ def _read_decorators(code: Fragment, node: ast.ClassDef) -> tuple[Decorator, ...
 def _read_statements(
     code: Fragment, node: ast.ClassDef, head_end: int, origin: int
 ) -> Iterator[Statement]:
+    """The statements in order, each with lines of its own and four spaces."""
     body = node.body
     indent = ""
     if first_line(body[0]) > head_end:

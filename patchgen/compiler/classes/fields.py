@@ -51,6 +51,7 @@ class Fields:
 
 
 def _generated_by(maker: str) -> Iterator[str]:
+    """The methods that one decorator, or one of `FIELD_BASES`, generates."""
     if "strict" in maker:
         return  # wraps what is there
     yield "__match_args__"
@@ -104,6 +105,7 @@ def find_field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator
 def _own_problems(
     place: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields
 ) -> Iterator[Problem]:
+    """Annotations of one class that would become fields, or would cease to be."""
     annotated: list[Statement] = []
     for statement in body.statements:
         if not isinstance(statement.node, ast.AnnAssign):

@@ -79,6 +79,7 @@ def _take_sharing(groups: list[list[Statement]], names: set[str]) -> list[Statem
 
 
 def _bound_by(statements: Sequence[Statement]) -> frozenset[str]:
+    """All names that the statements bind."""
     found: set[str] = set()
     for statement in statements:
         found.update(statement.names)

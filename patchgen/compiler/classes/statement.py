@@ -57,6 +57,7 @@ class Statement:
 
 
 def _is_certain(node: ast.stmt, names: frozenset[str]) -> bool:
+    """Whether `names` are all bound once `node` has run."""
     match node:
         # Bound in both branches is bound in any case.
         case ast.If(body=body, orelse=[_, *_] as orelse):

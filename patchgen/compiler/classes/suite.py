@@ -28,6 +28,7 @@ def reindent(text: str, old: str, new: str) -> str:
 
 
 def _shift(line: str, old: str, new: str) -> str:
+    """One line with another indentation; a blank line gets none."""
     if not line.strip():
         return line.lstrip(" \t")
     # Comments and continuation lines may stand further left than the code.

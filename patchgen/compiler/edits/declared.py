@@ -99,6 +99,7 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
 def _find_edit_decorator(
     body: ClassBody, node: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> ast.expr | None:
+    """The decorator that makes an edit of a function; None where it is no edit."""
     # `@edit` may be imported under another name.
     for decorator in node.decorator_list:
         if marker(body, called_function(decorator)) == "edit":
@@ -135,6 +136,7 @@ def _read_parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
 def _read_target(
     body: ClassBody, statement: Statement, call: ast.expr
 ) -> tuple[ast.expr, str, int]:
+    """The node that names the method, its name, and how often the edit has to match."""
     match call:
         case ast.Call(args=[ast.Constant(value=str(method)) as target], keywords=[]):
             return target, method, 1

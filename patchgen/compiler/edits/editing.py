@@ -169,6 +169,7 @@ def _make(body: ClassBody, edit: EditDeclaration, target: Target) -> _Made:
 def _find_replacements(
     body: ClassBody, edit: EditDeclaration, tree: Tree, target: Target
 ) -> list[Replacement]:
+    """What an edit changes: one replacement for each place that it matches."""
     body_of_edit = statements(tree.function.body)
     # `while ...:` stands for any loop around the place.
     if isinstance(body_of_edit[-1], cst.While):
@@ -191,6 +192,7 @@ def _find_replacements(
 def _find_matches(
     body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, target: Target
 ) -> list[Match]:
+    """The matches of an edit, which have to be as many as it says."""
     method = target.tree.function
     match statements(pattern):
         case (cst.Expr(value=expression) as only,) if not is_ellipsis(only):
@@ -239,6 +241,7 @@ def _refuse_repeated(at: Location, change: Replacement) -> None:
 def _refuse_overlaps(
     body: ClassBody, tree: Tree, found: Sequence[tuple[EditDeclaration, Replacement]]
 ) -> None:
+    """Raise PG303 where two replacements concern the same code."""
     spans = [(*tree.span(change.match.nodes), edit) for edit, change in found]
     spans.sort(key=lambda span: span[:2])
     for (_, end, one), (start, _, other) in itertools.pairwise(spans):

@@ -95,6 +95,7 @@ def _make(
 
 
 def _refuse_override(body: ClassBody, edits: Sequence[EditDeclaration]) -> None:
+    """Raise PG303 where the class defines the method that it edits."""
     for statement in body.binders(edits[0].method):
         at = body.at(edits[0].statement, edits[0].node)
         what = f"{edits[0].method} is edited here and overridden on line {body.at(statement).line}"
@@ -125,6 +126,7 @@ def _find(bodies: Sequence[ClassBody], place: int, edit: EditDeclaration) -> tup
 def _refuse_unknown_names(
     body: ClassBody, edit: EditDeclaration, method: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> None:
+    """Raise PG305 for a parameter of an edit that is no name of the method."""
     known = names_in([method])
     for argument in edit.literal:
         if argument.arg not in known:

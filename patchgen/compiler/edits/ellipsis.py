@@ -31,6 +31,7 @@ def find_ellipses(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
 
 
 def _find_all(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Each `...` that stands for something, with its kind."""
     for statement in body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Call):

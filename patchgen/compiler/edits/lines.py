@@ -47,6 +47,7 @@ def part(suite: cst.BaseSuite, start: int, stop: int) -> tuple[Line, ...]:
 
 
 def _take_part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
+    """The lines that hold the statements; a line that is cut becomes two."""
     first = 0
     for line in read_lines(suite).body:
         # A compound statement counts as one.
@@ -61,6 +62,7 @@ def _take_part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
 
 
 def _divide(line: cst.SimpleStatementLine, here: slice) -> cst.SimpleStatementLine:
+    """Some of the statements of one line, with the comments that are about them."""
     *others, last = line.body[here]
     # The last statement of a line needs no semicolon.
     body = [*others, last.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]

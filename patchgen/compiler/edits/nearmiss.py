@@ -66,6 +66,7 @@ def _find_expression(
 
 
 def _find_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[float, Nodes]:
+    """The most similar run of statements, the first of several."""
     best: tuple[float, Nodes] = (0.0, ())
     for place in _find_runs(pattern, method):
         texts = "\n".join(_spell_lines(pattern)), "\n".join(_spell_lines(place))

@@ -82,6 +82,7 @@ class Numbered:
         return Rest(self.copy(rest.call), tuple(self.copy(argument) for argument in rest.arguments))
 
     def _run(self, run: Run) -> Run:
+        """The same statements in the copy."""
         suite = self.copies.get(id(run.suite))
         # The suite was made for the search; its statements have copies.
         if suite is None:  # it holds an `elif`, and is no node of the tree
@@ -168,6 +169,7 @@ def _read_occurrences(text: str) -> tuple[Occurrence, ...]:
 def _compare(
     with_numbers: Sequence[Occurrence], without: Sequence[Occurrence], numbers: Numbers
 ) -> Iterator[Named]:
+    """Each name with its number, and with its node in the text without numbers."""
     # Both texts have one shape, so that occurrences correspond.
     for marked, plain in zip(with_numbers, without, strict=True):
         scope = None if plain.scope is None else _read_label(plain.scope, with_numbers)

@@ -157,6 +157,7 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
 
 
 def _fit_hole(name: str, code: cst.CSTNode, bound: Bound) -> Bound | None:
+    """Bind a hole, or compare it with what it is bound to."""
     known = bound.holes[name]
     if known is None:
         return replace(bound, holes={**bound.holes, name: code})
@@ -172,6 +173,7 @@ def _has_rest(call: cst.Call, bound: Bound) -> bool:
 def _fit_all(
     pattern: Sequence[object], code: Sequence[object], bound: Bound | None
 ) -> Bound | None:
+    """Match part by part; what one part binds holds for the next."""
     if len(pattern) != len(code):
         return None
     for one, other in zip(pattern, code, strict=True):

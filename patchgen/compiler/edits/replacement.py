@@ -95,6 +95,7 @@ def _write(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) 
 
 
 def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> Parts:
+    """What becomes of each node that changes, from all replacements together."""
     parts: dict[int, Callable[[Any], Any]] = {}
     runs: dict[int, list[tuple[int, int, Lines]]] = {}
     comments: dict[int, list[Lines]] = {}

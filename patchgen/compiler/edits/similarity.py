@@ -56,6 +56,7 @@ def _shape(pattern: ast.AST, found: ast.AST | None, holes: Collection[str]) -> f
 
 
 def _parts(pattern: ast.AST, found: ast.AST, holes: Collection[str]) -> Iterator[float]:
+    """How similar each part of `pattern` is to the one at its place."""
     others = list(ast.iter_child_nodes(found))
     for place, part in enumerate(ast.iter_child_nodes(pattern)):
         # Whether a name is read or bound follows from its place.

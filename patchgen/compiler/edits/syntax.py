@@ -145,6 +145,7 @@ def is_ellipsis(node: cst.CSTNode) -> bool:
 
 
 def _read_fields(node: cst.CSTNode) -> Iterator[object]:
+    """The fields that are code; nodes, plain values, and tuples of nodes."""
     for field in dataclasses.fields(node):
         # These hold how the code is written, not what it says.
         if field.name in _WRITING or field.name.startswith("whitespace"):
@@ -157,6 +158,7 @@ def _read_fields(node: cst.CSTNode) -> Iterator[object]:
 
 
 def _read_identifier(node: object) -> object:
+    """A name that is no expression, as text; None where there is none."""
     match node:
         case cst.AsName(name=name):
             return _read_identifier(name)
@@ -181,6 +183,7 @@ def _read_index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
 
 
 def _read_element(element: cst.SubscriptElement) -> cst.BaseExpression | cst.BaseSlice:
+    """What one index is, without the node that libcst wraps around it."""
     part = element.slice
     # An expression is wrapped into an `Index`, a slice is not.
     if isinstance(part, cst.Index) and not part.star:
@@ -231,6 +234,7 @@ def _find_string_kind(strings: Iterable[cst.BaseString]) -> type[cst.CSTNode]:
 def _strings(
     node: cst.BaseExpression,
 ) -> Iterator[cst.SimpleString | cst.FormattedString | cst.TemplatedString]:
+    """The strings that are joined by standing side by side."""
     match node:
         case cst.ConcatenatedString(left=left, right=right):
             yield from _strings(left)
@@ -254,6 +258,7 @@ def _split_string(
 def _split_formatted(
     content: Iterable[cst.BaseFormattedStringContent | cst.BaseTemplatedStringContent], is_raw: bool
 ) -> Iterator[object]:
+    """The texts and expressions of an f-string, its format specifications included."""
     for part in content:
         match part:
             case cst.FormattedStringText(value=text) | cst.TemplatedStringText(value=text):

@@ -99,6 +99,7 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def _function(module: cst.Module) -> cst.FunctionDef:
+    """The one function in the one class of a module that `parse_method` gives."""
     holder = module.body[0]
     assert isinstance(holder, cst.ClassDef)
     function = holder.body.body[0]
@@ -107,6 +108,7 @@ def _function(module: cst.Module) -> cst.FunctionDef:
 
 
 def _spans(function: cst.FunctionDef) -> Iterator[tuple[int, tuple[int, int]]]:
+    """For each node, by its identity: its number, and that of the last node in it."""
     nodes = list(walk(function))
     numbers = {id(node): number for number, node in enumerate(nodes)}
     # From the end, so that the spans of children are known.
@@ -117,6 +119,7 @@ def _spans(function: cst.FunctionDef) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def _too_deep(at: Location) -> PatchgenError:
+    """The error for code that libcst could not read without overflowing its stack."""
     what = (
         "an edit of a method that is nested too deeply, "
         f"beyond {_MOST_BRACKETS} brackets or {_MOST_LEVELS} levels"

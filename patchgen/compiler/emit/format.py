@@ -95,6 +95,7 @@ def _join(opening: str, body: str) -> str:
 
 
 def _sort_imports(folder: str, names: list[str], settings: Settings, own: Iterable[str]) -> None:
+    """Let ruff sort the imports of the named files, in place."""
     known = json.dumps([*_FIRST_PARTY, *own])
     isort = f"lines-after-imports = 2, known-first-party = {known}, detect-same-package = false"
     # Without `--exit-zero`, a text that does not parse would end here with less of a message
@@ -116,6 +117,7 @@ def _common_options(settings: Settings) -> list[str]:
 
 
 def _run_ruff(arguments: list[str], folder: str, names: Sequence[str]) -> None:
+    """Run ruff on the named files in `folder`; raises PG912 where it fails."""
     # Files that are named are formatted whatever git ignores around them.
     command = [ruff_program(), *arguments, "--", *names]
     done = subprocess.run(
@@ -129,6 +131,7 @@ def _run_ruff(arguments: list[str], folder: str, names: Sequence[str]) -> None:
 
 
 def _format_with_black(name: str, text: str, settings: Settings) -> str:
+    """The text as black formats it; black is called in this process."""
     try:
         # Loading it takes half a second, which only projects that choose it pay.
         import black.parsing

@@ -59,6 +59,7 @@ def _find_defined(block: FlatBlock) -> str:
 
 
 def _find_name(node: ast.stmt) -> str:
+    """The name that a statement binds first; "" for all but definitions and assignments."""
     match node:
         case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
             return node.name

@@ -111,6 +111,7 @@ def _find_own_packages(texts: Iterable[str], builder: Builder) -> list[str]:
 
 
 def _make_file(output: _Output, formatted: dict[str, str], builder: Builder) -> FlatFile:
+    """The output with everything that is known of its text."""
     module, text = output.module, formatted[output.name]
     notes = []
     for block in module.blocks:
@@ -163,6 +164,7 @@ def _find_declaration(module: FlatModule, builder: Builder) -> Location:
 
 
 def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
+    """What a reader should know of one block."""
     yield from block.notes
     yield from _note_replacement(block, builder)
     # In a modular file and in other packages, such code is refused.
@@ -207,6 +209,7 @@ def _find_used_symbols(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[U
 
 
 def _summarize(module: FlatModule, builder: Builder) -> Summary:
+    """What the modular file changes in an output, and what it was made from."""
     plan = builder.naming.plan
     own = plan.modular.source.path
     changed = []

@@ -25,7 +25,7 @@ from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.intent import is_edit, removed_name
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location
-from patchgen.syntax.blocks import Block, first_line
+from patchgen.syntax.blocks import Block, ModuleIndex, first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.locate import shown_module
 from patchgen.syntax.same import is_docstring
@@ -68,14 +68,12 @@ def _replacement(block: Block, builder: Builder) -> Iterator[Override]:
 def _overrides_in_class(
     block: Block, declaration: Declaration, ancestors: Sequence[Symbol], builder: Builder
 ) -> Iterator[Override]:
+    """The members that a class writes anew, each with the parent's if there is one."""
     modular = builder.naming.plan.modular
     bases = frozenset(base.expression for base in declaration.bases)
     (node,) = (n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef))
     for statement in node.body:
-        if isinstance(statement, ast.Delete) or is_docstring(statement):
-            continue
-        is_rewrite = is_edit(modular, statement, builder.naming.bindings)
-        if is_rewrite or removed_name(statement) is not None:
+        if not _writes_members(statement, modular, builder):
             continue
         for name in dict.fromkeys(bound_names([statement])):
             if _asks_parent(statement, name, bases):
@@ -88,6 +86,15 @@ def _overrides_in_class(
             elif owner.module != modular.source.module:
                 parent = f"{shown_module(str(owner))}.{name}"
                 yield Override(at, f"{node.name}.{name}", parent, text)
+
+
+def _writes_members(statement: ast.stmt, modular: ModuleIndex, builder: Builder) -> bool:
+    """Whether a statement of a class body gives members of which nothing is the parent's."""
+    if isinstance(statement, ast.Delete) or is_docstring(statement):
+        return False
+    # An edit matches the parent's text, and a removal needs none of it.
+    is_rewrite = is_edit(modular, statement, builder.naming.bindings)
+    return not is_rewrite and removed_name(statement) is None
 
 
 def _asks_parent(statement: ast.stmt, name: str, bases: Iterable[str]) -> bool:

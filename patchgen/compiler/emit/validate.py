@@ -106,6 +106,7 @@ def _find_patchgen_imports(tree: ast.Module, output: _Output) -> Iterator[Proble
 
 
 def _list_imported_modules(node: ast.AST) -> list[str]:
+    """The absolute modules that a statement names as imported from."""
     match node:
         case ast.Import():
             return [alias.name for alias in node.names]
@@ -116,6 +117,7 @@ def _list_imported_modules(node: ast.AST) -> list[str]:
 
 
 def _find_unbound(output: _Output) -> Iterator[Problem]:
+    """A problem for each unbound name that the parent does not have too."""
     upstream = set()
     if output.base is not None:
         upstream = {name for name, _ in _find_unbound_names(output.base)}
@@ -140,6 +142,7 @@ def _find_unbound_names(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def _find_misfit_calls(output: _Output) -> Iterator[Problem]:
+    """A problem for each call that does not fit, unless the parent has it too."""
     upstream = set()
     if output.base is not None:
         upstream = {(misfit.call, misfit.why) for misfit in find_misfits(output.base)}

@@ -41,6 +41,7 @@ def quote_own_name(text: str, name: str) -> str:
 
 
 def _find_annotations(tree: ast.Module) -> Iterator[ast.expr]:
+    """Every annotation in `tree`, those of local variables included."""
     for node in ast.walk(tree):
         match node:
             case (

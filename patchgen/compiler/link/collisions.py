@@ -74,6 +74,7 @@ def _are_copies(blocks: list[FlatBlock], builder: Builder) -> bool:
 def _raise_collision(
     block: FlatBlock, strangers: list[FlatBlock], owner: dict[str, FlatBlock]
 ) -> None:
+    """Raise PG401 for the first name that two modules define."""
     name = next(name for name in block.defines if owner[name] in strangers)
     if strangers[0].text == block.text:
         how = "in the same words, but as another object,"
@@ -128,6 +129,7 @@ def _find_definers_of_builtins(
 
 
 def _refuse_builtins_read(piece: RewrittenBlock, definers: dict[str, str]) -> None:
+    """Raise PG401 for a read of a builtin that `definers` hides."""
     for reference in references(ast.parse(piece.text).body):
         name = reference.name
         # With a dependency, the code itself means the definition.

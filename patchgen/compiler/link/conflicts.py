@@ -100,6 +100,7 @@ def _find_extended(index: ModuleIndex, builder: Builder) -> set[str]:
 def _make_problem(
     name: str, nearer: ModuleIndex, further: ModuleIndex, builder: Builder
 ) -> Problem:
+    """The problem of a name that two modular files define differently."""
     block, other = nearer.definition(name), further.definition(name)
     assert block is not None and other is not None
     at = nearer.source.at(block.first)

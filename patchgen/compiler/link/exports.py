@@ -47,6 +47,7 @@ def _find_declared_exports(gathered: Gathered, builder: Builder) -> list[str]:
 
 
 def _refuse_computed_exports(gathered: Gathered, builder: Builder) -> None:
+    """Raise PG134 for an `__all__` whose value only running the file can tell."""
     modules = [*builder.naming.plan.layers]
     if gathered.base is not None:
         modules.append(builder.index(gathered.base))

@@ -138,6 +138,7 @@ class Builder:
         raise AssertionError(f"no block of {unit.module} begins on line {unit.first}")
 
     def _make_block(self, unit: BlockId) -> FlatBlock:
+        """Make the block: merged where the plan declares a class, else carried."""
         index, block = self.index(unit.module), self.source_block(unit)
         key = Symbol(unit.module, block.name or _name_statement(index, block))
         declaration = self.naming.plan.declaration(key)
@@ -221,6 +222,7 @@ class Builder:
         )
 
     def _make_class_piece(self, symbol: Symbol, chain: tuple[Symbol, ...]) -> RewrittenBlock:
+        """The text of one class of a chain, before it is merged."""
         index = self.index(symbol.module)
         block = index.definition(symbol.name)
         assert block is not None and block.kind == "class"

@@ -79,6 +79,7 @@ def _is_read_by_patchgen(annotation: ast.expr, piece: RewrittenBlock) -> bool:
 
 
 def _stringify(piece: RewrittenBlock, node: ast.expr) -> RewrittenBlock:
+    """`piece` with one annotation as a string; no line is added or removed."""
     text = repr(ast.unparse(node))
     first, last = node.lineno, node.end_lineno or node.lineno
     lines = piece.text.split("\n")

@@ -97,6 +97,7 @@ class _Closure:
             queue = [unit for unit in self._find_changing() if unit not in self._seen]
 
     def _add_needed(self, queue: list[BlockId]) -> None:
+        """Make the queued blocks, and all that they need in turn."""
         while queue:
             unit = queue.pop(0)
             if unit in self._seen:

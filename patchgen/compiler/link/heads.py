@@ -82,6 +82,7 @@ def _note_auto_model(block: FlatBlock) -> FlatBlock:
 
 
 def _add_note(block: FlatBlock, what: str) -> FlatBlock:
+    """`block` with a note that AutoModel decides which class `what` is of."""
     note = (
         f"{block.name} takes {what}, which knows transformers' own classes: "
         "what this file changes in such a model runs there only while the variant stands behind "
@@ -136,6 +137,7 @@ def _read_auto_models(text: str) -> dict[str, str]:
 
 
 def _find_string_pairs(table: ast.expr) -> Iterator[tuple[str, str]]:
+    """Every pair of two strings that is written as a tuple."""
     for node in ast.walk(table):
         match node:
             case ast.Tuple(

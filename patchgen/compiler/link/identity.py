@@ -83,6 +83,7 @@ def find_observed_merges(blocks: Sequence[FlatBlock], builder: Builder) -> dict[
 def _find_reasons(
     declaration: Declaration, blocks: Sequence[FlatBlock], merged: Sequence[Declaration]
 ) -> Iterator[str]:
+    """Why the class cannot be merged unnoticed; only the first reason is asked for."""
     yield from _find_carried_parents(declaration, blocks)
     if declaration.rewrites:
         return  # it cannot stay a subclass
@@ -152,6 +153,7 @@ def _find_question(block: FlatBlock, name: str, symbol: Symbol) -> Location | No
 
 
 def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes that name a class whatever its subclasses are."""
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(bases=bases):

@@ -94,6 +94,7 @@ def _is_submodule(item: Import) -> bool:
 def _render_import(
     index: ModuleIndex, block: Block, wanted: tuple[Import, ...], builder: Builder
 ) -> str:
+    """The text that imports `wanted`, of the statement `block`."""
     is_whole = len(wanted) == len(block.imports)
     is_absolute = not any(item.level for item in wanted)
     # A statement over several lines may have comments inside.
@@ -108,6 +109,7 @@ def _render_import(
 
 
 def _find_comments_above(index: ModuleIndex, block: Block) -> str:
+    """The comments that belong to an import statement."""
     # The comment above the first statement is the licence.
     if block is index.blocks[0]:
         return ""
@@ -140,6 +142,7 @@ def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
 
 
 def _render_statement(module: str, item: Import) -> str:
+    """One import statement for one name."""
     if item.binds_package:
         return f"import {module}\n"
     if not item.name:

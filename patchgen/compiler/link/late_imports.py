@@ -50,15 +50,26 @@ def find_late_imports(
     modules_before = {item.module for item, _ in imported if not (item.name or item.level)}
     late = []
     for each in needed:
+        # What Python imports before the statement does not notice it.
         if places[each.unit] <= first:
             continue
-        undecided: set[str] = set()
-        for item in each.items:
-            if item.name or item.level or item.module not in modules_before:
-                undecided.add(_find_package(item, each.unit.module))
-        if undecided - before:
+        if _find_undecided(each, modules_before) - before:
             late.append(_make_block(each, builder))
     return tuple(late)
+
+
+def _find_undecided(needed: NeededImport, modules_before: set[str]) -> set[str]:
+    """The packages from which something is imported that no import above has bound.
+
+    `modules_before` are the modules that plain imports above have bound.
+    """
+    undecided: set[str] = set()
+    for item in needed.items:
+        is_plain = not item.name and not item.level
+        if is_plain and item.module in modules_before:
+            continue
+        undecided.add(_find_package(item, needed.unit.module))
+    return undecided
 
 
 def _find_acting(gathered: Gathered, builder: Builder) -> list[BlockId]:
@@ -116,6 +127,7 @@ def _find_package(item: Import, module: str) -> str:
 
 
 def _make_block(needed: NeededImport, builder: Builder) -> FlatBlock:
+    """The import as a block, so that it is ordered with the others."""
     unit = needed.unit
     # A statement that is needed whole has the comments above it in its text.
     leading = "" if needed.text.startswith("#") else builder.source_block(unit).leading

@@ -136,6 +136,7 @@ def write_text(draft: Draft) -> Draft:
 
 
 def _render_imports_at_top(draft: Draft) -> list[str]:
+    """The import statements that the formatter may sort."""
     in_place = {block.unit for block in draft.late}
     at_top = tuple(each for each in draft.imports if each.unit not in in_place)
     imports = [*render_imports(draft.gathered, at_top, draft.builder)]

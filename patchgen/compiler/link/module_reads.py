@@ -56,6 +56,7 @@ def refuse_module_reads(module: ModuleIndex, block: Block, naming: Naming) -> No
 
 
 def _suggest(word: str) -> str:
+    """What to write instead of reading `word`."""
     if word == "__doc__":
         return "write the text out, or keep it under a name of its own"
     return (

@@ -95,6 +95,7 @@ class _Qualifier:
             self._renamed |= naming.renamed_classes(module)
 
     def make_piece(self) -> RewrittenBlock:
+        """The block after all changes.  Raises PatchgenError as `qualify_names` says."""
         block = self._block
         for reference in block.references:
             self._qualify(reference)

@@ -124,6 +124,7 @@ def _is_inside_edit(
 def _is_edit(
     module: ModuleIndex, node: ast.FunctionDef | ast.AsyncFunctionDef, naming: Naming
 ) -> bool:
+    """Whether a decorator of the function is `@edit(...)`."""
     for decorator in node.decorator_list:
         if not isinstance(decorator, ast.Call):
             continue

@@ -60,10 +60,12 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
             if declaration is None:
                 # A helper goes where it is used; one that nothing uses goes to the main output.
                 is_root = kind == main and (_is_public(block) or _acts(layer, block, builder))
+            elif declaration.symbol in mixins and block.name not in exported:
+                # Its members stand in the classes that it was merged into.
+                is_root = False
             else:
-                is_merged_away = declaration.symbol in mixins and block.name not in exported
-                is_root = declaration.kind == kind and not is_merged_away
-                is_root = is_root and not _is_replaced(declaration.symbol, builder)
+                is_own = declaration.kind == kind
+                is_root = is_own and not _is_replaced(declaration.symbol, builder)
             if is_root:
                 roots.append(BlockId(module, block.first))
     return roots

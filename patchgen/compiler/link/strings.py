@@ -169,6 +169,7 @@ def note_data_strings(text: str, pieces: Sequence[RewrittenBlock]) -> tuple[str,
 
 
 def _find_texts(node: ast.AST) -> Iterator[Text]:
+    """Every string in `node`, f-strings as a whole and in parts."""
     for child in ast.walk(node):
         match child:
             case ast.JoinedStr() | ast.Constant(value=str()):
@@ -190,6 +191,7 @@ def _is_log_call(called: ast.expr) -> bool:
 
 
 def _last_name(called: ast.expr) -> str:
+    """The name behind the last dot; "" for what is no name."""
     match called:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name

@@ -57,6 +57,7 @@ def _is_left_unused(name: str, parent: str, blocks: Sequence[FlatBlock]) -> bool
 
 
 def _make_warning(declaration: Declaration, parent: Symbol, is_similar: bool) -> Problem:
+    """The warning, with the parent's name if that may have been meant."""
     name = declaration.symbol.name
     what = f"nothing uses the class {name}, and {parent.name} stays as it is"
     hint = (

@@ -44,6 +44,7 @@ def write_out_literals(bodies: Sequence[ClassBody]) -> ClassReads:
 
 
 def _find_missing(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
+    """A problem for each `Parent.name` that no class of the chain has."""
     for body in bodies:
         for statement in body.statements:
             for node in find_class_reads(statement.node):
@@ -57,6 +58,7 @@ def _find_missing(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
 
 
 def _write_out(statement: Statement, bodies: Sequence[ClassBody]) -> Statement:
+    """The statement with each `Parent.name` replaced by a literal, or by its owner's name."""
     code = statement.fragment
     changes = []
     for node in find_class_reads(statement.node):

@@ -124,6 +124,7 @@ def find_movable(bodies: Sequence[ClassBody], changes: Sequence[Changed]) -> fro
 
 
 def _is_movable(member: Member, names: set[str], readers: set[Key]) -> bool:
+    """Whether moving the member below the parents could restore a read."""
     # A removal leaves nothing that could stand anywhere.
     if any(statement.removes for statement in member.statements):
         return False

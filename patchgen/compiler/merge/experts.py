@@ -76,6 +76,7 @@ def find_refusal(
 
 
 def _calls_wrapped_forward(nearer: Sequence[ClassBody]) -> bool:
+    """Whether an override of `forward` calls the one that the decorator wraps."""
     # Only overrides of nearer classes replace the decorated forward.
     for body in nearer:
         for statement in body.binders("forward"):
@@ -108,6 +109,7 @@ def _find_read(order: Sequence[Statement]) -> set[str]:
 
 
 def _find_read_in(method: FunctionNode) -> set[str]:
+    """The same for one method."""
     receiver = first_parameter(method)
     found: set[str] = set()
     attributes = [node for node in ast.walk(method) if isinstance(node, ast.Attribute)]
@@ -124,6 +126,7 @@ def _find_read_in(method: FunctionNode) -> set[str]:
 
 
 def _find_set(order: Sequence[Statement]) -> set[str]:
+    """Every attribute that a method of the class sets."""
     found: set[str] = set()
     for statement in order:
         for method in find_methods(statement.node):
@@ -133,6 +136,7 @@ def _find_set(order: Sequence[Statement]) -> set[str]:
 
 
 def _mentions(body: ClassBody) -> bool:
+    """Whether `__init__` uses a name that the decorator sets."""
     for statement in body.binders("__init__"):
         for node in ast.walk(statement.node):
             if isinstance(node, ast.Attribute) and node.attr in SETS:

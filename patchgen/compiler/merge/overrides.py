@@ -56,6 +56,7 @@ def find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
 def _compare_parameters(
     body: ClassBody, override: Function, behind: Sequence[ClassBody]
 ) -> Iterator[str]:
+    """A note for each parameter that a caller of the parent's method may pass by name."""
     # `**kwargs` takes any parameter.
     if override.args.kwarg:
         return

@@ -57,6 +57,7 @@ def is_private(name: str) -> bool:
 
 
 def _find_in_code(text: str) -> Iterator[tuple[Position, str]]:
+    """Private names that are code, with their places; those in f-strings are left out."""
     tree = ast.parse(text)
     nested = _find_nested_lines(tree)
     keywords = _find_keywords(tree, text)

@@ -41,6 +41,7 @@ def _find_attributes(bodies: Sequence[ClassBody], name: str) -> set[str]:
 
 
 def _find_own_attributes(function: FunctionNode) -> Iterator[str]:
+    """Each attribute that a function uses of its first parameter."""
     receiver = first_parameter(function)
     for node in ast.walk(function):
         match node:

@@ -137,6 +137,7 @@ class _Chosen:
     def _inherit_experts(
         self, decorator: Decorator, place: int, changed: frozenset[str], restated: bool
     ) -> None:
+        """Keep, drop or refuse `use_experts_implementation`, as `experts` decides."""
         refusal = experts.find_refusal(self.bodies, place, changed, self.order, restated)
         if refusal:
             self._refuse("PG225", place, decorator, refusal.why, refusal.hint)
@@ -155,12 +156,14 @@ class _Chosen:
         return frozenset(changed)
 
     def _drop(self, decorator: Decorator, place: int, because: str) -> None:
+        """Leave a decorator out, and say why in a note."""
         # Decorators of the project have no rule; they go with the method that they are for.
         what = RULES.get(decorator.short_name, ("", "belongs to a method of the parent"))[1]
         own = self.bodies[place].own_name
         self.notes.append(f"@{decorator.short_name} of {own} is dropped: it {what}, and {because}")
 
     def _refuse(self, code: str, place: int, decorator: Decorator, why: str, hint: str) -> None:
+        """Record why the class cannot be merged under a decorator."""
         body = self.bodies[place]
         what = f"{body.own_name} is decorated with {decorator.name}, {why}"
         self.problems.append(
@@ -220,6 +223,7 @@ def _check_type_parameters(bodies: Sequence[ClassBody]) -> list[Problem]:
 
 
 def _adds_fields(bodies: Sequence[ClassBody]) -> bool:
+    """Whether a class body has an annotation: in a typed dictionary, each is a field."""
     for body in bodies:
         if any(isinstance(statement.node, ast.AnnAssign) for statement in body.statements):
             return True

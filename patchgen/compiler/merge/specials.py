@@ -82,6 +82,7 @@ def _find_deleted_names(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
 
 
 def _find_subclass_hooks(bodies: Sequence[ClassBody]) -> Iterator[Problem]:
+    """A problem for each parent that runs code when a subclass is made."""
     for body in bodies[1:]:
         for statement in body.binders("__init_subclass__"):
             what = (
@@ -108,6 +109,7 @@ def _write_out_hash(body: ClassBody, behind: Sequence[ClassBody]) -> ClassBody:
 
 
 def _unite_slots(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Problem:
+    """The slots of all classes, the child's first; a problem where they cannot be known."""
     found: dict[str, None] = {}
     bound: set[str] = set()
     for body in bodies:

@@ -43,6 +43,7 @@ class Bindings:
         return self._meanings[key]
 
     def _meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
+        """As `meaning`, computed anew."""
         says = self._says(module, name)
         if isinstance(says, Import):
             symbol = self.imported_symbol(module, says)
@@ -172,6 +173,7 @@ class Bindings:
         return self._ends[symbol]
 
     def _end(self, symbol: Symbol, at: Location) -> Symbol:
+        """The definition at the end of all re-exports, or what could be followed of them."""
         # Two packages can re-export from each other; `seen` ends such a cycle.
         seen: list[Symbol] = []
         while symbol.name and symbol not in seen:
@@ -221,6 +223,7 @@ class Bindings:
         return None
 
     def _from_star(self, module: ModuleIndex, name: str, star: Import) -> Symbol | None:
+        """What one star import brings under `name`; None where it does not."""
         at = module.source.at(star.line, star.column)
         target = self.absolute(module, star.module, star.level, at)
         path = self.env.path(target)
@@ -288,6 +291,7 @@ class Bindings:
         return symbol
 
     def _refuse_no_module(self, module: ModuleIndex, name: str, says: Block, at: Location) -> None:
+        """Raise the error for attributes of a name that is a definition."""
         if any(item.bound == name for item in says.imports):
             hint = "import it without a condition: which one it is, is known at run time only"
             raise PatchgenError("PG111", at, f"{name} is imported under a condition", hint)
@@ -310,6 +314,7 @@ def is_kept(symbol: Symbol) -> bool:
 
 
 def _is_kept(module: ModuleIndex, target: str, level: int) -> bool:
+    """Whether the file marks this relative import by `KEPT`."""
     # Nearly no file has the mark, and a search for it is cheap.
     if KEPT not in module.source.text:
         return False

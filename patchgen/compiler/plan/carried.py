@@ -127,5 +127,6 @@ class CarriedNames:
     def _carried_at(
         self, positions: frozenset[tuple[int, int]], module: ModuleIndex, block: Block
     ) -> Iterator[Symbol]:
+        """What stands at some positions of a block, as far as it is carried."""
         references = [item for item in block.references if item.position in positions]
         return self.carried(module, references)

@@ -86,6 +86,7 @@ class Changes:
         return not change.outside and change.symbols <= own_symbols(module, block)
 
     def _compute(self, module: ModuleIndex, block: Block) -> Change:
+        """Follow all that running `block` may do."""
         layers = {layer.source.module: layer for layer in self.layers}
         search = _Search(CarriedNames(self.bindings, layers))
         search.changed |= own_symbols(module, block)
@@ -167,6 +168,7 @@ class _Search:
             self._change(symbol)
 
     def _may_change_object(self, symbol: Symbol, position: Position, effects: SideEffects) -> bool:
+        """Whether what is done with the name may change the object that it stands for."""
         touched = effects.called | effects.changed | effects.passed | effects.discarded
         if position in touched:
             return True
@@ -177,6 +179,7 @@ class _Search:
         return position in effects.used and self._names.is_of_own_class(symbol)
 
     def _change(self, symbol: Symbol) -> None:
+        """Record that `symbol` may be changed, and all that it was made of."""
         if symbol not in self._altered:
             self._altered.add(symbol)
             # What is known of the name is followed again, as changed.

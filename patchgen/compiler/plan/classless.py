@@ -63,6 +63,7 @@ def _list_redefined(redefined: Mapping[str, list[str]]) -> str:
 def _refuse_unrelated(
     modular: ModuleIndex, own: Mapping[str, Block], parents: Mapping[str, ModuleIndex]
 ) -> PatchgenError:
+    """The error for a file that replaces nothing, with the name most like its own."""
     name = next(iter(own))
     modules = ", ".join(parents)
     what = f"{name} takes the place of nothing in {modules}, and the file declares no class"
@@ -98,6 +99,7 @@ def _parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]
 
 
 def _may_be_followed(module: str, bindings: Bindings) -> bool:
+    """Whether an output can be a variant of `module`."""
     # A modular file is a declaration, and its output the variant of a third file.
     if module.rpartition(".")[2].startswith("modular_"):
         return False

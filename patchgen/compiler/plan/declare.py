@@ -187,6 +187,7 @@ def _declare_all(known: _Known) -> list[Declaration]:
 
 
 def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
+    """One declaration: merged as far as that can be, else with the reason in `why`."""
     bindings, lineages = known.bindings, known.lineages
     symbol = Symbol(layer.source.module, name)
     block = layer.definition(name)
@@ -249,6 +250,7 @@ def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
 
 
 def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
+    """The kind of output that a class stands in."""
     # A class belongs into the file that its parents are in: `LlamaConfig` into a configuration.
     for ancestor in chain[1:]:
         kind = kind_of_module(ancestor.module)

@@ -73,6 +73,7 @@ def _find_statement(block: Block, name: str) -> ast.ClassDef:
 
 
 def _find_special_bases(bases: Sequence[Symbol]) -> Iterator[str]:
+    """Bases that read the attributes or the annotations of a class body."""
     for base in bases:
         if base.module in ("typing", "typing_extensions") and base.name in _TYPING:
             yield f"{base} makes something of each class body that it is a base of"

@@ -87,6 +87,7 @@ def _find_depths(
 
 
 def _find_beginnings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[_Beginning]:
+    """Where each statement begins, and how deep it is nested."""
     depth, first, has_begun = 0, 1, False
     for token in tokens:
         # The tokenizer has resolved tabs and form feeds to levels.

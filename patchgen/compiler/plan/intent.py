@@ -42,6 +42,7 @@ def makes_rewrites(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindin
 
 
 def _find_statement(index: ModuleIndex, name: str) -> ast.ClassDef | None:
+    """The class statement of a chain; None where something else makes the class."""
     block = index.definition(name)
     # A class may also be made by a call, or be bound under a condition.
     if block is None or block.kind != "class":
@@ -86,6 +87,7 @@ def removed_name(node: ast.stmt) -> str | None:
 
 
 def _is_attribute_error(node: ast.expr | None) -> bool:
+    """Whether an expression is `AttributeError`, called or not."""
     if node is None:
         return False
     called = called_function(node)

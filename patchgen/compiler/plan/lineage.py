@@ -72,6 +72,7 @@ def _read_written_bases(text: str, name: str) -> tuple[ast.expr, ...] | None:
 
 
 def _builtin(module: ModuleIndex, dotted: str, at: Location) -> Symbol:
+    """The builtin class of a name that nothing in the module binds."""
     if not hasattr(builtins, dotted):
         what = f"the base {dotted} is bound by nothing"
         raise PatchgenError("PG104", at, what, did_you_mean(dotted, module.names) or "import it")
@@ -121,6 +122,7 @@ class Lineages:
         return self._bases[symbol]
 
     def _read_bases(self, symbol: Symbol, at: Location) -> tuple[Base, ...] | None:
+        """As `direct_bases`, computed anew."""
         env = self.bindings.env
         if not self.bindings.flatten_scope.knows_bases_of(symbol.module):
             return None

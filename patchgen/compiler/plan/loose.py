@@ -78,6 +78,7 @@ def _called_name(decorator: ast.expr) -> str:
 
 
 def _find_loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose]:
+    """The statements of an edit that Python accepts only inside a loop or coroutine."""
     waits = isinstance(edit, ast.AsyncFunctionDef)
     stack: list[tuple[ast.AST, bool]] = [(node, False) for node in edit.body]
     while stack:
@@ -96,6 +97,7 @@ def _find_loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose
 
 
 def _inside(node: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """The parts of `node`, each with whether a loop of the edit stands around it."""
     if isinstance(node, ScopeNode):
         return  # a loop or coroutine of its own
     # Its `else` and its condition are no part of the loop: `break` there means one around it.

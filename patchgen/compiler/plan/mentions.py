@@ -98,6 +98,7 @@ def _find_uses(block: Block) -> Iterator[Reference]:
 
 
 def _find_left_out(tree: ast.Module) -> Iterator[ast.AST]:
+    """The parts of a block whose reads of a parent mean no object of it."""
     for statement in tree.body:
         if isinstance(statement, ast.ClassDef):
             yield from statement.bases
@@ -138,6 +139,7 @@ def _is_asked(
 
 
 def _find_superclass(node: ast.AST) -> Sequence[ast.expr]:
+    """`Parent` of `super(Parent, self)`."""
     match node:
         case ast.Call(func=ast.Name(id="super"), args=[owner, *_]):
             return [owner]

@@ -93,6 +93,7 @@ class Naming:
         return found
 
     def _index(self, module: str) -> ModuleIndex:
+        """The blocks of a modular file or of a module below the roots."""
         for layer in self.plan.layers:
             if layer.source.module == module:
                 return layer
@@ -111,6 +112,7 @@ class Naming:
         return self._renames[home]
 
     def _find_renamed_classes(self, module: ModuleIndex) -> dict[str, str]:
+        """As `renamed_classes`, computed anew."""
         home = module.source.module
         package = home.rpartition(".")[0]
         symbols: list[Symbol] = []
@@ -140,14 +142,25 @@ class Naming:
         """
         home = module.source.module
         if home not in self._replaced:
-            is_parent = home in self._base_kinds or home in self.plan.prefixes
-            guards = [block for block in module.blocks if is_parent and block.is_guarded]
-            names = {item.bound for block in guards for item in block.imports}
-            places = {name: self._declared(name) for name in sorted(names)}
-            self._replaced[home] = {
-                name: place.key for name, place in places.items() if place and place.key
-            }
+            self._replaced[home] = self._find_replaced_imports(module)
         return self._replaced[home]
+
+    def _find_replaced_imports(self, module: ModuleIndex) -> dict[str, Symbol]:
+        """As `replaced_imports`, computed anew."""
+        home = module.source.module
+        # Nothing takes the place of what a modular file or a mixin imports.
+        if home not in self._base_kinds and home not in self.plan.prefixes:
+            return {}
+        names: set[str] = set()
+        for block in module.blocks:
+            if block.is_guarded:
+                names.update(item.bound for item in block.imports)
+        replaced: dict[str, Symbol] = {}
+        for name in sorted(names):
+            place = self._declared(name)
+            if place is not None and place.key is not None:
+                replaced[name] = place.key
+        return replaced
 
     @functools.cached_property
     def _layer_modules(self) -> frozenset[str]:
@@ -158,6 +171,7 @@ class Naming:
         return {module: kind for kind, module in self.plan.bases.items()}
 
     def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Resolution:
+        """As `resolve`, where no parent is put aside."""
         module, name = symbol.module, symbol.name
         imported = Resolution(None, name)
         # A module itself is always imported.
@@ -192,6 +206,7 @@ class Naming:
         return None
 
     def _renamed(self, symbol: Symbol) -> Resolution:
+        """What a definition of a source is called under the prefix of its module."""
         prefix = self.plan.prefixes[symbol.module]
         # Functions and constants keep their names.
         if not self._is_class(symbol):

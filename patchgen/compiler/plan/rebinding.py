@@ -42,6 +42,7 @@ def _list_between(module: ModuleIndex, first: Block, last: Block) -> list[Block]
 
 
 def _reads_eagerly(block: Block, name: str) -> bool:
+    """Whether the statement reads `name` when it runs."""
     for reference in block.references:
         if reference.name == name and reference.eager:
             return True

@@ -89,6 +89,7 @@ def _is_spelled_out(call: ast.Call) -> bool:
 
 
 def _read_parameters(function: FunctionNode) -> _Parameters:
+    """What a call can bind of `function`."""
     arguments = function.args
     # The object is bound by the method that calls, not by an argument.
     receiver, *positional = [arg.arg for arg in [*arguments.posonlyargs, *arguments.args]]
@@ -104,6 +105,7 @@ def _read_parameters(function: FunctionNode) -> _Parameters:
 
 
 def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
+    """The default of each parameter that has one."""
     positional = [arg.arg for arg in [*arguments.posonlyargs, *arguments.args]]
     # Defaults belong to the last parameters: `def f(a, b=1)` has one default for two parameters.
     with_default = positional[len(positional) - len(arguments.defaults) :]
@@ -181,6 +183,7 @@ def _bind_keywords(
 
 
 def _is_constant(node: ast.expr) -> bool:
+    """Whether a default has the same value wherever it is evaluated."""
     # `-1` is an operator and a constant for `ast`.
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node = node.operand

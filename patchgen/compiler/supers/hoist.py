@@ -76,6 +76,7 @@ def find_obstacle(group: Sequence[Statement], name: str, order: Sequence[Stateme
 
 
 def _knows_its_name(node: ast.stmt) -> bool:
+    """Whether a decorator is told the name that the member is bound to."""
     for decorator in getattr(node, "decorator_list", []):
         if _called_name(decorator) in _KNOWS_ITS_NAME:
             return True
@@ -127,6 +128,7 @@ def _rename(code: Fragment, top: ast.stmt, name: str, private: str) -> Iterator[
 def _rename_definition(
     code: Fragment, node: ast.FunctionDef | ast.AsyncFunctionDef, private: str
 ) -> Splice:
+    """The change of the name behind `def`."""
     written = defined_name(code.lines, node)
     line_start = code.line_span(written.line, written.line)[0]
     return Splice(line_start + written.start, line_start + written.end, private)
@@ -135,6 +137,7 @@ def _rename_definition(
 def _drop_decorators(
     code: Fragment, node: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> Iterator[Splice]:
+    """The changes that leave out decorators which are not for a copy."""
     for decorator in node.decorator_list:
         if _called_name(decorator) in _NOT_OF_A_COPY:
             last = decorator.end_lineno or decorator.lineno

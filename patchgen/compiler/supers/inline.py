@@ -116,6 +116,7 @@ def _line_above(code: Fragment, function: ast.FunctionDef) -> int:
 
 
 def _read_trailing_comment(code: Fragment, statement: ast.stmt) -> str:
+    """The comment behind a statement on its last line, or ""."""
     last = statement.end_lineno or 1
     end = code.column(last, statement.end_col_offset or 0)
     rest = code.lines[last - 1][end:].strip()

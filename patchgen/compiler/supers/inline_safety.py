@@ -149,6 +149,7 @@ class _ChildNames:
 
 
 def _read_child_names(site: Site) -> _ChildNames:
+    """The names of the method that has the call."""
     method = site.method
     return _ChildNames(
         local=local_names(method),

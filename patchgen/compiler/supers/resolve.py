@@ -136,6 +136,7 @@ class _Resolver:
         method: FunctionNode,
         statement: Statement,
     ) -> Iterator[Splice]:
+        """The changes for one use.  Raises PatchgenError where it cannot be resolved."""
         body = self._bodies[statement.origin]
         if isinstance(use, Misuse):
             # Only the bases come after the last class of the chain: its `super` stays as it is.

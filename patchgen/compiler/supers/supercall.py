@@ -153,6 +153,7 @@ class _Walker:
         self._in_class = 0
 
     def visit(self, node: ast.AST, parent: ast.AST | None, nested: bool) -> None:
+        """Visit `node` below `parent`; `nested` is for functions and comprehensions."""
         # A nested class has its own `super`, and its own `__class__`.
         if self._in_class and _is_own_of_class(node):
             return
@@ -193,12 +194,14 @@ class _Walker:
             self.found.append(Misuse(node, what, "write type(self), or name the class"))
 
     def _visit_function(self, node: FunctionNode, nested: bool) -> None:
+        """Visit a function in the method, which may run at another time."""
         # Defaults and decorators are evaluated outside the function.
         inner = {id(child) for child in list_body(node)}
         for child in ast.iter_child_nodes(node):
             self.visit(child, node, nested or id(child) in inner)
 
     def _visit_class(self, node: ast.ClassDef, nested: bool) -> None:
+        """Visit a class in the method, whose body has a `super` of its own."""
         for child in ast.iter_child_nodes(node):
             inner = isinstance(child, ast.stmt)
             self._in_class += inner
@@ -206,6 +209,7 @@ class _Walker:
             self._in_class -= inner
 
     def _visit_comprehension(self, node: ComprehensionNode, nested: bool) -> None:
+        """Visit a comprehension; before Python 3.12, it is a function of its own."""
         generator = node.generators[0]
         first = generator.iter  # evaluated outside the comprehension
         self.visit(first, node, nested)
@@ -218,6 +222,7 @@ class _Walker:
     def _visit_super(
         self, node: ast.Attribute, parent: ast.AST | None, nested: bool, arguments: list[ast.expr]
     ) -> None:
+        """Record `super(...).name`, or why it cannot be followed."""
         call = _find_call(node, parent)
         if not isinstance(node.ctx, ast.Load):
             what = f"super().{node.attr} is assigned to or deleted"

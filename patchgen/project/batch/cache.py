@@ -104,6 +104,7 @@ class Cache:
         return self.project.environment()
 
     def _path(self, modular: Modular) -> Path:
+        """The file of the entry about `modular`."""
         # One file a modular file and view of the world: entries that are out of date are written
         # over, never piled up.
         view = f"{modular.path}\0{modular.profile}\0{self._roots}"
@@ -120,6 +121,7 @@ class Cache:
 
     @functools.cached_property
     def _made_with(self) -> Mapping[str, Any]:
+        """Everything beside files that decides about an outcome."""
         settings = self.project.config.settings
         return {
             "format": FORMAT,
@@ -135,6 +137,7 @@ class Cache:
         }
 
     def _holds(self, entry: Mapping[str, Any]) -> bool:
+        """Whether all that the entry depends on is as it was."""
         # A new file may hide a module that was read before.  No file has changed then, but the
         # answer to the question where that module is.
         for question, subject, answer in entry["lookups"]:
@@ -159,6 +162,7 @@ def _is_final(outcome: Outcome) -> bool:
 
 
 def _outcome(modular: Modular, entry: Mapping[str, Any]) -> Outcome:
+    """The outcome of an entry.  Raises KeyError or TypeError for what is none."""
     return Outcome(
         modular,
         entry["digest"],

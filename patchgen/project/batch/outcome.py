@@ -162,6 +162,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _made(file: FlatFile, diff: str | None) -> Made:
+    """What is recorded of an output."""
     added, removed = (_added_to_new(file), 0) if diff is None else changed_lines(diff)
     parents = [astuple(used) for used in sorted(file.parents)]
     lines = [astuple(origin) for origin in sorted(file.lines)]
@@ -218,6 +219,7 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
+    """The lines of `text` with their ends."""
     # str.splitlines also breaks at \x0c and others, which no editor and no patch tool does.
     *whole, rest = text.split("\n")
     lines = [f"{piece}\n" for piece in whole]

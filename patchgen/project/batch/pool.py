@@ -44,6 +44,7 @@ def in_workers(
 
 
 def _alone(project: Project, profile: str, modular: Modular) -> Outcome:
+    """The outcome of a file whose worker died, from a process of its own."""
     with _pool(project, 1) as pool:
         try:
             return pool.submit(_work, profile, (modular,)).result()[0]

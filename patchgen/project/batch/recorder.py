@@ -78,6 +78,7 @@ class DependencyRecorder(Environment):
         return found
 
     def _compute(self, compute: Callable[[], Any]) -> _Made:
+        """The result of `compute`, with what it looked up and read."""
         asked, read = dict(self.asked), dict(self.read)
         # Emptied, so that what is there afterwards is what `compute` looked up.
         self.forget()

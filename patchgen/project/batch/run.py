@@ -93,6 +93,7 @@ def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) 
 
 
 def _enough(files: int) -> int:
+    """The number of processes that pay for so many files."""
     # A container or `taskset` may allow fewer processors than the machine has.
     if hasattr(os, "sched_getaffinity"):
         processors = len(os.sched_getaffinity(0))

@@ -55,6 +55,7 @@ def _is_plausible(move: Move, root: Path) -> bool:
 
 
 def _finish(move: Move) -> bool:
+    """Do what is left of a move; returns whether something was."""
     present = content_digest(Path(move.target))
     if not move.temp:
         # It removes the target, if that is there and nobody has changed it.
@@ -90,6 +91,7 @@ def _is_left_over(entry: os.DirEntry[str], process: int) -> bool:
 
 
 def _is_alive(process: int) -> bool:
+    """Whether there may be a process with that number."""
     try:
         # Signal 0 does nothing but ask whether there is such a process.
         os.kill(process, 0)

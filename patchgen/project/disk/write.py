@@ -135,6 +135,7 @@ def _plan(change: Change) -> Move:
 
 
 def _prepare(move: Move, data: bytes | None) -> None:
+    """Stage the new content of a file, and keep the former one under a second name."""
     target = Path(move.target)
     if data is not None:
         _stage(Path(move.temp), data, target)
@@ -164,6 +165,7 @@ def _stage(temp: Path, data: bytes, target: Path, *, lasting: bool = True) -> No
 
 
 def _write(descriptor: int, data: bytes) -> None:
+    """Write all of `data`."""
     rest = memoryview(data)
     # The system may write a part only, and says how much.
     while rest:
@@ -174,6 +176,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _verify(moves: Iterable[Move]) -> None:
+    """Raise OSError where a staged file does not hold what was written."""
     # Not every file system reports each failure when a file is written.
     for move in moves:
         if move.temp and content_digest(Path(move.temp)) != move.new:

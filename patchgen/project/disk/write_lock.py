@@ -64,6 +64,7 @@ def _traces(project: Project) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _alone(state: Path) -> Iterator[None]:
+    """Hold the lock in the folder `state`, which other processes wait for."""
     # Slow to load, and most runs find nothing to write.
     from filelock import FileLock, Timeout
 

@@ -139,6 +139,7 @@ def _with_texts(
 
 
 def _is_clean(outcome: Outcome, files: Mapping[Path, str]) -> bool:
+    """Whether every file of the outcome is on disk as it should be."""
     for made in outcome.made:
         for path, digest in files_of(outcome.modular, made):
             if files.get(path) != digest:
@@ -147,6 +148,7 @@ def _is_clean(outcome: Outcome, files: Mapping[Path, str]) -> bool:
 
 
 def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
+    """The notes of all outputs, and one for each file that gives none."""
     for outcome in outcomes:
         if not outcome.made and not outcome.problems:
             yield Note(
@@ -259,6 +261,7 @@ def _digest(path: Path) -> str:
 
 
 def _first_difference(old: str, new: str) -> int:
+    """The first line of `old`, from 1, that is not that of `new`."""
     left, right = old.split("\n"), new.split("\n")
     for line, (ours, theirs) in enumerate(zip(left, right, strict=False), 1):
         if ours != theirs:

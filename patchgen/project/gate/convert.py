@@ -120,6 +120,7 @@ def _write(
     force: bool,
     remove: bool,
 ) -> Written:
+    """Write what repairs the chosen verdicts, place by place."""
     chosen = [
         each for each in report.verdicts if _is_to_be_written(each, force=force, remove=remove)
     ]
@@ -170,6 +171,7 @@ def _collect_changes(
 
 
 def _refused(project: Project, error: OSError) -> PatchgenError:
+    """The error for a step of writing that failed."""
     # Not every OSError names a file; then it is one of patchgen's own.
     shown = LOCK
     if isinstance(error.filename, str):
@@ -182,6 +184,7 @@ def _refused(project: Project, error: OSError) -> PatchgenError:
 
 
 def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
+    """Whether this run repairs the output."""
     match verdict.status:
         case Status.STALE | Status.MISSING | Status.UNRECORDED:
             return True
@@ -195,6 +198,7 @@ def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:
 
 
 def _require_unchanged(outcome: Outcome | None, made: Mapping[str, str]) -> None:
+    """Raise PG905 where a file that the output depends on is another one by now."""
     # An orphan has no outcome: no modular file gives it.
     if outcome is None:
         return
@@ -248,6 +252,7 @@ def _forget(verdict: Verdict, records: dict[str, Record], base: Path) -> None:
 
 
 def _record(name: str, outcome: Outcome, made: Made, made_by: str, project: Project) -> Record:
+    """The record of an output in the file that it belongs to."""
     record = make_record(name, outcome, made, made_by, project.config.settings)
     # Of a foreign tree it is only asked why an output is stale, and whole trees would make for a
     # large file.

@@ -78,6 +78,7 @@ def find_drift(
 
 
 def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbol]:
+    """The definitions that the outputs of `modular` were made from, sorted."""
     used = {
         used
         for record in records.values()
@@ -98,6 +99,7 @@ def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root:
 
 
 def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:
+    """The answer for one modular file; `left_out` says that a parent's file is missing."""
     shown = outcome.modular.display_path
     if left_out:
         return Drift(shown, Fit.GONE, changes, outcome.problems)
@@ -121,6 +123,7 @@ def _is_gone(outcome: Outcome, changes: tuple[Change, ...]) -> bool:
 def _changes(
     used: Sequence[UsedSymbol], old: Environment, new: Environment, root: Path
 ) -> Iterator[Change]:
+    """The definitions of `used` that the new release changes or lacks."""
     for symbol in used:
         after = None if _is_left_out(symbol, new, root) else text_of(symbol.symbol, new)
         if after is None:

@@ -160,6 +160,7 @@ def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str
 
 
 def _why_not(error: Exception) -> str:
+    """Why patchgen.lock cannot be read, in words."""
     if isinstance(error, RecursionError):
         return "cannot be read: it is nested too deeply"
     if isinstance(error, OSError):
@@ -214,6 +215,7 @@ def _seal(output: str, entry: Mapping[str, Any]) -> str:
 
 
 def _entry(record: Record) -> dict[str, Any]:
+    """What the file holds of one output, sealed."""
     # By path: an output takes many definitions from a few files.
     parents: dict[str, dict[str, str]] = {}
     for used in record.parents:
@@ -278,6 +280,7 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
 
 
 def _read_parents(entry: Mapping[str, Any]) -> tuple[UsedSymbol, ...]:
+    """The parents of an entry; none where they cannot be read."""
     try:
         every = [
             (symbol, str(digest), path)
@@ -291,6 +294,7 @@ def _read_parents(entry: Mapping[str, Any]) -> tuple[UsedSymbol, ...]:
 
 
 def _read_lines(entry: Mapping[str, Any]) -> tuple[LineOrigin, ...]:
+    """The origins of lines of an entry; none where they cannot be read."""
     try:
         return tuple(sorted(_origins(entry["lines"])))
     except (KeyError, AttributeError, TypeError, ValueError):

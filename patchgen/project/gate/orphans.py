@@ -21,10 +21,7 @@ def find_orphans(
     project: Project, found: Found, outcomes: Sequence[Outcome], records: Mapping[Path, Record]
 ) -> tuple[Verdict, ...]:
     """A verdict on every orphan among the records and in the folders of the run."""
-    expected: set[Path] = set()
-    for outcome in outcomes:
-        for made in outcome.made:
-            expected.update(path for path, _ in files_of(outcome.modular, made))
+    expected = _find_expected(outcomes)
     # A file that fails today may give its outputs again tomorrow.
     failed = _places(outcome.modular for outcome in outcomes if outcome.problems)
 
@@ -48,6 +45,15 @@ def find_orphans(
         if not _belongs_to(path, others):
             verdicts.append(_loose_orphan(project, path, found))
     return tuple(verdicts)
+
+
+def _find_expected(outcomes: Sequence[Outcome]) -> set[Path]:
+    """The files that the outcomes give, diffs included."""
+    expected: set[Path] = set()
+    for outcome in outcomes:
+        for made in outcome.made:
+            expected.update(path for path, _ in files_of(outcome.modular, made))
+    return expected
 
 
 def _places(modulars: Iterable[Modular]) -> set[tuple[Path, str]]:

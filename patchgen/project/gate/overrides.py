@@ -132,6 +132,7 @@ def _place(stale: StaleOverride) -> Location:
 
 
 def _stale(outcome: Outcome, before: Names, lost: Sequence[Names]) -> Iterator[StaleOverride]:
+    """The overrides whose recorded parent says something else than today's."""
     names = {override.name for override in outcome.overrides}
     for override in outcome.overrides:
         parent = _find_record(override, names, before, lost)
@@ -183,6 +184,7 @@ def _find_record(
 
 
 def _unrecorded(path: str, before: Names, now: Names) -> Problem:
+    """The problem of records that `convert` would change."""
     every = sorted(before.keys() | now.keys())
     names = [name for name in every if before.get(name) != now.get(name)]
     shown = ", ".join(names[:3])
@@ -215,6 +217,7 @@ def read_overrides(home: Path) -> Records:
 
 
 def _read_names(names: Mapping[str, Mapping[str, str]]) -> Names:
+    """The records of one modular file.  Raises ValueError for other entries."""
     found = {}
     for name, entry in names.items():
         # A number or a date is as good TOML as a text.

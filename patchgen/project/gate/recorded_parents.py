@@ -48,6 +48,7 @@ def _place_of(name: str, modular: Modular) -> Location | None:
 
 
 def _names(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement may override by."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             yield node.name
@@ -73,6 +74,7 @@ def _text_of(symbol: str, is_member: bool, env: Environment) -> str:
 
 
 def _definition(symbol: str, env: Environment) -> Block | None:
+    """The definition "module.name"; None where it cannot be found or read."""
     module, _, name = symbol.rpartition(".")
     if env.path(module) is None:
         return None

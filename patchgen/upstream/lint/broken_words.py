@@ -62,6 +62,7 @@ def _is_other_case(word: str, renaming: Renaming) -> bool:
 
 
 def _shipped_at(case: Case, broken: str) -> str | None:
+    """The place of a broken word in an output; None where no output has it."""
     pattern = re.compile(rf"(?<![A-Za-z0-9]){re.escape(broken)}(?![A-Za-z0-9])")
     for output in case.shipped:
         found = pattern.search(output.text)
@@ -72,6 +73,7 @@ def _shipped_at(case: Case, broken: str) -> str | None:
 
 
 def _at(case: Case, parent: Parent) -> Location:
+    """The first place in the modular file that brings in the file of `parent`."""
     first: Pair | None = next((pair for pair in case.pairs if pair.parent is parent), None)
     if first is not None:
         return case.at(first.block)

@@ -48,6 +48,7 @@ def built_twice(file: FlatFile, modular: str) -> Iterator[Problem]:
 def _in_class(
     methods: Mapping[str, ast.FunctionDef], origins: Mapping[int, tuple[str, int]], modular: str
 ) -> Iterator[Problem]:
+    """The findings in the `__init__` of a flat class."""
     init = methods.get("__init__")
     if init is None or not init.args.args:
         return
@@ -104,6 +105,7 @@ def _is_copy(method: ast.FunctionDef, receiver: str) -> bool:
 
 
 def _built(node: ast.stmt, receiver: str) -> _Built | None:
+    """What a statement builds for an attribute of `receiver`; None for all others."""
     match node:
         case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=name)], value=value):
             pass

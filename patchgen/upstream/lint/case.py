@@ -151,6 +151,7 @@ _table = functools.lru_cache(maxsize=8)(read_table)
 def _pairs(
     facts: FileFacts, parents: Mapping[tuple[str, ...], Parent], table: NameTable
 ) -> Iterator[Pair]:
+    """Each class that derives from another model's class, with that class as it is renamed."""
     module_of = {one.name: one.module for one in facts.model_imports}
     for block in facts.blocks.values():
         if block.what is not What.CLASS:
@@ -181,6 +182,7 @@ def _rename_docs(text: str, parent: str, child: str, table: NameTable) -> str:
 
 
 def _shipped(path: Path, read: Read, display_path: Callable[[Path], str]) -> Iterator[Shipped]:
+    """The outputs beside the modular file, as far as they exist."""
     for kind in KINDS:
         output = path.with_name(path.name.replace("modular", kind, 1))
         text = read(output)

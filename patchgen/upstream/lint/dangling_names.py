@@ -45,6 +45,7 @@ def dangling_names(case: Case) -> Iterator[Problem]:
 
 
 def _unbound(output: Shipped) -> Iterator[tuple[str, int]]:
+    """Each name that nothing binds, with the line of its first read."""
     bound = {*bound_names(output.tree.body), *_KNOWN}
     # A star import may bind any name.
     if "*" in bound or not _may_dangle(output, bound):

@@ -31,6 +31,7 @@ def dropped_statements(case: Case) -> Iterator[Problem]:
 
 
 def _is_kept(node: ast.stmt) -> bool:
+    """Whether the converter carries a statement of this form."""
     match node:
         case (
             ast.Import()

@@ -51,6 +51,7 @@ def lint_files(
 
 
 def _find_problems(path: Path, env: Environment, files: Files) -> tuple[Problem, ...]:
+    """The findings of one file, or the problems that keep it from being read."""
     try:
         case = make_case(path, files.text, env.display_path)
     except PatchgenError as error:
@@ -94,6 +95,7 @@ def _check_class(pair: Pair, case: Case) -> Iterator[Problem]:
 
 
 def _find_differences(comparison: Comparison) -> Iterator[Problem]:
+    """What a class does otherwise than Python's inheritance would."""
     for rule in COMPARISON_RULES:
         yield from rule.check(comparison)
     for method in compare_methods(comparison):
@@ -102,6 +104,7 @@ def _find_differences(comparison: Comparison) -> Iterator[Problem]:
 
 
 def _check_method(method: MethodComparison) -> Iterator[Problem]:
+    """What is wrong with one method that both classes have."""
     for rule in METHOD_RULES:
         yield from rule.check(method)
     if method.verdict.kind is DiffKind.SAME:

@@ -49,6 +49,7 @@ def _says_nothing(pair: Pair) -> bool:
 
 
 def _plan(pair: Pair, case: Case) -> ClassPlan:
+    """The plan by which the strict profile would merge the pair."""
     block, path = pair.block, pair.parent.facts.path
     # The parent is shown as the modular file is.
     root = case.path.as_posix().removesuffix(case.source.path)
@@ -135,6 +136,7 @@ def _copy_for(
 
 
 def _may_leave(copy: FunctionDef) -> bool:
+    """Whether the body of a copy returns anywhere."""
     for statement in copy.body:
         if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
             return True

@@ -65,6 +65,7 @@ def _tail(method: FunctionDef) -> list[ast.stmt] | None:
 
 
 def _target(node: ast.stmt) -> str:
+    """The text of what a statement sets or deletes: the key of the converter's table."""
     match node:
         case (
             ast.Assign(targets=[target, *_])

@@ -87,6 +87,7 @@ def rebuilt(node: _Node, change: Callable[[ast.AST], ast.AST]) -> _Node:
 
 
 def _rebuild_field(value: object, change: Callable[[ast.AST], ast.AST]) -> object:
+    """A field of a node after `change`; the same object where nothing changed."""
     if isinstance(value, ast.AST):
         return rebuilt(value, change)
     if not isinstance(value, list):
@@ -117,6 +118,7 @@ def short(node: ast.AST) -> str:
 
 
 def _unannotate(node: FunctionDef) -> None:
+    """Leave out annotations and docstring of a function, in place."""
     plain = [_without_annotation(statement) for statement in node.body]
     node.decorator_list = _telling(node.decorator_list)
     # The types of local variables are never evaluated.

@@ -70,6 +70,7 @@ def _own(case: Case) -> Iterator[Problem]:
 
 
 def _finding(case: Case, pair: Pair, name: str) -> Problem:
+    """The finding about `name`, which `pair` reads."""
     file = pair.parent.facts.path.rpartition("/")[2]
     what = f"{pair.name} uses another {name} than that of {file}, which it derives from"
     at: Location = case.at(pair.block)

@@ -42,6 +42,7 @@ def lost_statements(whole: Comparison) -> Iterator[Problem]:
 
 
 def _find_in_child(statement: ast.stmt, whole: Comparison) -> ast.stmt | None:
+    """The statement of the modular file that says the same; None where the parent does."""
     for own in whole.own.others:
         if dumped(own) == dumped(statement):
             return own

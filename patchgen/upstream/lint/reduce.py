@@ -31,6 +31,7 @@ def reduce_body(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def _drop_dead(body: list[ast.stmt]) -> list[ast.stmt]:
+    """One pass over `body`, which may make further statements dead."""
     kept = body
     for statement in body:
         target = find_target(statement)
@@ -61,6 +62,7 @@ def _drop_repetitions(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def _is_repeated(statement: ast.stmt, above: Sequence[ast.stmt]) -> bool:
+    """Whether the same statement stands above, and still holds."""
     key = dumped(statement)
     earlier = [place for place, other in enumerate(above) if dumped(other) == key]
     own = read_effect(statement)

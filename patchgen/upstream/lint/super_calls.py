@@ -104,6 +104,7 @@ def dropped_result(method: FunctionDef, above: FunctionDef) -> ast.Call | None:
 
 
 def _returns_value(method: FunctionDef) -> bool:
+    """Whether a caller of the method gets a value from it."""
     for statement in method.body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Return) and node.value:
@@ -126,6 +127,7 @@ def is_inlined(statement: ast.stmt, name: str) -> bool:
 
 
 def _super_calls(statement: ast.stmt) -> Iterator[tuple[ast.Call, str]]:
+    """Each call of `super().method`, with the method's name."""
     for node in ast.walk(statement):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name("super")), attr=attr)):

@@ -72,6 +72,7 @@ def _dump_all(body: Sequence[ast.stmt]) -> list[str]:
 
 
 def _compare_reduced(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Verdict:
+    """How two bodies differ in which only statements with an effect are left."""
     left, right = Counter(_dump_all(ours)), Counter(_dump_all(theirs))
     if left == right:
         pair = _find_conflict(ours, theirs)
