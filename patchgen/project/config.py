@@ -144,8 +144,9 @@ def _is_text_table(value: object) -> bool:
 
 def _is_length(value: object) -> bool:
     # `true` would pass for 1: in Python, a bool is an int.
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return is_number and 0 < value <= LONGEST_LINE
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return 0 < value <= LONGEST_LINE
 
 
 _KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {

@@ -45,10 +45,9 @@ class Statement:
 
 def first_line(node: ast.stmt) -> int:
     """The line on which `node` begins, its decorators included."""
-    is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    if is_definition and node.decorator_list:
-        return node.decorator_list[0].lineno
-    return node.lineno
+    # `lineno` is the line of `def` or `class`.
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return decorators[0].lineno if decorators else node.lineno
 
 
 def slice_of(lines: Sequence[str], node: ast.expr) -> str:
