@@ -80,7 +80,7 @@ def list_arguments(call: ast.Call) -> list[ast.expr]:
 def global_names(tree: ast.AST) -> set[str]:
     """The names that `global` statements anywhere in `tree` declare."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Global):
             found.update(node.names)
     return found
@@ -88,7 +88,7 @@ def global_names(tree: ast.AST) -> set[str]:
 
 def sets_attributes(tree: ast.AST) -> bool:
     """Whether an attribute of anything is assigned or deleted in `tree`, also by `setattr`."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case (
                 ast.Attribute(ctx=ast.Store() | ast.Del())
@@ -115,7 +115,7 @@ def parse_class(text: str) -> ast.ClassDef:
 
 
 def find_class(text: str, name: str) -> ast.ClassDef | None:
-    """The class `name` at the top of `text`, in which other statements may share its line."""
+    """The class `name` at the top of `text`; None where something else binds the name."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return node

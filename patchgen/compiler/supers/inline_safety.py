@@ -63,7 +63,7 @@ def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None
     if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         return None
     method = site.method
-    # Without an object, there is nothing that both methods could be given.
+    # A class method is given the class, and a static method nothing at all.
     is_bound_otherwise = decorator_names(method) & {"staticmethod", "classmethod"}
     if method.name in _OTHER_PROTOCOLS or is_bound_otherwise:
         return None
