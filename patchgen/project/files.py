@@ -188,7 +188,7 @@ def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> s
     Files inside transformers are flattened by its rules.
     """
     package = os.path.dirname(path)
-    # The name of the outermost package counts, and the folder above the root is the root.
+    # The outermost package counts.  The root of a file system is the folder above itself.
     while (above := os.path.dirname(package)) != package and is_package(above):
         package = above
     inside = os.path.basename(package) == "transformers" and is_package(package)

@@ -132,10 +132,15 @@ class Renaming:
         if not touched and _COPIED not in text:
             return text
         # Where it gives the same, one substitution over the whole text takes less time.
-        has_exceptions = self._is_delicate or has_fstring(text) or _NEEDS_TOKENS.search(text)
-        if touched and not has_exceptions:
+        if touched and not self._has_exceptions(text):
             return self._sub(text)
         return rewrite(text, self.name, self._token, self._comment)
+
+    def _has_exceptions(self, text: str) -> bool:
+        """Whether parts of `text` may have to stay as they are, or to go."""
+        if self._is_delicate or has_fstring(text):
+            return True
+        return _NEEDS_TOKENS.search(text) is not None
 
     def docs(self, text: str) -> str:
         """`text` with strings and comments renamed."""
