@@ -32,6 +32,7 @@ class Statement:
 
     @property
     def fragment(self) -> Fragment:
+        # Kept by the text, so that a statement stays a plain value that is cheap to copy.
         return parse_fragment(self.text)
 
     @property

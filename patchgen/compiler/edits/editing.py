@@ -88,6 +88,7 @@ def edit_method(
 
     All of them are matched against the same text.
     """
+    # The place of errors about all of them.
     first = edits[0]
     at = body.at(first.statement, first.node)
     target = Target(owner, method, read_tree(method.text, at))
@@ -95,6 +96,7 @@ def edit_method(
     changes = [(one.edit, change) for one in made for change in one.changes]
     _refuse_overlaps(body, target.tree, changes)
     text = _write(body, made, target)
+    # Some expressions cannot be written at some places, such as quotes inside an f-string.
     if text is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
         raise PatchgenError("PG306", at, what, "match the whole statement")

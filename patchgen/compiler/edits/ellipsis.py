@@ -35,8 +35,8 @@ def _find_all(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     for statement in body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Call):
-                for argument in node.args:
-                    if is_ellipsis(argument):
-                        yield "arguments", argument
+                # `f(x=...)` and `x[...]` are ellipses that Python knows, and stand for nothing.
+                for argument in filter(is_ellipsis, node.args):
+                    yield "arguments", argument
             elif isinstance(node, ast.Expr) and is_ellipsis(node):
                 yield "statements", node.value

@@ -79,6 +79,7 @@ def find_statements(
     wanted, nothing = statements(pattern), Bound(dict.fromkeys(holes))
     for suite in suites(method):
         for start in range(len(statements(suite))):
+            # At one place, the shortest match counts.
             found = next(_find_ends(wanted, suite, start, nothing), None)
             if found is not None:
                 stop, bound = found

@@ -73,6 +73,7 @@ def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> _Origins:
     """The origins of the lines of one statement of the module."""
     first, last = first_line(node), node.end_lineno or node.lineno
     origins: _Origins = {}
+    # The pieces are in the order of the MRO: what several of them have is the nearest one's.
     for piece in block.pieces:
         for offset, origin in _align(lines[first - 1 : last], piece):
             origins.setdefault(first + offset, (piece.source.path, origin))

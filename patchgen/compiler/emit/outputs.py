@@ -53,10 +53,11 @@ def make_outputs(
 ) -> Flattened:
     """Format, map and validate the text of every module."""
     modular = builder.naming.plan.modular.source.path.rpartition("/")[2]
-    outputs = [
-        _Output(output_name(modular, module.kind), module, _make_diff_base(module, builder))
-        for module in modules
-    ]
+    outputs: list[_Output] = []
+    for module in modules:
+        name = output_name(modular, module.kind)
+        outputs.append(_Output(name, module, _make_diff_base(module, builder)))
+    # All texts of the file together: to start the formatter takes longer than to format.
     texts: dict[str, Unformatted] = {}
     for output in outputs:
         texts |= _assemble_texts(output, builder)
@@ -83,6 +84,8 @@ def _make_diff_base(module: FlatModule, builder: Builder) -> FlatModule | None:
     if module.base is None:
         return None
     bindings = builder.naming.bindings
+    # A modular file without statements: what it gives differs from the parent's file in layout and
+    # imports only, which the diff then leaves out.
     empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
     plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
     plain = Builder(Naming(plan, bindings), Lineages(bindings), builder.merge, builder.spells)
@@ -142,6 +145,7 @@ def _validate_file(file: FlatFile, output: _Output, builder: Builder) -> tuple[P
     base = file.diff_base[1] if file.diff_base else None
     declared = _find_declaration(output.module, builder)
     problems = validate(file.name, file.text, file.lines, declared, base)
+    # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
         for block in output.module.blocks:
             for piece in block.pieces:
@@ -190,7 +194,10 @@ def _note_replacement(block: FlatBlock, builder: Builder) -> Iterator[str]:
 def _list_parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:
     """The modules that an output was made from, the followed one first."""
     origins = find_origins(module.blocks, plan)
-    return tuple(dict.fromkeys([module.base, *origins])) if module.base else origins
+    if module.base is None:
+        return origins
+    # Also where nothing of it is left: the output is its variant all the same.
+    return tuple(dict.fromkeys([module.base, *origins]))
 
 
 def _find_used_symbols(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[UsedSymbol, ...]:
@@ -201,6 +208,7 @@ def _find_used_symbols(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[U
         for piece in block.pieces:
             if piece.symbol.module == own:
                 continue
+            # As it stands in its file: the piece has other names.
             last = piece.first + piece.text.count("\n") - 1
             original = piece.source.slice(piece.first, last)
             digest = hashlib.sha256(original.encode()).hexdigest()

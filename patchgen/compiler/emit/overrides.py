@@ -57,12 +57,17 @@ def _replacement(block: Block, builder: Builder) -> Iterator[Override]:
     """A function, constant or class that takes the place of one of a parent module."""
     at = builder.naming.plan.modular.source.at(block.first)
     for name in block.defines:
-        parent, text = "", ""
-        for module in builder.naming.plan.parents:
-            definition = builder.index(module).definition(name)
-            if definition is not None and not parent:
-                parent, text = f"{shown_module(module)}.{name}", definition.text
+        parent, text = _find_definition(name, builder)
         yield Override(at, name, parent, text)
+
+
+def _find_definition(name: str, builder: Builder) -> tuple[str, str]:
+    """The definition of the first parent module that has one: its symbol and its text, or ""."""
+    for module in builder.naming.plan.parents:
+        definition = builder.index(module).definition(name)
+        if definition is not None:
+            return f"{shown_module(module)}.{name}", definition.text
+    return "", ""
 
 
 def _overrides_in_class(
@@ -137,6 +142,7 @@ def read_members(text: str, name: str) -> Mapping[str, str]:
             continue
         for statement in node.body:
             own = "\n".join(lines[first_line(statement) - 1 : statement.end_lineno]) + "\n"
+            # A property and its setter are one member, and so are the overloads of a method.
             for bound in dict.fromkeys(bound_names([statement])):
                 members[bound] = members.get(bound, "") + textwrap.dedent(own)
     return members

@@ -80,6 +80,7 @@ def validate(
         what = f"the generated module does not compile: {error}"
         return (Problem(at, "PG404", what, "please report this"),)
     tree = parse_output(text).tree
+    # A variant that changes nothing is a mistake: the parent itself would do.
     if base is not None and is_same_code(tree, parse_output(base).tree):
         hint = "declare what the variant changes, or delete the modular file"
         return (Problem(declared, "PG408", "the generated code equals its parent's", hint),)
@@ -122,6 +123,7 @@ def _find_unbound(output: _Output) -> Iterator[Problem]:
     if output.base is not None:
         upstream = {name for name, _ in _find_unbound_names(output.base)}
     for name, line in _find_unbound_names(output.text):
+        # transformers' own mistakes are not for the author of a variant to repair.
         if name not in upstream:
             what = f"the name {name} is bound by nothing"
             yield Problem(output.locate(line), "PG402", what, "import or define it")
@@ -162,6 +164,7 @@ def _find_unknown_layers(tree: ast.Module, output: _Output) -> Iterator[Problem]
     if "_no_split_modules" not in output.text or _MAKES_MODELS.search(output.text):
         return
     bound = set(bound_names(tree.body))
+    # transformers looks for modules of these names: one that is unknown has no effect.
     for owner in tree.body:
         if not isinstance(owner, ast.ClassDef):
             continue

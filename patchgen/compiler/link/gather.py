@@ -234,16 +234,16 @@ class _Closure:
             block for block in index.blocks if any(item.bound == name for item in block.imports)
         ]
         item = index.imported(name)
-        if item is None or any(block.kind != "import" for block in found):
+        if item is None or _has_guard(found):
             return module, found
         source = self._bindings.imported_symbol(index, item)
+        # Under another name, the guarded statement would bind what nobody reads.
         if source.name != name or not self._bindings.flatten_scope.flattens(source.module):
             return module, found
         if self._bindings.env.path(source.module) is None:
             return module, found
         home, there = self._find_importing(source.module, name)
-        is_guarded = any(block.kind != "import" for block in there)
-        return (home, there) if is_guarded else (module, found)
+        return (home, there) if _has_guard(there) else (module, found)
 
     def _prefer_kept_import(self, need: Dependency) -> Dependency:
         """`need`, from the modular file where that has an import of the name that is kept."""
@@ -257,3 +257,8 @@ class _Closure:
             if is_kept(symbol):
                 return replace(need, symbol=symbol, home=layer.source.module)
         return need
+
+
+def _has_guard(importing: Iterable[Block]) -> bool:
+    """Whether one of the importing statements is more than an import: `try:` or `if` over one."""
+    return any(block.kind != "import" for block in importing)

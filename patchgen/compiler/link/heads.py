@@ -19,7 +19,7 @@ built.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from patchgen.compiler.link.dependencies import Dependency
@@ -51,8 +51,19 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     if not heads:
         return gathered
     models = _find_base_models(gathered.blocks, builder)
+    # With an equal base model, AutoModel's answer is right.
     if not any(_differs(model, gathered.blocks, builder) for model in models):
         return gathered
+    return _rebind_all(gathered, heads, models, builder)
+
+
+def _rebind_all(
+    gathered: Gathered,
+    heads: Mapping[str, Symbol],
+    models: tuple[FlatBlock, ...],
+    builder: Builder,
+) -> Gathered:
+    """`gathered` with each of `heads`, by name with its generic class, on the model of the file."""
     imports = {need.name: need for need in gathered.imports}
     rebound = []
     for block in gathered.blocks:

@@ -175,12 +175,15 @@ def _find_shared_objects(
 
     Merged, each class would make an object of its own.
     """
-    pieces = {piece.symbol: piece for block in blocks for piece in block.pieces}
+    pieces: dict[Symbol, RewrittenBlock] = {}
+    for block in blocks:
+        pieces.update((piece.symbol, piece) for piece in block.pieces)
     others = [other for other in merged if other.symbol != declaration.symbol]
     for parent in declaration.parents:
         heirs = [other.symbol.name for other in others if parent in other.parents]
         if not heirs or parent not in pieces:
             continue
+        # One reason is enough: the class then stays a subclass with all that it shares.
         attribute = _find_object(pieces[parent])
         if attribute is not None:
             yield f"{heirs[0]} has the same {parent.name}.{attribute}"

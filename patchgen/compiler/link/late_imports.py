@@ -36,6 +36,7 @@ def find_late_imports(
 ) -> tuple[FlatBlock, ...]:
     """Those of `needed` that have to stand below a statement of `gathered`, as blocks."""
     acting = _find_acting(gathered, builder)
+    # Nearly no file has such a statement, and the rest of this takes time.
     if not acting:
         return ()
     modules = {unit.module for unit in acting}

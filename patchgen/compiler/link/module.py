@@ -95,6 +95,7 @@ def choose_imports(draft: Draft) -> Draft:
     gathered = draft.gathered
     imports = find_needed_imports(gathered, draft.builder)
     late = find_late_imports(imports, gathered, draft.builder)
+    # An import whose name something else binds too is a block already.
     held = {block.unit for block in gathered.blocks}
     added = tuple(block for block in late if block.unit not in held)
     gathered = replace(gathered, blocks=(*gathered.blocks, *added))

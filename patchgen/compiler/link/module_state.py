@@ -72,6 +72,7 @@ def _refuse_stores(module: ModuleIndex, block: Block, naming: Naming) -> None:
                 targets[reference.position] = target
     if not targets:
         return
+    # By position, as a reference and a node of another parse have nothing else in common.
     stores = _find_inner_stores(ast.parse(block.text))
     for reference in block.references:
         store = stores.get(reference.position)
@@ -163,7 +164,10 @@ def _refuse_stale_imports(module: ModuleIndex, block: Block, naming: Naming) -> 
 def _find_flattened_import(module: ModuleIndex, name: str, naming: Naming) -> Symbol | None:
     """What `name` stands for, where `module` imports it from a flattened module."""
     symbol = naming.bindings.meaning(module, name)
-    if symbol is None or not symbol.name or symbol.module == module.source.module:
+    # A module as a whole is no name that two files could share.
+    if symbol is None or not symbol.name:
+        return None
+    if symbol.module == module.source.module:
         return None
     return symbol if _is_flattened(symbol.module, naming) else None
 

@@ -26,6 +26,7 @@ from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.blocks import Block
 
 
 class OrderError(PatchgenError):
@@ -60,17 +61,25 @@ def _find_given_order(
     """The blocks whose order is given: the followed module's, or the modular file's own classes."""
     if gathered.base is None:
         own = [unit for unit in blocks if unit.module in builder.layers]
+        # Functions and constants stand with the class that uses them first.
         classes = [unit for unit in own if blocks[unit].kind == "class"]
         return tuple(sorted(classes, key=lambda unit: _sort_key(unit, builder)))
     given: dict[BlockId, None] = {}
     for block in builder.index(gathered.base).blocks:
         # A block of the modular file stands where the one that it replaces stood.
-        for name in block.defines:
-            key = builder.naming.resolve(Symbol(gathered.base, name), gathered.base).key
-            if key is not None and key.module != gathered.base:
-                given.update(dict.fromkeys(builder.units(key)))
+        given.update(dict.fromkeys(_find_replacing(block, gathered.base, builder)))
         given.setdefault(BlockId(gathered.base, block.first))
     return tuple(unit for unit in given if unit in blocks)
+
+
+def _find_replacing(block: Block, module: str, builder: Builder) -> list[BlockId]:
+    """The statements of modular files that define what `block` of `module` defines."""
+    replacing: list[BlockId] = []
+    for name in block.defines:
+        key = builder.naming.resolve(Symbol(module, name), module).key
+        if key is not None and key.module != module:
+            replacing += builder.units(key)
+    return replacing
 
 
 def _sort_key(unit: BlockId, builder: Builder) -> tuple[int, str, int]:

@@ -100,6 +100,7 @@ class _Qualifier:
         for reference in block.references:
             self._qualify(reference)
         name = self._rename_definition()
+        # The search spares the parse of nearly every block.
         if "import" in block.text:
             changes = make_imports_absolute(self._module, block, self._tree, self._naming)
             self._changes |= set(changes)
@@ -310,6 +311,7 @@ class _Qualifier:
     def _find_data(self) -> Iterator[DataString]:
         """The strings that equal the name of a renamed class, and stay as they are."""
         found = tuple(find_data_strings(self._tree, self._renamed))
+        # The whole file is asked: a table in one statement is looked up in another.
         is_risky = bool(found) and looks_up_class_names(parse(self._module.source))
         for string in found:
             at = self._at(string.lineno, string.col_offset)

@@ -73,6 +73,7 @@ def refuse_replaced(
     if not in_modular_file or symbol.module in layers or not is_replaced:
         return
     block = naming.bindings.require(symbol, at)
+    # Only a call makes an object, which would be one of the new class.
     if block.kind == "class" and not is_called:
         return
     what = (

@@ -49,6 +49,7 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
     """What the modular files declare for this output: classes, public functions and constants."""
     plan = builder.naming.plan
     kinds = {declaration.kind for declaration in plan.declarations} or {kind}
+    # Functions and constants have no kind of their own.
     main = MODELING if MODELING in kinds else sorted(kinds)[0]
     mixins = _find_own_mixins(plan.declarations)
     roots: list[BlockId] = []

@@ -50,6 +50,7 @@ def rename_in_text(
 
     `taken` are the positions (line, byte) that are changed already.
     """
+    # Spans, and not texts: a word stands somewhere inside a string, perhaps on its second line.
     spans = []
     for node in find_naming_strings(tree):
         end = (node.end_lineno or 0, node.end_col_offset or 0)
@@ -112,6 +113,7 @@ def looks_up_class_names(tree: ast.Module) -> bool:
 
     Comparisons with strings do not count, because these are renamed, and neither do messages.
     """
+    # By identity: equal code at another place counts.
     ignored: set[int] = set()
     for node in ast.walk(tree):
         is_message = isinstance(node, ast.Call) and _is_log_call(node.func)

@@ -31,6 +31,7 @@ def find_unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterat
     plan = builder.naming.plan
     if not plan.bases:
         return  # without a followed parent, nothing is replaced
+    # What the author exports is for others to use.
     exported: set[str] = set()
     for layer in plan.layers:
         exported.update(layer.exports or ())

@@ -174,6 +174,7 @@ class _Chosen:
 def _read_keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
     """The keywords of the class statement: the child's own, and those that it inherits."""
     own = {keyword.arg: ast.unparse(keyword.value) for keyword in bodies[0].node.keywords}
+    # Python gives keywords to the making of one class, and does not hand them on to a child.
     problems = []
     for place, body in enumerate(bodies[1:], start=1):
         for keyword in body.node.keywords:

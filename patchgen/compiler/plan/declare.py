@@ -194,6 +194,7 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     assert block is not None
     at = layer.source.at(block.first)
     bases = bases_of(bindings, layer, name)
+    # Asked in any case: a base that does not exist is an error whatever becomes of the class.
     unknown = _find_unknown_bases(bases, bindings)
     found = split(symbol, bases, lineages, bindings, known.modules, at)
     flattened = [s for s in found.chain if bindings.flatten_scope.flattens(s.module)]

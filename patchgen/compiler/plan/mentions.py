@@ -70,6 +70,7 @@ def _may_mean_heir(
     layer: ModuleIndex, block: Block, reference: Reference, heirs: Sequence[Symbol], used: int
 ) -> bool:
     """Whether a read of a parent means the same once the parent is merged into its heir."""
+    # `Parent.method` and `super(Parent, self)` are ways to call the parent's version.
     has_attributes = len(reference.attributes) > used
     explicit = has_attributes or _is_asked(block, reference, _find_superclass)
     if explicit:
@@ -87,6 +88,7 @@ def _find_uses(block: Block) -> Iterator[Reference]:
     """
     if block.kind == "import":
         return
+    # Positions are the same in each parse of one text; nodes are not.
     left_out: set[Position] = set()
     for node in _find_left_out(ast.parse(block.text)):
         for inner in ast.walk(node):

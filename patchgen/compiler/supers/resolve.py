@@ -184,6 +184,7 @@ class _Resolver:
         `super()` stays; a parent by name becomes the base.
         """
         code = statement.fragment
+        # `Parent.m` has no object: it goes to what Parent would inherit it from.
         if use.receiver is None:
             base = find_outer_base(self._plan, self._bodies, use.start)
             if base is None:
@@ -226,6 +227,7 @@ class _Resolver:
         binders = self._bodies[target].binders(use.name)
         if len(binders) != 1 or _has_super(site.call):
             return None
+        # Its own `super()` is resolved at its own place in the chain, before it is copied.
         parent = self.resolve(binders[0])
         binding = bind_safely(site, use, parent.node)
         if binding is None:

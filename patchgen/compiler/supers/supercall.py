@@ -57,6 +57,7 @@ class Misuse:
 
 def find_methods(statement: ast.stmt) -> Iterator[FunctionNode]:
     """The functions and lambdas of a class body, also those under `if` and the like."""
+    # A nested class has methods of its own, whose `super` means another chain.
     stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()
