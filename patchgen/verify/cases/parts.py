@@ -54,6 +54,8 @@ def compare_with_itself(head: str, checks: PartChecks) -> Iterator[Case]:
         # A narrow dtype shows what is not summed in float32.
         name, scenario = f"{head} bfloat16 loss beside logits", Scenario(train=True)
         yield Case(name, "loss beside logits", head, "bfloat16", scenario=scenario)
+    if "norm" in parts:
+        yield Case(f"{head} bfloat16 norms alone", "norms", head, "bfloat16")
     # Other heads give one result a row, whatever is in it.
     if "flash" in parts and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):
         yield Case(f"{head} texts in one row", "joined", head, "float64", scenario=UNLABELLED)

@@ -19,6 +19,7 @@ from patchgen.verify.checks.generation import check_cache, check_generation
 from patchgen.verify.checks.interface import check_interface
 from patchgen.verify.checks.joined import check_joined_texts
 from patchgen.verify.checks.losses import check_loss_beside_logits
+from patchgen.verify.checks.norms import check_norms
 from patchgen.verify.checks.numbers import check_numbers
 from patchgen.verify.checks.operators import check_operators
 from patchgen.verify.checks.pace import check_fast_path, check_recompilation, check_work
@@ -49,5 +50,6 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "work": check_work,
     "loss beside logits": check_loss_beside_logits,
     "joined": check_joined_texts,
+    "norms": check_norms,
     "compiled over lengths": check_recompilation,
 }

@@ -49,6 +49,7 @@ KINDS = (
     "work",
     "loss beside logits",
     "joined",
+    "norms",
     "drops",
     "attention",
     "compiled",

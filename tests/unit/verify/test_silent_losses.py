@@ -68,6 +68,13 @@ ERRORS = {
         "sequence_output if texts is None else texts.in_rows(sequence_output)",
         "sequence_output",
     ),
+    "a norm whose weight is rounded before it is added to one": (
+        "gemma2_norm",
+        "ForCausalLM bfloat16 norms alone",
+        "Gemma2RMSNorm.forward",
+        "self.weight.float()",
+        "self.weight",
+    ),
     COMPILED: (
         "bert_mlm",
         " compiled by aot_eager",
