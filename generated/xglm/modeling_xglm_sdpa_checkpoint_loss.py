@@ -570,8 +570,11 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entr
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
-    known = plain and not called and chunk != 0 and model.loss_function is ForCausalLMLoss
-    if not (known and model.training and labels is not None and labels.shape == states.shape[:-1]):
+    asked = model.training and labels is not None and labels.shape == states.shape[:-1]
+    # transformers may warn where `loss_function` is looked up, so it comes last.
+    if not (asked and plain and not called and chunk != 0):
+        return None
+    if model.loss_function is not ForCausalLMLoss:
         return None
     chunk = chunk or max(1, 2**27 // head.out_features)
     return partial(causal_loss, states, partial(entropies, weight=head.weight, chunk=chunk))
