@@ -14,15 +14,20 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-# What the parts `loss` and `liger` call in a head, by its name in the generated module.
-OF_THE_LOSS = ("loss_from_states", "labelled_tokens")
+# What a part calls in a head, by its name in the generated module, and what TRL leaves out then.
+LEFT_OUT = {
+    "loss_from_states": "the part `loss` of the variant does not run",
+    "labelled_tokens": "the part `loss` of the variant does not run",
+    "with_router_losses": "the routers have a load-balancing loss, and no z-loss",
+}
 
 
 def warn_where_the_loss_is_inert(model: PreTrainedModel, text: str) -> None:
     """Let `model`, whose generated module has `text`, say once that TRL computes its loss."""
     base = model.base_model
-    if base is not model and any(name in text for name in OF_THE_LOSS):
-        base.register_forward_pre_hook(_Watch(model))
+    left_out = dict.fromkeys(words for name, words in LEFT_OUT.items() if name in text)
+    if base is not model and left_out:
+        base.register_forward_pre_hook(_Watch(model, "; ".join(left_out)))
 
 
 @dataclass(eq=False)
@@ -30,6 +35,7 @@ class _Watch:
     """A hook of the base model, which is what TRL's `forward` runs."""
 
     model: PreTrainedModel
+    left_out: str
     told: bool = False
 
     def __call__(self, module: nn.Module, args: Any) -> None:
@@ -41,7 +47,6 @@ class _Watch:
             self.told = True
             warnings.warn(
                 f"TRL computes the loss of {type(self.model).__name__} by its own head, in chunks "
-                "too: the part `loss` of the variant does not run. It runs in "
-                "transformers' Trainer.",
+                f"too: {self.left_out}. transformers' Trainer takes the variant's own loss.",
                 stacklevel=2,
             )
