@@ -168,13 +168,13 @@ def test_P12_generated(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
 def test_P12_generated_grammar_many(tmp_path: Path) -> None:
-    _from_grammar(1_000)(tmp_path=tmp_path)
+    _from_grammar(250)(tmp_path=tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
 def test_P12_generated_nodes_many(tmp_path: Path) -> None:
-    _from_nodes(400)(tmp_path=tmp_path)
+    _from_nodes(100)(tmp_path=tmp_path)
 
 
 def _mutated(draw: random.Random, data: bytes) -> bytes:
@@ -309,10 +309,10 @@ def test_P12_mutated_models(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
 def test_P12_mutated_packages_many(tmp_path: Path) -> None:
-    _mutate_packages(tmp_path, range(1_000, 2_500))
+    _mutate_packages(tmp_path, range(1_000, 1_500))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
 def test_P12_mutated_models_many(tmp_path: Path) -> None:
-    _mutate_models(tmp_path, range(1_000, 1_200))
+    _mutate_models(tmp_path, range(1_000, 1_060))

@@ -128,13 +128,15 @@ def apply_liger(model: PreTrainedModel) -> tuple[Patch, ...]:
 
     The module itself is restored, since other models may not run with them.  The names, such as
     `apply_rotary_pos_emb`, are looked up when a model runs: apply them by `patched`.  Raises
-    Unavailable where Liger-Kernel is not installed, or does not support the model.
+    Unavailable where Liger-Kernel is not installed, or does not support the model or its device.
     """
     if (
         importlib.util.find_spec("liger_kernel") is None
         or importlib.util.find_spec("triton") is None
     ):
         raise Unavailable("liger-kernel is not installed")
+    if model.device.type == "cpu":
+        raise Unavailable("Triton's kernels do not run on a CPU")
     liger = importlib.import_module("liger_kernel.transformers.monkey_patch")
     if model.config.model_type not in liger.MODEL_TYPE_TO_APPLY_LIGER_FN:
         raise Unavailable(f"Liger-Kernel does not know {model.config.model_type}")
