@@ -33,8 +33,8 @@ def check_norms(context: CheckContext) -> Verdict:
         raise NothingToCompare("it has no norm of its own")
     name, worst = max(shares.items(), key=lambda item: item[1])
     note = f"of {len(shares)} norms, values of {name} that are not the parent's"
-    status = "PASS" if worst <= MAY_DIFFER else "FAIL"
-    return Verdict(status, note, worst, MAY_DIFFER, unit="share")
+    is_equal = worst <= MAY_DIFFER
+    return Verdict("PASS" if is_equal else "FAIL", note, worst, MAY_DIFFER, unit="share")
 
 
 def _find_norms(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
