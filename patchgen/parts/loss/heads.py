@@ -9,6 +9,7 @@ another mixin.  It gives the loss function that needs no logits, or None where l
 from typing import Any
 
 import torch
+from torch.nn import CrossEntropyLoss
 
 from patchgen.edits import Hole, edit, new, old
 
