@@ -1,5 +1,7 @@
 """`patchgen new --with loss`: which mixin knows the statements of a head."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,30 @@ def test_the_mixin_of_the_statements(env, steps, mixin):
     else:
         assert "LlamaForCausalLM" not in declared
         assert any("LlamaForCausalLM" in one.what for one in found.missing)
+
+
+# A model for each mixin that none of the gallery has, the smallest of those that it is written for.
+CONVERTED = {
+    "UnshiftedChunkedLoss": "marian",
+    "ScaledChunkedLoss": "cohere",
+    "DividedChunkedLoss": "granite",
+    "BiasedChunkedLoss": "ctrl",
+    "LabelledTokensByFunction": "luke",
+}
+
+
+@of_release
+@pytest.mark.parametrize("mixin", CONVERTED)
+def test_what_is_written_converts(mixin, tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.patchgen]\nsources = ["modular"]\n')
+    model = CONVERTED[mixin]
+    for words in (["new", model, "--with", "loss"], ["convert"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "patchgen", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert mixin in (tmp_path / f"modular/{model}/modular_{model}_loss.py").read_text()
