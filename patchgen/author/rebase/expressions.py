@@ -12,7 +12,7 @@ parts mean something together.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from patchgen.author.rebase.sides import Clash, Three, as_operand
 from patchgen.syntax.same import plain_text
@@ -184,22 +184,9 @@ def _merge_positional(
 def _merge_keywords(
     three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call
 ) -> list[str] | Clash:
-    sides = [{_key(k): k.value for k in node.keywords} for node in (base, ours, theirs)]
-    before, mine, upstream = sides
-    added = [side.keys() - before.keys() for side in (mine, upstream)]
-    unpacked = [{name for name in names if name.startswith("**")} for names in added]
-    if added[0] != added[1] and ((unpacked[0] and added[1]) or (unpacked[1] and added[0])):
-        # What one side unpacks may hold what the other gives by name: the call would fail.
-        if added[1] != {f"**{plain_text(ast.Name(three.rest))}"}:
-            what = "one side added unpacked arguments, which may hold what the other added"
-            return three.clash(what, base, ours, theirs)
-        more = [k for k in ours.keywords if _key(k) in added[0]]
-        merged = _merge_keywords(
-            three, base, _with_keywords(ours, before), _with_keywords(theirs, before)
-        )
-        if isinstance(merged, Clash):
-            return merged
-        return [*merged, _both_passed_on(three, more)]
+    before, mine, upstream = map(_keywords, (base, ours, theirs))
+    if _may_repeat(mine.keys() - before.keys(), upstream.keys() - before.keys()):
+        return _merge_unpacked(three, base, ours, theirs)
     found: list[str] = []
     for name in dict.fromkeys([*upstream, *mine, *before]):
         one = _merge_entry(three, before.get(name), mine.get(name), upstream.get(name))
@@ -209,6 +196,32 @@ def _merge_keywords(
             found.append(f"**{one}" if name.startswith("**") else f"{name}={one}")
     # What is unpacked comes last, as it did.
     return [k for k in found if not k.startswith("**")] + [k for k in found if k.startswith("**")]
+
+
+def _keywords(node: ast.Call) -> dict[str, ast.expr]:
+    return {_key(k): k.value for k in node.keywords}
+
+
+def _may_repeat(mine: Set[str], upstream: Set[str]) -> bool:
+    """Whether what one side added unpacked may hold what the other added: the call would fail."""
+    unpacked = [any(name.startswith("**") for name in names) for names in (mine, upstream)]
+    return mine != upstream and bool((unpacked[0] and upstream) or (unpacked[1] and mine))
+
+
+def _merge_unpacked(
+    three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call
+) -> list[str] | Clash:
+    """The keywords where upstream added only what its method passes on; a clash otherwise."""
+    before = _keywords(base).keys()
+    if _keywords(theirs).keys() - before != {f"**{plain_text(ast.Name(three.rest))}"}:
+        what = "one side added unpacked arguments, which may hold what the other added"
+        return three.clash(what, base, ours, theirs)
+    shared = _with_keywords(ours, before), _with_keywords(theirs, before)
+    merged = _merge_keywords(three, base, *shared)
+    if isinstance(merged, Clash):
+        return merged
+    more = [k for k in ours.keywords if _key(k) not in before]
+    return [*merged, _both_passed_on(three, more)]
 
 
 def _with_keywords(node: ast.Call, names: Iterable[str]) -> ast.Call:

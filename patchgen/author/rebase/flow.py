@@ -49,6 +49,7 @@ class Flow:
 
 
 def flow_of(function: Function) -> Flow:
+    """The spots of a method, in the order of its text."""
     return Flow(function, tuple(_spots(without_docstring(function.body))))
 
 
@@ -102,4 +103,5 @@ def _bound(node: ast.stmt, heads: Sequence[ast.AST]) -> Iterator[str]:
 
 
 def parameters_of(function: Function) -> set[str]:
+    """The names of all parameters."""
     return {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}

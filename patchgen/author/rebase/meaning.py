@@ -175,11 +175,10 @@ def _named(call: ast.Call) -> Iterator[tuple[str, str]]:
                 yield name, plain_text(value)
             case ast.keyword(value=ast.Dict(keys=keys, values=values)):
                 for key, value in zip(keys, values, strict=True):
-                    text = plain_text(value)
-                    yield (
-                        (str(key.value) if isinstance(key, ast.Constant) else f"**{text}"),
-                        (text if isinstance(key, ast.Constant) else ""),
-                    )
+                    if isinstance(key, ast.Constant):
+                        yield str(key.value), plain_text(value)
+                    else:
+                        yield f"**{plain_text(value)}", ""
             case _:
                 yield f"**{plain_text(keyword.value)}", ""
 
