@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
@@ -32,14 +32,25 @@ class Given:
 
 @dataclass(frozen=True)
 class Prover:
-    """Flattens texts of the modular file `name`; `roots` are where its own project has modules."""
+    """Flattens texts of the modular file `name`; `roots` are where its own project has modules.
+
+    What a text gives on a release is worked out once: a rebase asks again and again.
+    """
 
     name: str
     roots: tuple[Path, ...]
     settings: Settings
+    _known: dict[tuple[str, Path | None], Given] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def flatten(self, text: str, release: Path | None) -> Given:
         """What `text` gives on the release whose folder is `release`, else on the installed one."""
+        if (text, release) not in self._known:
+            self._known[text, release] = self._flatten(text, release)
+        return self._known[text, release]
+
+    def _flatten(self, text: str, release: Path | None) -> Given:
         with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
             home = Path(folder).resolve()
             path = home / "modular" / self.name
