@@ -51,6 +51,8 @@ def _attributes(
         and inner.value.id == "self"
         and isinstance(inner.ctx, ast.Load)
     }
+    if not names:
+        return
     before, after = (_set_by(tree, parent) for tree in trees)
     for name in sorted(names & before.keys()):
         old, new = before[name], after.get(name)
