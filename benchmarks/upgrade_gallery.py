@@ -104,7 +104,7 @@ def main() -> int:
         for row in pool.map(partial(upgraded, releases=releases), wanted):
             rows[row.variant] = row
             known = [rows[name] for name in sorted(rows) if name in modulars]
-            write_rows(options.out, known, releases)
+            write_rows(options.out, known, releases, len(modulars))
             print(*cells_of(row), sep="  ", flush=True)
     return int(not all(rows[name_of(path)].is_equal for path in wanted))
 
@@ -210,19 +210,23 @@ def read_rows(path: Path, releases: Sequence[Release]) -> dict[str, Row]:
     return rows
 
 
-def write_rows(out: Path, rows: Sequence[Row], releases: Sequence[Release]) -> None:
-    """Write both files; a run that is killed leaves those of the variant before."""
+def write_rows(out: Path, rows: Sequence[Row], releases: Sequence[Release], gallery: int) -> None:
+    """Write both files; a run that is killed leaves those of the variant before.
+
+    `gallery` is the number of all variants.
+    """
     versions = [release.version for release in releases]
     data = {"releases": versions, "rows": [asdict(row) for row in rows]}
     replace_file(out / "upgrade.json", (json.dumps(data, indent=1) + "\n").encode())
-    replace_file(out / "upgrade.md", page_of(rows, versions).encode())
+    replace_file(out / "upgrade.md", page_of(rows, versions, gallery).encode())
 
 
-def page_of(rows: Sequence[Row], versions: Sequence[str]) -> str:
+def page_of(rows: Sequence[Row], versions: Sequence[str], gallery: int) -> str:
     """The page in Markdown."""
     count = sum(row.is_equal for row in rows)
     head = HEAD.format(releases=len(versions), first=versions[0], last=versions[-1])
-    result = f"{count} of {len(rows)} variants end with the outputs that are checked in."
+    result = f"{count} of {len(rows)} variants end with the outputs that are checked in"
+    result += f" ({len(rows)} of {gallery} variants were run)." if len(rows) < gallery else "."
     table = table_lines(HEADS, [cells_of(row) for row in rows], numbers=NUMBERS)
     left = [line for row in rows for line in left_in(row)]
     lines = [head, result, "", *table]
