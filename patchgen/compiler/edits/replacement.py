@@ -192,6 +192,7 @@ def _fill(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
             value = enclose(value, wraps[id(site)])
         filled[id(site)] = _put(value)
     for node in walk(change.new):
+        # The arguments, or the statements, that a `...` of the pattern matched.
         if isinstance(node, cst.Call) and bound.rest and any(map(is_ellipsis, node.args)):
             filled[id(node)] = _put_rest(bound.rest.call, bound.rest.arguments)
         elif isinstance(node, cst.BaseSuite) and bound.run:

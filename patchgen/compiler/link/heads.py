@@ -214,12 +214,10 @@ def _write_init(
         return None
     source = builder.index(GENERIC).definition(generic.name)
     assert source is not None
+    # In the names of the flat file, whose imports may have other aliases.
     piece = qualify_names(builder.index(GENERIC), source, generic, builder.naming)
     method = _find_init(piece.text)
-    if method is None:
-        return None
-    # Another release may build the model in another way.
-    if method.count(_SUPER_CALL) != 1 or _count_auto_calls(method) != 1:
+    if method is None or not _is_as_expected(method):
         return None
     base = next(need.name for need in block.needs if need.symbol == generic)
     method = _rewrite_init(method, own, base)
@@ -228,6 +226,14 @@ def _write_init(
     names = [name for name in piece.dependencies if name in read and name != own]
     needs = tuple(Dependency(name, piece.dependencies[name], GENERIC, False) for name in names)
     return replace(block, text=_add_method(block.text, method)), needs
+
+
+def _is_as_expected(method: str) -> bool:
+    """Whether both calls that `_rewrite_init` changes stand in the method once.
+
+    Another release may build the model in another way.
+    """
+    return method.count(_SUPER_CALL) == 1 and _count_auto_calls(method) == 1
 
 
 def _rewrite_init(method: str, own: str, base: str) -> str:

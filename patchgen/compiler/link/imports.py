@@ -133,6 +133,7 @@ def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
     if item.name or item.level:
         return False
     top = item.module.partition(".")[0]
+    # Modules of the standard library change nothing by being imported; patchgen may not be there.
     if top in sys.stdlib_module_names or top == "patchgen":
         return False
     is_read = any(item.bound in block.uses for block in index.blocks)

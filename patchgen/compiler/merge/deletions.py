@@ -101,14 +101,18 @@ def _all_is_seen(bodies: Sequence[ClassBody], bases: Sequence[str]) -> bool:
     """Whether every attribute that the classes and their bases set can be read from their text."""
     if not {base.rpartition(".")[2] for base in bases} <= _MODEST_BASES:
         return False
-    for body in bodies:
-        # A metaclass, or a hook for attributes, may set anything.
-        if _SETTING & body.names or body.node.keywords:
-            return False
-        for decorator in body.decorators:
-            if decorator.short_name not in _SETTING_NOTHING:
-                return False
+    if any(_may_be_set_around(body) for body in bodies):
+        return False
     return not any(_may_set_unseen(method) for method in _methods(bodies))
+
+
+def _may_be_set_around(body: ClassBody) -> bool:
+    """Whether something beside the methods of a class may set attributes of its objects."""
+    # A metaclass, or a hook for attributes, may set anything.
+    if _SETTING & body.names or body.node.keywords:
+        return True
+    decorators = {decorator.short_name for decorator in body.decorators}
+    return not decorators <= _SETTING_NOTHING
 
 
 def _methods(bodies: Sequence[ClassBody]) -> Iterator[FunctionNode]:

@@ -199,6 +199,7 @@ def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statemen
         # A merged class has members, so that `pass` and `...` of its parents can go.
         kept = [statement for statement in order if not is_placeholder(statement.node)]
     statements = [*docstrings[:1], *kept]
+    # A class body needs a statement: one of the placeholders after all.
     if not statements:
         statements = list(order[:1])
     text = "".join(statement.leading + statement.text for statement in statements)

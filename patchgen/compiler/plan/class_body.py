@@ -34,6 +34,7 @@ def check_calls(
     index: ModuleIndex, block: Block, node: ast.ClassDef, bindings: Bindings
 ) -> Iterator[str]:
     """The reasons for the class `node`, which stands in `block` of the module `index`."""
+    # References of the block are told apart by their positions: those know what names mean.
     called = {position_of(first_name(callee)) for callee in _find_callees(node)}
     read = _find_read(node)
     body = f"the body of {node.name}"

@@ -127,6 +127,7 @@ def _find_later_changes(
         read_now = {reference.name for reference in block.references if reference.eager}
         if symbol.name not in read_now:
             continue
+        # Where the child has the parent's name, the statement is carried, and means the child.
         if replaces_parent and _changes_flat_class_alike(block, symbol.name, nearer):
             continue
         if _may_set(block) or _passes_on(block, symbol.name):

@@ -186,11 +186,11 @@ class Naming:
             return self._renamed(symbol)
         if not self.bindings.flatten_scope.flattens(module):
             return imported
-        if module.startswith(f"{MODELS}.") and not from_its_own:
-            # A class of another model stays where it is if it is only used, and so does what
-            # parents import; a function that is carried brings what it uses of its own module.
-            if not from_layer or self._is_class(symbol):
-                return imported
+        is_of_other_model = module.startswith(f"{MODELS}.") and not from_its_own
+        # A class of another model stays where it is if it is only used, and so does what parents
+        # import; a function that is carried brings what it uses of its own module.
+        if is_of_other_model and (not from_layer or self._is_class(symbol)):
+            return imported
         return Resolution(symbol, name)
 
     def _declared(self, name: str) -> Resolution | None:

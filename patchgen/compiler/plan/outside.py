@@ -141,15 +141,21 @@ def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
     if len(binders) != 1 or binders[0].kind != "class":
         return None
     node = parse_class(binders[0].text)
-    for keyword in node.keywords:
-        if keyword.arg is None:
-            return None  # `**keywords` may hold a metaclass
-        if keyword.arg == "metaclass" and ast.unparse(keyword.value) not in _HARMLESS_METACLASSES:
-            return None
+    if any(_may_name_metaclass(keyword) for keyword in node.keywords):
+        return None
     # A decorator may return another class altogether.
     if any(decorator not in _ADDED for decorator in _read_decorators(node)):
         return None
     return binders[0]
+
+
+def _may_name_metaclass(keyword: ast.keyword) -> bool:
+    """Whether a keyword of a class statement may bring a metaclass that adds attributes."""
+    # `**keywords` may hold anything.
+    if keyword.arg is None:
+        return True
+    is_harmless = ast.unparse(keyword.value) in _HARMLESS_METACLASSES
+    return keyword.arg == "metaclass" and not is_harmless
 
 
 def _read_decorators(node: ast.ClassDef) -> list[str]:

@@ -169,17 +169,24 @@ def _bind_keywords(
         return ((name, ast.Dict([], [])),) if name else ()
     if len(starred) != 1 or name is None:
         return None
-    dictionary = starred[0]
-    if not isinstance(dictionary, ast.Name) or dictionary.id != name:
-        return None
-    # It must be the caller's `**kwargs`: another dictionary could hold the parameters too.
-    if caller.args.kwarg is None or caller.args.kwarg.arg != name:
+    if not _is_own_dictionary(starred[0], name, caller):
         return None
     # If a parameter was not the caller's own, the dictionary could hold its value as well, and
     # Python would raise TypeError.
     own = {parameter.arg for parameter in [*caller.args.args, *caller.args.kwonlyargs]}
     every = set(parameters.every)
     return () if every <= own and every <= set(given) else None
+
+
+def _is_own_dictionary(value: ast.expr, name: str, caller: FunctionNode) -> bool:
+    """Whether `value` is the caller's own `**kwargs`, which has to be called `name`.
+
+    Another dictionary could hold the parameters too.
+    """
+    own = caller.args.kwarg
+    if own is None or own.arg != name:
+        return False
+    return isinstance(value, ast.Name) and value.id == name
 
 
 def _is_constant(node: ast.expr) -> bool:

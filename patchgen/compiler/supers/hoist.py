@@ -69,10 +69,14 @@ def find_obstacle(group: Sequence[Statement], name: str, order: Sequence[Stateme
         if _knows_its_name(member.node):
             return "its decorator stores under the name that it has"
         # Both the member and its copy would stay: the value would be computed for each of them.
-        is_value = not isinstance(member.node, Function) and not is_literal(member.node)
-        if is_value and member.key in kept:
+        if member.key in kept and _is_computed(member.node):
             return "its value would be made twice"
     return None
+
+
+def _is_computed(node: ast.stmt) -> bool:
+    """Whether a member is a value that may be another one each time it is made."""
+    return not isinstance(node, Function) and not is_literal(node)
 
 
 def _knows_its_name(node: ast.stmt) -> bool:

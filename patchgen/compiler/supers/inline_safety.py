@@ -165,6 +165,7 @@ def _are_names_separate(
     """Whether no name of the parent's method changes what a name of the child's means."""
     child = _read_child_names(site)
     parent_locals = local_names(function)
+    # Bound again, `self` would be another object below.
     if receiver in bound_names(function.body) or receiver in bound_names(site.method.body):
         return False
     # A global of the parent would become a local of the child.
@@ -183,10 +184,8 @@ def _are_names_separate(
         return False
     if binding.keywords and not _is_only_passed_on(site, binding.keywords):
         return False
-    for number, (name, _) in enumerate(binding.bound):
-        if not _may_bind(name, number, binding, child):
-            return False
-    return True
+    names = [name for name, _ in binding.bound]
+    return all(_may_bind(name, number, binding, child) for number, name in enumerate(names))
 
 
 def _may_share(name: str, site: Site, function: ast.FunctionDef, child: _ChildNames) -> bool:

@@ -174,18 +174,10 @@ def passes_through(call: ast.Call, method: FunctionDef) -> bool:
         return True
     args = method.args
     names = _list_positional(method)
-    # The names of parameters; that of `**kwargs` is marked, as it may be that of another one.
-    given: list[str] = []
-    for argument in call.args:
-        match argument:
-            case ast.Name(name):
-                given.append(name)
-            case ast.Starred(ast.Name(name)) if args.vararg and name == args.vararg.arg:
-                pass
-            case _:
-                return False
-    if given != names[: len(given)]:
+    given = _read_positional(call, args)
+    if given is None or given != names[: len(given)]:
         return False
+    # The name of `**kwargs` is marked, as a parameter may be called so too.
     for keyword in call.keywords:
         match keyword:
             case ast.keyword(arg=None, value=ast.Name(name)):
@@ -198,6 +190,24 @@ def passes_through(call: ast.Call, method: FunctionDef) -> bool:
     if args.kwarg:
         every.add(f"**{args.kwarg.arg}")
     return set(given) == every
+
+
+def _read_positional(call: ast.Call, parameters: ast.arguments) -> list[str] | None:
+    """The variables that are given by position; None where something else is given.
+
+    `*args` is left out where it is the method's own.
+    """
+    given: list[str] = []
+    own = parameters.vararg.arg if parameters.vararg else ""
+    for argument in call.args:
+        match argument:
+            case ast.Name(name):
+                given.append(name)
+            case ast.Starred(ast.Name(name)) if name == own:
+                pass
+            case _:
+                return None
+    return given
 
 
 def _list_positional(method: FunctionDef) -> list[str]:
