@@ -66,14 +66,13 @@ def measure(command: Sequence[str], env: dict[str, str], code: int = 0) -> Sampl
     began = time.perf_counter()
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
-    said = process.stderr.read()
+    messages = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != code:
-        raise SystemExit(
-            f"{' '.join(command[:6])} ... exits with {process.returncode}\n{said.decode()[-2000:]}"
-        )
+        begin, end = " ".join(command[:6]), messages.decode()[-2000:]
+        raise SystemExit(f"{begin} ... exits with {process.returncode}\n{end}")
     return Sample(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024)
 
 
@@ -202,16 +201,22 @@ def as_markdown(y: float, table: Sequence[Row], about: dict[str, str]) -> str:
             f"| {row.name} | {row.cpu:.2f} | {row.y:.3f} | {target} | {row.wall:.2f} "
             f"| {row.files / row.wall:.0f} | {row.memory:.0f} MB |"
         )
-    told = "; ".join(f"{key} {value}" for key, value in about.items())
+    versions = "; ".join(f"{key} {value}" for key, value in about.items())
     return "\n".join(
-        [*lines, "", f"Medians of whole processes, formatting and children included. {told}.", ""]
+        [
+            *lines,
+            "",
+            f"Medians of whole processes, formatting and children included. {versions}.",
+            "",
+        ]
     )
 
 
 def as_svg(table: Sequence[Row]) -> str:
     """Bars of CPU time in yardsticks on a logarithmic scale."""
     rows = [
-        Bar(row.name, (row.y,), said=f"{row.y:.3f}", target=TARGETS.get(row.name)) for row in table
+        Bar(row.name, (row.y,), caption=f"{row.y:.3f}", target=TARGETS.get(row.name))
+        for row in table
     ]
     title = "CPU time of converting transformers' modular files; dashed: target"
     across = "in units of the time that libcst.parse_module takes for them (logarithmic)"

@@ -475,16 +475,16 @@ def _line(row: Row) -> str:
 
 def picture(rows: list[Row]) -> str:
     """Two bars a variant: its time and what it keeps, over its rival's."""
-    shown = []
+    drawn = []
     for row in sorted(rows, key=lambda row: row.time.median):
         spread = (row.time.low, row.time.high)
-        shown.append(Bar(row.name, (row.time.median,), f"{row.time.median:.2f}", spread, 1.0, 0))
-        shown.append(
+        drawn.append(Bar(row.name, (row.time.median,), f"{row.time.median:.2f}", spread, 1.0, 0))
+        drawn.append(
             Bar("", (row.saved_allocations,), f"{row.saved_allocations:.2f}", None, 1.0, 1)
         )
     return bars(
         "Each variant beside the best that transformers has",
-        shown,
+        drawn,
         across="time or memory, in units of transformers' (lower is better)",
         names=("time of a step", "kept for backward"),
     )

@@ -154,10 +154,10 @@ def large() -> Iterator[tuple[str, ...]]:
         except PatchgenError:
             most = "none"
         how = ", ".join(str(value) for value in change.values()) or "-"
-        shown = f"{name} at {config}" if config else name
+        title = f"{name} at {config}" if config else name
         per_token = format_size(found.saved / LENGTH)
         yield (
-            shown,
+            title,
             how,
             f"{trace.parameters / 1e9:.2f} G",
             format_size(found.peak),
@@ -166,7 +166,7 @@ def large() -> Iterator[tuple[str, ...]]:
             most,
             f"{took:.0f} s",
         )
-        print(shown, how, format_size(found.peak), most, flush=True)
+        print(title, how, format_size(found.peak), most, flush=True)
 
 
 def as_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:

@@ -161,8 +161,8 @@ def changed_methods(stem: str, fork: File, trees: list[Tree], module: str) -> It
                 continue
             new = after.method if after is not None else None
             if new is None or plain_text(new) != plain_text(before.method):
-                shown = f"{owner}.{member}" if owner else member
-                yield Method(stem, shown, before.method, own.method, new)
+                title = f"{owner}.{member}" if owner else member
+                yield Method(stem, title, before.method, own.method, new)
 
 
 def state_of(method: Method, rebased: Rebased) -> tuple[str, str]:

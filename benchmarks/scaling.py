@@ -59,10 +59,10 @@ class Cell:
 
 
 def _cells(
-    table: str, model: str, config: str, told: Sequence[tuple[str, Sequence[int]]]
+    table: str, model: str, config: str, engines: Sequence[tuple[str, Sequence[int]]]
 ) -> Iterator[Cell]:
     for ranks in (8, 64, 1024):
-        for engine, where in told:
+        for engine, where in engines:
             if ranks in where:
                 yield Cell(
                     table,
@@ -122,8 +122,8 @@ class Store:
 
     def write(self) -> None:
         about = {"torch": torch.__version__, "transformers": transformers.__version__}
-        told = {"about": about, "cells": self.found}
-        self.path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        data = {"about": about, "cells": self.found}
+        self.path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def predict_step(cell: Cell) -> dict[str, Any]:
@@ -140,14 +140,14 @@ def predict_step(cell: Cell) -> dict[str, Any]:
             layout=Layout(cell.engine, cell.ranks),
         ),
     )
-    told, most = summarize(trace), find_peak(trace)
+    summary, most = summarize(trace), find_peak(trace)
     return {
         "parameters": trace.parameters,
-        "weights": told.weights,
-        "gradients": told.gradients,
-        "optimizer": told.optimizer,
-        "buckets": told.exchange,
-        "saved": told.saved,
+        "weights": summary.weights,
+        "gradients": summary.gradients,
+        "optimizer": summary.optimizer,
+        "buckets": summary.exchange,
+        "saved": summary.saved,
         "peak": most.bytes,
         "when": most.phase,
         "roles": dict(most.roles),
@@ -163,9 +163,9 @@ def _row(cell: Cell, found: dict[str, Any]) -> tuple[str, ...]:
     held = [found[name] for name in ("weights", "gradients", "optimizer", "saved", "peak")]
     sent = _by_kind(found)
     fits = "yes" if found["peak"] <= CARD else "no"
-    told = [format_size(each) if each else "" for each in (*sent, sum(sent))]
+    traffic = [format_size(each) if each else "" for each in (*sent, sum(sent))]
     engine = f"{cell.engine}, autocast" if cell.precision == "amp-bf16" else cell.engine
-    return f"{cell.ranks:,}", engine, *map(format_size, held), fits, *told
+    return f"{cell.ranks:,}", engine, *map(format_size, held), fits, *traffic
 
 
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
@@ -194,8 +194,8 @@ HEADS = (
 
 def as_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Markdown; the second column is words.  A column without a figure is left out."""
-    told = [at for at, _ in enumerate(heads) if any(row[at] for row in rows)]
-    heads, rows = [heads[at] for at in told], [[row[at] for at in told] for row in rows]
+    columns = [at for at, _ in enumerate(heads) if any(row[at] for row in rows)]
+    heads, rows = [heads[at] for at in columns], [[row[at] for at in columns] for row in rows]
     rule = ["---:", "---"] + ["---:"] * (len(heads) - 2)
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (heads, rule, *rows))
 
@@ -219,16 +219,16 @@ def tables(found: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """(name, SVG)."""
-    shown = [
+    drawn = [
         cell for cell in CELLS if cell.table not in ("length", "experts") and cell.key in found
     ]
     rows = []
-    for cell in shown:
+    for cell in drawn:
         roles = found[cell.key]["roles"]
         heights = tuple(
             sum(roles.get(role, 0) for role in layer) / 1e9 for layer in LAYERS.values()
         )
-        rows.append(Bar(_said(cell), heights, format_size(found[cell.key]["peak"])))
+        rows.append(Bar(_label(cell), heights, format_size(found[cell.key]["peak"])))
     # Bars above three cards would leave nothing to see of the others.
     rows = [row for row in rows if sum(row.parts) <= 3 * CARD / 1e9]
     yield (
@@ -241,15 +241,17 @@ def pictures(found: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str]]:
         ),
     )
     rows = []
-    for cell in shown:
+    for cell in drawn:
         sent = _by_kind(found[cell.key])
-        rows.append(Bar(_said(cell), tuple(each / 1e9 for each in sent), format_size(sum(sent))))
+        rows.append(Bar(_label(cell), tuple(each / 1e9 for each in sent), format_size(sum(sent))))
     yield "sent.svg", bars("What a GPU sends (predicted)", rows, across="GB in a step", names=KINDS)
 
 
-def _said(cell: Cell) -> str:
-    told = f"{cell.table.partition(',')[0]}, {cell.ranks:,} GPUs, {cell.engine}"
-    return f"{told}, autocast" if cell.precision == "amp-bf16" and "fsdp2" in cell.engine else told
+def _label(cell: Cell) -> str:
+    label = f"{cell.table.partition(',')[0]}, {cell.ranks:,} GPUs, {cell.engine}"
+    return (
+        f"{label}, autocast" if cell.precision == "amp-bf16" and "fsdp2" in cell.engine else label
+    )
 
 
 def main() -> None:

@@ -96,8 +96,10 @@ def overrides_of(fork: File, module: str, trees: Sequence[Tree]) -> Iterator[Ove
             if plain_text(before.method) == plain_text(own.method):
                 continue
             after = trees[1].member(module, owner, member)
-            said = [plain_text(node) for node in after.member.nodes] if after is not None else []
-            yield Override(owner, before.method, said != [plain_text(before.method)])
+            statements = (
+                [plain_text(node) for node in after.member.nodes] if after is not None else []
+            )
+            yield Override(owner, before.method, statements != [plain_text(before.method)])
 
 
 def declaration_of(overrides: Sequence[Override], module: str) -> str:
@@ -133,10 +135,10 @@ def names_of(declaration: str, roots: Sequence[Path]) -> set[str]:
         os.chdir(place)
         try:
             printed(["convert", "--package-root", str(roots[0])])
-            told = printed(["check", "--package-root", str(roots[1])])
+            output = printed(["check", "--package-root", str(roots[1])])
         finally:
             os.chdir(here)
-    return {override["override"] for override in told.get("overrides", [])}
+    return {override["override"] for override in output.get("overrides", [])}
 
 
 def printed(words: Sequence[str]) -> Any:

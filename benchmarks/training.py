@@ -95,7 +95,7 @@ class Silent:
     def steps(self, done: int, of: int) -> None:
         pass
 
-    def told(self, figures: Mapping[str, float]) -> None:
+    def report(self, figures: Mapping[str, float]) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -200,8 +200,8 @@ def as_markdown(rows: Sequence[Mapping[str, object]], made: Mapping[str, object]
 
 def _row(row: Mapping[str, object]) -> str:
     by_seed = ", ".join(f"{apart:+.2%}" for apart in row["from_stock_by_seed"])
-    told = (f"{row['mean']:.4f}", f"{row['spread']:.4f}", f"{row['from_stock']:+.2%}", by_seed)
-    return f"| {row['model']} | {' | '.join(told)} | {row['frequencies']:.2f} |"
+    data = (f"{row['mean']:.4f}", f"{row['spread']:.4f}", f"{row['from_stock']:+.2%}", by_seed)
+    return f"| {row['model']} | {' | '.join(data)} | {row['frequencies']:.2f} |"
 
 
 def _every_seed(model: str, found: Sequence[Run]) -> Line:
@@ -228,13 +228,13 @@ def main() -> int:
                 found += runs(pair, seed, options.share, Path(place))
     rows, made = summary(found), describe_environment("cpu")
     options.out.mkdir(parents=True, exist_ok=True)
-    told = {
+    data = {
         "share": options.share,
         "made": made,
         "summary": rows,
         "runs": [asdict(run) for run in found],
     }
-    (options.out / "training.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    (options.out / "training.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     (options.out / "training.md").write_text(as_markdown(rows, made), encoding="utf-8")
     for stock in dict.fromkeys(run.stock for run in found):
         mine = [run for run in found if run.stock == stock]

@@ -141,16 +141,16 @@ def name_of(modular: Path) -> str:
 
 def upgraded(modular: Path, releases: Sequence[Release]) -> Row:
     """Carry a variant from release to release, in a copy of the project."""
-    shown = modular.relative_to(REPOSITORY)
+    path = modular.relative_to(REPOSITORY)
     last = str(releases[-1].root())
     with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as place:
         project = Path(place)
         shutil.copytree(REPOSITORY / "modular", project / "modular")
         shutil.copy(REPOSITORY / "pyproject.toml", project)
         with contextlib.chdir(project):
-            first, declared, changes = rebased(shown, releases)
-            printed(["convert", "--package-root", last, str(shown)])
-        is_equal = outputs_of(shown, project) == outputs_of(shown, REPOSITORY)
+            first, declared, changes = rebased(path, releases)
+            printed(["convert", "--package-root", last, str(path)])
+        is_equal = outputs_of(path, project) == outputs_of(path, REPOSITORY)
     return Row(name_of(modular), first, declared, changes, is_equal)
 
 

@@ -94,15 +94,15 @@ def point_at(problem: Problem, line: str) -> Problem:
     if len(line) > _SHOWN_WIDTH:
         start = max(0, place - _SHOWN_WIDTH // 2)
     start = min(start, place)
-    shown = line[start : start + _SHOWN_WIDTH].rstrip()
+    excerpt = line[start : start + _SHOWN_WIDTH].rstrip()
     # A tab is as wide as the terminal likes, so the same tabs stand above the caret.
-    before = shown[: place - start]
+    before = excerpt[: place - start]
     below = "".join("\t" if letter == "\t" else " " for letter in before)
     below = below.ljust(place - start)
-    return replace(problem, hint=f"{problem.hint}\n        {shown}\n        {below}^")
+    return replace(problem, hint=f"{problem.hint}\n        {excerpt}\n        {below}^")
 
 
-def defect(shown: str, error: Exception) -> Problem:
+def defect(display_path: str, error: Exception) -> Problem:
     """The problem of a file on which patchgen failed unexpectedly."""
     import traceback  # rarely needed
 
@@ -113,7 +113,7 @@ def defect(shown: str, error: Exception) -> Problem:
     message = " ".join(str(error).split())
     what = f"internal error at {place}: {type(error).__name__}: {message}"
     hint = "this is a defect of patchgen, not of your file; please report it together with the file"
-    return Problem(Location(shown), "PG908", what, hint)
+    return Problem(Location(display_path), "PG908", what, hint)
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

@@ -46,7 +46,7 @@ class Command:
     """One command of a console block, with the lines that it shall print."""
 
     line: str
-    shown: tuple[str, ...]
+    expected: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def commands(block: Block) -> tuple[Command, ...]:
         else:
             assert found, f"a console block begins with a command, not with {line!r}"
             found[-1][1].append(line.rstrip())
-    return tuple(Command(line, tuple(shown)) for line, shown in found)
+    return tuple(Command(line, tuple(expected)) for line, expected in found)
 
 
 class Session:
@@ -137,10 +137,10 @@ class Session:
         )
 
 
-def fits(shown: Sequence[str], printed: Sequence[str]) -> bool:
+def fits(expected: Sequence[str], printed: Sequence[str]) -> bool:
     """Whether `printed` is what is shown; `...` stands for any lines."""
     parts: list[list[str]] = [[]]
-    for line in shown:
+    for line in expected:
         if line.strip() == DOTS:
             parts.append([])
         else:

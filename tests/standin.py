@@ -42,9 +42,9 @@ class B:
 
 def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
     """One modeling file, and a configuration file for a modular file that says so."""
-    shown = env.display_path(path)
+    display_path = env.display_path(path)
     try:
-        source = read_source(path, shown=shown)
+        source = read_source(path, display_path=display_path)
     except PatchgenError as error:
         return Flattened(problems=(error.problem,))
     if "# defect" in source.text:
@@ -52,17 +52,23 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
     if "import" not in source.text:
         return Flattened()
     stem = path.stem.removeprefix("modular_")
-    parts, used, lines = [f"# {BANNER} {shown}: edit that file.\n# {settings.formatter}\n"], [], []
+    parts, used, lines = (
+        [f"# {BANNER} {display_path}: edit that file.\n# {settings.formatter}\n"],
+        [],
+        [],
+    )
     for module, names in re.findall(r"^from (\S+) import (.*)$", source.text, re.MULTILINE):
         try:
-            facts = env.index(module, Location(shown, 1, 1))
+            facts = env.index(module, Location(display_path, 1, 1))
         except PatchgenError as error:
             return Flattened(problems=(error.problem,))
         for name in names.split(", "):
             block = facts.definition(name)
             if block is None:
                 return Flattened(
-                    problems=(PatchgenError("PG101", Location(shown, 1, 1), f"no {name}").problem,)
+                    problems=(
+                        PatchgenError("PG101", Location(display_path, 1, 1), f"no {name}").problem,
+                    )
                 )
             digest = hashlib.sha256(block.text.encode()).hexdigest()
             used.append(UsedSymbol(f"{module}.{name}", digest, facts.source.path))
@@ -76,7 +82,7 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
     parts.append(source.text)
     text = "".join(parts)
     summary = Summary(("A",), ("toy",))
-    notes = (Note(Location(shown, 1, 1), "a note"),)
+    notes = (Note(Location(display_path, 1, 1), "a note"),)
     base = ("lib/toy.py", "".join(parts[:-1]))
     files = [
         FlatFile(

@@ -181,9 +181,9 @@ def _text(
         yield from ("\n## Done", "", *changed)
     words = "fails" if checked.returncode else "passes"
     yield f"\n## `patchgen check` {words}"
-    said = (checked.stdout + checked.stderr).strip()
-    if said:
-        yield from ("", "```text", said, "```")
+    output = (checked.stdout + checked.stderr).strip()
+    if output:
+        yield from ("", "```text", output, "```")
     yield "\n`patchgen verify --all` compares the models; it needs torch, and was not run."
 
 

@@ -112,8 +112,8 @@ def adopt_fork(
     written = _write(report, folder, name, force) if folder is not None else ""
     _print(replace(report, file=written), form, shows=folder is None)
     if page and written:
-        shown = write_adopted_page(report, name, Path(written).parent, settings)
-        click.echo(f"wrote {shown}", err=form == "json")
+        page_path = write_adopted_page(report, name, Path(written).parent, settings)
+        click.echo(f"wrote {page_path}", err=form == "json")
     refused = folder is not None and not written
     return int(not made.proof.holds or refused)
 

@@ -108,10 +108,10 @@ def _describe(record: Record) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _quoted(project: Project, shown: str, line: int) -> str:
+def _quoted(project: Project, display_path: str, line: int) -> str:
     """The line itself, if the file is found below one of the roots."""
     for root in project.environment().roots:
-        if (root / shown).is_file():
-            lines = read_source(root / shown, allow_bidi=True).lines
+        if (root / display_path).is_file():
+            lines = read_source(root / display_path, allow_bidi=True).lines
             return f"    {lines[line - 1].rstrip()}\n" if line <= len(lines) else ""
     return ""

@@ -67,11 +67,11 @@ def memory(
     except ValueError as error:
         # transformers and torch name the value that they refuse.
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
-    told = replace(
+    report = replace(
         make_report(trace, found, name, target.model_class.__name__, wanted), card=room, most=most
     )
     write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
-    sys.stdout.write(write(told))
+    sys.stdout.write(write(report))
     if figure and trace is not None:
         replace_file(Path(figure), as_svg(trace, room).encode())
     return 0
@@ -101,11 +101,11 @@ def _measured(target: Target, choice: Choice, setup: Setup, trace: StepTrace | N
     return measure_step(target, setup)
 
 
-def _change(said: str) -> tuple[str, Any]:
+def _change(text: str) -> tuple[str, Any]:
     """Split NAME=VALUE; the value is read as JSON if it is JSON, else as text."""
-    name, equals, value = said.partition("=")
+    name, equals, value = text.partition("=")
     if not name or not equals:
-        raise click.UsageError(f"--set takes NAME=VALUE, not {said}")
+        raise click.UsageError(f"--set takes NAME=VALUE, not {text}")
     try:
         return name, json.loads(value)
     except ValueError:

@@ -32,20 +32,23 @@ def write_new(
         click.echo(text, nl=False)
         return 0
     path = _path(project, found, name)
-    shown = project.environment().display_path(path)
+    display_path = project.environment().display_path(path)
     if path.exists() and path.read_text(encoding="utf-8") != text and not force:
         raise PatchgenError(
-            "PG804", Location(shown), "exists already, with another text", "--force replaces it"
+            "PG804",
+            Location(display_path),
+            "exists already, with another text",
+            "--force replaces it",
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, text.encode())
-    click.echo(f"wrote {shown}")
+    click.echo(f"wrote {display_path}")
     for part in found.parts:
         for missing in part.missing:
             click.echo(f"note: {part.part}: {missing}", err=True)
     if not project.config.sources:
         hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
-        note = f"note: this project names no sources: run patchgen convert {shown}, {hint}"
+        note = f"note: this project names no sources: run patchgen convert {display_path}, {hint}"
         click.echo(note, err=True)
     return 0
 

@@ -101,5 +101,5 @@ def _table(variants: Sequence[Variant]) -> str:
     rows = [(v.name, sum(v.counts.values()), *v.counts.values()) for v in variants]
     total = ("total", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True)))
     heads = ("variant", "lines", "parent's", "declared", "rewritten", "made", "blank")
-    shown = [tuple(str(cell) for cell in row) for row in [*rows, total]]
-    return table(heads, shown)
+    cells = [tuple(str(cell) for cell in row) for row in [*rows, total]]
+    return table(heads, cells)

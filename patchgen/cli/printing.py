@@ -45,7 +45,7 @@ def print_checked(
     """Print the report of the gate, and whether variants still fit another release."""
     findings = report.findings
     page = _page(project, report, findings, style)
-    page = replace(page, drifts=drifts, told=_notes_without_output(report))
+    page = replace(page, drifts=drifts, printed_notes=_notes_without_output(report))
     if with_diff and style.form == "text":
         colour.write("".join(verdict.diff for verdict in report.verdicts))
         colour.write(FORMATS["text"](page), sys.stderr)
@@ -70,9 +70,9 @@ def print_written(project: Project, result: Written, style: Style) -> int:
             sys.stderr.write(f"accepted {stale.override.name} of {stale.modular}\n")
         for name in result.recorded:
             sys.stderr.write(f"updated {name}\n")
-    told = (*_notes_without_output(report), *_new_notes(result))
+    printed_notes = (*_notes_without_output(report), *_new_notes(result))
     page = _page(project, Report(notes=report.notes), findings, style)
-    _write(replace(page, told=told), style)
+    _write(replace(page, printed_notes=printed_notes), style)
     if not style.quiet:
         sys.stderr.write(f"{_summary(result, findings)}\n")
     return exit_code(findings)
@@ -135,7 +135,7 @@ def print_linted(project: Project, found: Found, outcomes: Sequence[Outcome], st
             notes += made.notes
     findings = tuple(sorted(problems | warnings))
     page = _page(project, Report(notes=tuple(notes)), findings, style)
-    page = replace(page, told=tuple(notes))
+    page = replace(page, printed_notes=tuple(notes))
     _write(page, style)
     if not style.quiet and style.form == "text":
         sys.stderr.write(f"{len(outcomes)} modular files, {len(findings)} findings\n")

@@ -43,11 +43,11 @@ def bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda count: None
         return
-    shown = _Bar(total, what)
+    progress_bar = _Bar(total, what)
     try:
-        yield shown.advance
+        yield progress_bar.advance
     finally:
-        shown.close()
+        progress_bar.close()
 
 
 class _Bar:

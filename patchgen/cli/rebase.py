@@ -106,7 +106,7 @@ def _rebase(
     trees = [Tree(make_environment(project.home, release.root(), roots)) for release in (old, new)]
     _require_recorded(modular, records, trees[0], old)
     prover = Prover(modular.path.name, roots, project.config.settings)
-    file = read_file(read_source(modular.path, shown=modular.display_path))
+    file = read_file(read_source(modular.path, display_path=modular.display_path))
     decided = {key: entry.decision for key, entry in decisions.items() if entry.decision}
     return Rebase(file, prover, old.root(), new.root(), trees[0], trees[1], decided).run()
 
@@ -167,10 +167,10 @@ def _require_recorded(
         and digest_of(text_of_symbol(symbol.symbol, tree.environment) or "") != symbol.digest
     )
     if wrong:
-        shown = ", ".join(name.rpartition(".")[2] for name in wrong[:3])
+        names = ", ".join(name.rpartition(".")[2] for name in wrong[:3])
         what = (
             f"was not made from transformers {release.version}: patchgen.lock has other digests "
-            f"for {shown}" + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
+            f"for {names}" + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
         )
         recorded = _recorded(records)
         hint = f"name the release with --from-root or --from {recorded}" if recorded else ""
@@ -209,10 +209,10 @@ def _print_problems(
             }
         )
         return
-    click.echo("\n".join(_shown(error)), err=True)
+    click.echo("\n".join(_error_lines(error)), err=True)
 
 
-def _shown(error: PatchgenError) -> Iterator[str]:
+def _error_lines(error: PatchgenError) -> Iterator[str]:
     for problem in problems_of(error):
         yield f"{problem.at}: {problem.code} {problem.what}"
         if problem.hint:

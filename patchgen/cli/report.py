@@ -18,7 +18,7 @@ from patchgen.project.gate.drift import Drift, Fit
 from patchgen.project.gate.overrides import StaleOverride
 from patchgen.project.gate.why import named
 
-TOLD = 3  # notes of one file that are printed without --verbose
+MOST_NOTES = 3  # notes of one file that are printed without --verbose
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Page:
     drifts: tuple[Drift, ...] = ()
     findings: tuple[Problem, ...] = ()
     notes: tuple[Note, ...] = ()
-    told: tuple[Note, ...] = ()
+    printed_notes: tuple[Note, ...] = ()
     refused: int = 0
     stale: tuple[StaleOverride, ...] = ()
     verbose: bool = False
@@ -73,7 +73,7 @@ def as_text(page: Page) -> str:
     if page.verbose:
         lines += _note_lines(page.notes, len(page.notes))
     elif not page.quiet:
-        lines += _note_lines(page.told, TOLD)
+        lines += _note_lines(page.printed_notes, MOST_NOTES)
     if (page.rows or page.refused) and not page.quiet:
         lines.append(_counted(page))
     return "".join(f"{line}\n" for line in lines)

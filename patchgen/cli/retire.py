@@ -69,8 +69,10 @@ def _on(
     outputs: dict[str, File] = {}
     for path, record in records.items():
         if record.modular == modular.display_path and path.is_file():
-            outputs[path.name] = read_file(read_source(path, shown=project.display_path(path)))
-    file = read_file(read_source(modular.path, shown=modular.display_path))
+            outputs[path.name] = read_file(
+                read_source(path, display_path=project.display_path(path))
+            )
+    file = read_file(read_source(modular.path, display_path=modular.display_path))
     return find_caught_up(file, outputs, tree)
 
 

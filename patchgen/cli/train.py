@@ -149,13 +149,13 @@ def _watching(engine: Engine) -> Iterator[Watch]:
 def figures_line(figures: Mapping[str, float], between: str = "  ") -> str:
     """Loss, speed and memory, as far as they are known; `between` separates loss and speed."""
     words = []
-    for name, shown in (
+    for name, template in (
         ("loss", "loss {:.4f}"),
         ("eval_loss", "eval loss {:.4f}"),
         ("eval_accuracy", "accuracy {:.3f}"),
     ):
         if name in figures:
-            words.append(shown.format(figures[name]))
+            words.append(template.format(figures[name]))
     fast = []
     if "tokens_a_second" in figures:
         fast.append(f"{figures['tokens_a_second']:,.0f} tokens/s")

@@ -170,8 +170,8 @@ def _table(chosen: Sequence[Variant], results: Sequence[Result]) -> str:
         found = [result for result in results if result.variant == variant.name]
         statuses = [str(count) for count in counts(found).values()]
         largest = [number(_largest_difference(found, kind)) for kind in _KINDS]
-        ran, seen = format_lines(found), format_mutants(found)
-        rows.append((variant.name, *statuses, *largest, ran, seen))
+        ran, mutants = format_lines(found), format_mutants(found)
+        rows.append((variant.name, *statuses, *largest, ran, mutants))
     statuses = ["PASS", "WARN", "FAIL", "NONE"]
     return table(("variant", *statuses, *_KINDS, "lines run", "mutants seen"), rows)
 

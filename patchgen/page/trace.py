@@ -62,9 +62,9 @@ def trace_variant(path: Path, env: Environment, settings: Settings) -> Variant:
     traced = trace(path, env, settings)
     if traced.result.problems or not traced.result.files:
         raise Refusals(list[Problem](traced.result.problems))
-    shown = env.display_path(path)
-    outputs = [_read(file, shown, traced.edits, env) for file in traced.result.files]
-    texts: dict[str, str] = {shown: _text_of(shown, env)}
+    display_path = env.display_path(path)
+    outputs = [_read(file, display_path, traced.edits, env) for file in traced.result.files]
+    texts: dict[str, str] = {display_path: _text_of(display_path, env)}
     parents: set[str] = set()
     for _, sources in outputs:
         parents |= sources.parents
@@ -74,7 +74,7 @@ def trace_variant(path: Path, env: Environment, settings: Settings) -> Variant:
             texts |= {p: t for p, t in sources.texts.items() if (p in parents) == is_parent}
     return Variant(
         name=path.stem.removeprefix("modular_"),
-        modular=shown,
+        modular=display_path,
         texts=texts,
         parents=frozenset(parents),
         outputs=tuple(one for one, _ in outputs),
@@ -109,9 +109,9 @@ def _find_sources(
     return Sources({path: _text_of(path, env) for path in sorted(paths)}, frozenset(parents))
 
 
-def _text_of(shown: str, env: Environment) -> str:
+def _text_of(display_path: str, env: Environment) -> str:
     """The text of the file that messages show as `shown`."""
     for root in (env.home, *env.roots):
-        if (root / shown).is_file():
-            return read_source(root / shown, allow_bidi=True).text
-    raise AssertionError(f"{shown} was read, and is not below a root")
+        if (root / display_path).is_file():
+            return read_source(root / display_path, allow_bidi=True).text
+    raise AssertionError(f"{display_path} was read, and is not below a root")

@@ -239,9 +239,9 @@ def _is_excluded(project: Project, path: Path) -> bool:
     """Whether a pattern of the configuration names the file or a folder around it."""
     if not project.config.exclude:
         return False
-    shown = project.display_path(path)
+    display_path = project.display_path(path)
     # A pattern that fits a folder leaves out all that is in it.
-    parts = [shown, *(parent.as_posix() for parent in Path(shown).parents)]
+    parts = [display_path, *(parent.as_posix() for parent in Path(display_path).parents)]
     return any(
         fnmatch.fnmatch(part, pattern) for part in parts for pattern in project.config.exclude
     )
@@ -273,8 +273,8 @@ def _not_modular(project: Project, path: Path) -> Problem:
 
 def _given(project: Project, path: Path) -> str:
     # A line break in a file name would break a message, and an annotation with it.
-    shown = project.display_path(path.parent.resolve() / path.name)
-    return shown.encode("unicode_escape").decode("ascii")
+    display_path = project.display_path(path.parent.resolve() / path.name)
+    return display_path.encode("unicode_escape").decode("ascii")
 
 
 def _nearest(path: Path) -> str:

@@ -66,9 +66,9 @@ def _licence_of(source: Path) -> str:
 def _about(variant: Variant) -> Iterator[str]:
     path = variant.home / variant.modular
     if variant.modular and path.is_file():
-        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-        if said:
-            yield said
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        if docstring:
+            yield docstring
     yield f"A variant of `{variant.parent}`, made from it by patchgen: one file, to be read."
 
 
@@ -129,9 +129,9 @@ def _licence(variant: Variant, source: Path | None) -> Iterator[str]:
 
 def _parity(variant: Variant) -> Iterator[str]:
     sections = [
-        told
+        section
         for page in sorted((variant.home / PARITY).glob("*.md"))
-        if (told := _section(page, variant.name))
+        if (section := _section(page, variant.name))
     ]
     if sections:
         yield "## Parity with the parent"

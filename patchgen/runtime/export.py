@@ -102,20 +102,20 @@ def _fill(folder: Path, variant: Variant, source: Path | None) -> None:
     if diff.exists():
         shutil.copyfile(diff, folder / diff.name)
     if source is None:
-        told = _default_configuration(variant)
+        configuration = _default_configuration(variant)
     else:
-        told = _checkpoint_into(folder, variant, source)
-    told["auto_map"] = auto_map(variant, told["model_type"])
-    if not told["auto_map"]:
+        configuration = _checkpoint_into(folder, variant, source)
+    configuration["auto_map"] = auto_map(variant, configuration["model_type"])
+    if not configuration["auto_map"]:
         raise ValueError(
             f"no auto class builds {variant.parent}, "
             f"and so none could load {variant.name} from a folder"
         )
     (folder / CONFIG).write_text(
-        json.dumps(told, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+        json.dumps(configuration, indent=2, sort_keys=True) + "\n", encoding="utf-8"
     )
     (folder / "README.md").write_text(
-        model_card(variant, folder.name, told, source), encoding="utf-8"
+        model_card(variant, folder.name, configuration, source), encoding="utf-8"
     )
 
 
@@ -181,8 +181,8 @@ def _default_configuration(variant: Variant) -> dict[str, Any]:
     model = _main_class(variant)
     configuration = model.config_class()
     configuration.architectures = [model.__name__]
-    told: dict[str, Any] = json.loads(configuration.to_json_string(use_diff=True))
-    return told
+    values: dict[str, Any] = json.loads(configuration.to_json_string(use_diff=True))
+    return values
 
 
 def _main_class(variant: Variant) -> ModelClass:
@@ -201,32 +201,32 @@ def _checkpoint_into(folder: Path, variant: Variant, source: Path) -> dict[str, 
 
     Returns its configuration, with the variant's class for its architecture.
     """
-    told = _configuration(source)
+    configuration = _configuration(source)
     if not any(path for pattern in WEIGHTS for path in source.glob(pattern)):
         raise ValueError(f"{source} has no weights: {' or '.join(WEIGHTS[::2])}")
-    model = chosen_class(variant, told)
-    if told.get("model_type") == model.config_class.model_type:
+    model = chosen_class(variant, configuration)
+    if configuration.get("model_type") == model.config_class.model_type:
         _copy(source, folder, (*BESIDE, *WEIGHTS))
     else:  # a dense checkpoint in a mixture: other weights, under other names
         load(variant.module, source).save_pretrained(folder)
         _copy(source, folder, BESIDE)
-        told = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    return {**_without_code(told), "architectures": [model.__name__]}
+        configuration = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    return {**_without_code(configuration), "architectures": [model.__name__]}
 
 
 def _configuration(source: Path) -> dict[str, Any]:
     path = source / CONFIG
     try:
-        told: Any = json.loads(path.read_text(encoding="utf-8"))
+        configuration: Any = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is no JSON: {error}") from error
-    if not isinstance(told, dict) or "model_type" not in told:
+    if not isinstance(configuration, dict) or "model_type" not in configuration:
         raise ValueError(f"{path} names no model_type")
-    return told
+    return configuration
 
 
-def _without_code(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if name != "auto_map"}
+def _without_code(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in configuration.items() if name != "auto_map"}
 
 
 def _copy(source: Path, folder: Path, patterns: tuple[str, ...]) -> None:

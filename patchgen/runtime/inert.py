@@ -36,15 +36,15 @@ class _Watch:
 
     model: PreTrainedModel
     left_out: str
-    told: bool = False
+    warned: bool = False
 
     def __call__(self, module: nn.Module, args: Any) -> None:
-        if self.told or torch.compiler.is_compiling():
+        if self.warned or torch.compiler.is_compiling():
             return
         function = getattr(vars(self.model).get("forward"), "__func__", None)
         # `functools.wraps` gives it the name of the model's own.
         if getattr(function, "__globals__", {}).get("__name__", "").startswith("trl."):
-            self.told = True
+            self.warned = True
             warnings.warn(
                 f"TRL computes the loss of {type(self.model).__name__} by its own head, in chunks "
                 f"too: {self.left_out}. transformers' Trainer takes the variant's own loss.",

@@ -37,8 +37,8 @@ def load(
     model, which `from_pretrained` would take with a warning.
     """
     found = find_variant(variant)
-    told = _configuration(checkpoint, kwargs)
-    model = chosen_class(found, told, head)
+    configuration = _configuration(checkpoint, kwargs)
+    model = chosen_class(found, configuration, head)
     loaded = model.from_pretrained(checkpoint, **kwargs)
     warn_where_the_loss_is_inert(loaded[0] if isinstance(loaded, tuple) else loaded, found.text())
     return loaded
@@ -49,23 +49,27 @@ def _configuration(checkpoint: str | os.PathLike[str], kwargs: Mapping[str, Any]
     if isinstance(given, PreTrainedConfig):
         return given.to_dict()
     where = {name: kwargs[name] for name in _WHERE if name in kwargs}
-    told: dict[str, Any] = PreTrainedConfig.get_config_dict(given or checkpoint, **where)[0]
-    return told
+    configuration: dict[str, Any] = PreTrainedConfig.get_config_dict(given or checkpoint, **where)[
+        0
+    ]
+    return configuration
 
 
-def chosen_class(variant: Variant, told: Mapping[str, Any], head: str | None = None) -> ModelClass:
+def chosen_class(
+    variant: Variant, configuration: Mapping[str, Any], head: str | None = None
+) -> ModelClass:
     """The variant's class for a configuration: `head`, or that of its first known architecture.
 
     ValueError as `load` says.
     """
-    wanted = (head,) if head is not None else tuple(told.get("architectures") or ())
+    wanted = (head,) if head is not None else tuple(configuration.get("architectures") or ())
     if not wanted:
         raise ValueError(
             f"the checkpoint's configuration names no architecture; say head={_names(variant)}"
         )
     by_name = {parent.__name__: model for model, parent in pairs(variant)}
     by_name |= {model.__name__: model for model in model_classes(module_of(variant))}
-    _refuse_another_model(variant, told)
+    _refuse_another_model(variant, configuration)
     for name in wanted:
         if name in by_name:
             return by_name[name]
@@ -78,8 +82,8 @@ def model_types(variant: Variant) -> frozenset[str]:
     return frozenset(item.config_class.model_type for pair in pairs(variant) for item in pair)
 
 
-def _refuse_another_model(variant: Variant, told: Mapping[str, Any]) -> None:
-    kind, ours = told.get("model_type"), model_types(variant)
+def _refuse_another_model(variant: Variant, configuration: Mapping[str, Any]) -> None:
+    kind, ours = configuration.get("model_type"), model_types(variant)
     if kind in ours or kind is None:
         return
     begin = f"{kind}_"

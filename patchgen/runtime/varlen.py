@@ -125,8 +125,8 @@ def _with_cache(
     # token.  As many as there are queries, also where an encoder's keys are fewer.
     last = torch.arange(keys - query.shape[2], keys, device=query.device)
     own = last if mask is not None or position_ids is None else position_ids
-    seen = _seen(own[..., :, None] - places, form, mask)
-    return _by_sdpa(query, key[:, :, :keys], value[:, :, :keys], seen, form)
+    visible = _visible_keys(own[..., :, None] - places, form, mask)
+    return _by_sdpa(query, key[:, :, :keys], value[:, :, :keys], visible, form)
 
 
 def texts_of_positions(position_ids_BL: Tensor) -> Texts:
@@ -202,11 +202,13 @@ def by_rows(
     text_T = torch.arange(count, device=device).repeat_interleave(lengths_N, output_size=tokens)
     places_T = torch.arange(tokens, device=device)
     if count * longest**2 > tokens**2:
-        seen = _seen(places_T[:, None] - places_T, form, None) & (text_T[:, None] == text_T)
+        visible = _visible_keys(places_T[:, None] - places_T, form, None) & (
+            text_T[:, None] == text_T
+        )
         query, key, value = (
             each.transpose(0, 1).unsqueeze(0) for each in (query_THD, key_TGD, value_TGD)
         )
-        return _by_sdpa(query, key, value, seen, form).squeeze(0)
+        return _by_sdpa(query, key, value, visible, form).squeeze(0)
     places_T = places_T - starts_N[text_T] + text_T * longest
     states = (query_THD, key_TGD, value_TGD)
     query, key, value = (
@@ -217,7 +219,7 @@ def by_rows(
     else:
         real = torch.arange(longest, device=device) < lengths_N[:, None]
         places_L = torch.arange(longest, device=device)
-        mask = _seen(places_L[:, None] - places_L, form, real)
+        mask = _visible_keys(places_L[:, None] - places_L, form, real)
     return _by_sdpa(query, key, value, mask, form).flatten(0, 1).index_select(0, places_T)
 
 
@@ -239,16 +241,16 @@ def _by_sdpa(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, for
     return output.transpose(1, 2)
 
 
-def _seen(back: Tensor, form: Form, real: Tensor | None) -> Tensor:
+def _visible_keys(back: Tensor, form: Form, real: Tensor | None) -> Tensor:
     """Which keys each query sees, (rows or 1, 1, queries, keys).
 
     `back` is how far each key lies before a query.
     """
-    seen = back >= 0 if form.causal else torch.ones_like(back, dtype=torch.bool)
+    visible = back >= 0 if form.causal else torch.ones_like(back, dtype=torch.bool)
     if form.window is not None:
-        seen = seen & (back.abs() < form.window)
-    seen = seen.view(-1, 1, *seen.shape[-2:])
-    return seen if real is None else seen & real.bool()[:, None, None, :]
+        visible = visible & (back.abs() < form.window)
+    visible = visible.view(-1, 1, *visible.shape[-2:])
+    return visible if real is None else visible & real.bool()[:, None, None, :]
 
 
 AttentionInterface.register(NAME, varlen_attention)

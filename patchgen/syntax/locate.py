@@ -73,7 +73,7 @@ class Environment:
         """
         path = self.path(module)
         if path is None:
-            what = f"no module named {shown_module(module)}"
+            what = f"no module named {display_module(module)}"
             raise PatchgenError("PG101", at, what, self._describe_nearest(module))
         if module not in self._sources:
             # Imported here: a run that finds all its results in the cache reads no text.
@@ -81,8 +81,10 @@ class Environment:
 
             # Relative to its root: an environment may lie inside the project, or anywhere else.
             depth = module.count(".") + (2 if path.name == "__init__.py" else 1)
-            shown = "/".join(path.parts[-depth:])
-            self._sources[module] = read_source(path, module, shown, allow_bidi=self.allow_bidi)
+            display_path = "/".join(path.parts[-depth:])
+            self._sources[module] = read_source(
+                path, module, display_path, allow_bidi=self.allow_bidi
+            )
         return self._sources[module]
 
     def index(self, module: str, at: Location) -> ModuleIndex:
@@ -239,7 +241,7 @@ def _split(module: str) -> list[str]:
     return parts[1:] if is_beside(module) else parts
 
 
-def shown_module(module: str) -> str:
+def display_module(module: str) -> str:
     """`module` as code spells it: `.helpers` for one beside a top-level file."""
     return f".{module.partition('.')[2]}" if is_beside(module) else module
 

@@ -161,10 +161,10 @@ def says_same(one: str, other: str) -> bool:
 
     Members of a class stand at the margin, as far as their strings allow it.
     """
-    return one == other or _said(one) == _said(other)
+    return one == other or _plain_texts(one) == _plain_texts(other)
 
 
-def _said(text: str) -> list[str]:
+def _plain_texts(text: str) -> list[str]:
     """What each statement says; the text itself where it is no Python."""
     try:
         body = ast.parse(text).body

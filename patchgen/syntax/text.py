@@ -79,14 +79,14 @@ def make_source(text: str, path: str, module: str = "") -> Source:
 
 
 def read_source(
-    path: Path, module: str = "", shown: str | None = None, *, allow_bidi: bool = False
+    path: Path, module: str = "", display_path: str | None = None, *, allow_bidi: bool = False
 ) -> Source:
     """The file at `path`; `shown` is the path that messages print.
 
     Raises PatchgenError PG001 to PG006 for what is not a readable, plain Python text in UTF-8 or
     the encoding that it declares.
     """
-    name = shown or str(path)
+    name = display_path or str(path)
     return make_source(decode(read_bytes(path, name), name, allow_bidi=allow_bidi), name, module)
 
 

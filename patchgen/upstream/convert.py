@@ -231,8 +231,8 @@ class _Conversion:
             copied = with_copies(body, image, imports)
             if len(copied.names) > len(body.names):
                 body, imports = copied, self._imports(copied, kind, end)
-        shown = "/".join(self.path.parts[-3:])
-        return Output(kind, header(shown, self.facts.header) + imports + body.text + end)
+        display_path = "/".join(self.path.parts[-3:])
+        return Output(kind, header(display_path, self.facts.header) + imports + body.text + end)
 
     def _imports(self, body: Body, kind: str, end: str) -> str:
         # `__getattr__` at the end calls an imported function.

@@ -64,8 +64,8 @@ class CaseRunner:
         except (NothingToCompare, CannotBuild) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:
-            told = f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
-            return Verdict("FAIL", f"{told}{_place(error)}")
+            message = f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+            return Verdict("FAIL", f"{message}{_place(error)}")
 
     @functools.cached_property
     def _smallest(self) -> dict[Any, float]:

@@ -31,7 +31,7 @@ def bench(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         pytest.param(("--device", "cpu"), "bench does not time on a CPU", id="CPU"),
         pytest.param(("--device", "tpu"), "bench runs on cpu or cuda", id="device"),
@@ -47,9 +47,9 @@ def bench(tmp_path, monkeypatch, capsys):
         pytest.param(("--tiny", "--table", "speed"), "'speed' is not one of", id="table"),
     ],
 )
-def test_usage(bench, tmp_path, argv, said):
+def test_usage(bench, tmp_path, argv, message):
     code, out, err = bench(*argv)
-    assert (code, out) == (2, "") and said in err
+    assert (code, out) == (2, "") and message in err
     assert not list(tmp_path.iterdir())
 
 
@@ -62,7 +62,7 @@ def test_without_a_gpu_nothing_is_timed(bench):
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         pytest.param(("L9", "--tiny"), "L9: PG826 is no case of the table matrix", id="case"),
         pytest.param(
@@ -70,9 +70,9 @@ def test_without_a_gpu_nothing_is_timed(bench):
         ),
     ],
 )
-def test_names_that_nothing_has(bench, tmp_path, argv, said):
+def test_names_that_nothing_has(bench, tmp_path, argv, message):
     code, out, err = bench(*argv)
-    assert (code, out) == (1, "") and said in err
+    assert (code, out) == (1, "") and message in err
     assert not list(tmp_path.iterdir())
 
 
@@ -108,8 +108,8 @@ def test_a_full_disk_is_told_and_leaves_what_was_measured(bench, tmp_path, monke
     assert "run the same command again" in err
     results = [
         one
-        for told in json.loads(path.read_text())["cases"].values()
-        for one in told["contestants"].values()
+        for data in json.loads(path.read_text())["cases"].values()
+        for one in data["contestants"].values()
     ]
     assert results and all(one["status"] == "ok" for one in results)
 
@@ -118,9 +118,9 @@ def test_one_case_is_run_written_and_taken_up(bench, tmp_path):
     argv = ("M2", "--only", "five lines", "--tiny")
     code, out, err = bench(*argv)
     assert (code, out.splitlines()[0]) == (0, "2 ok"), err
-    told = json.loads((tmp_path / "bench-matrix-tiny.json").read_text(encoding="utf-8"))
+    data = json.loads((tmp_path / "bench-matrix-tiny.json").read_text(encoding="utf-8"))
     assert (
-        list(told["cases"]["M2"]["contestants"]) == ["sdpa", "five lines"] and told["made"]["tiny"]
+        list(data["cases"]["M2"]["contestants"]) == ["sdpa", "five lines"] and data["made"]["tiny"]
     )
     page = (tmp_path / "bench-matrix-tiny.md").read_text(encoding="utf-8")
     assert "| five lines | ok | 0e+00 |" in page and "tokens/s" not in page
@@ -134,10 +134,10 @@ def test_one_case_is_run_written_and_taken_up(bench, tmp_path):
 @pytest.mark.slow
 def test_a_look_tells_when_a_mask_is_made(bench, tmp_path):
     code, out, _ = bench("--look", "--device", "cpu")
-    told = json.loads(out)
-    assert code == 0 and told["device"] == "cpu" and not list(tmp_path.iterdir())
-    assert "scaled_dot_product" in told["attention"]["causal, heads of 64"]
-    bert, llama = told["masks"]["bert"], told["masks"]["llama"]
+    data = json.loads(out)
+    assert code == 0 and data["device"] == "cpu" and not list(tmp_path.iterdir())
+    assert "scaled_dot_product" in data["attention"]["causal, heads of 64"]
+    bert, llama = data["masks"]["bert"], data["masks"]["llama"]
     assert (bert["all ones, eager mode"], bert["padded, eager mode"]) == ("none", "bool")
     assert (llama["no mask, eager mode"], llama["padded, eager mode"]) == ("causal", "bool")
     assert all(bert.values()) and all(llama.values()), "something is compiled everywhere"

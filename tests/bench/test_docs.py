@@ -27,12 +27,12 @@ def test_each_case_is_told(case):
     assert set(re.findall(r"`(\w+)`", variants)) == {
         one.variant for one in case.entries if one.variant
     }
-    told = [
+    described = [
         float(number)
         for number in re.findall(r"(?<![\w.-])\d+(?:\.\d+)?(?= times| of | TFLOP)", aims)
     ]
     wanted = [target.ratio / (1e12 if target.metric == "rate" else 1) for target in case.targets]
-    assert told == wanted
+    assert described == wanted
 
 
 def test_no_other_case_is_told():
@@ -44,10 +44,10 @@ def test_the_five_lines_are_those_that_run():
     pytest.importorskip("transformers")
     from patchgen.training.bench.competitors import mask_free
 
-    told = re.search(r"def mask_free.*?, None\n", PAGE, re.DOTALL)
-    assert told is not None
+    described = re.search(r"def mask_free.*?, None\n", PAGE, re.DOTALL)
+    assert described is not None
     ours = ast.parse(inspect.getsource(mask_free)).body[0]
-    theirs = ast.parse(told[0]).body[0]
+    theirs = ast.parse(described[0]).body[0]
     assert ast.unparse(ours.body[1:]) == ast.unparse(theirs.body), "but for the docstring"
     assert [each.arg for each in ours.args.args] == [each.arg for each in theirs.args.args]
 
@@ -61,9 +61,9 @@ def test_padding_is_what_is_told():
         1 - sum(first) / (len(first) * padded.length),
         1 - sum(second) / (len(second) * max(second)),
     ]
-    told = re.search(r"padding is (\d+) of 100 places in B2 and (\d+) in L2", PAGE)
-    assert told is not None and [round(100 * part) for part in free] == [
-        int(number) for number in told.groups()
+    described = re.search(r"padding is (\d+) of 100 places in B2 and (\d+) in L2", PAGE)
+    assert described is not None and [round(100 * part) for part in free] == [
+        int(number) for number in described.groups()
     ]
 
 

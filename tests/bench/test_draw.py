@@ -44,10 +44,10 @@ def test_decades():
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(0.05, "0.05"), (320, "320"), (12500, "12.5k"), (3.2e6, "3.2M")]
+    ("value", "text"), [(0.05, "0.05"), (320, "320"), (12500, "12.5k"), (3.2e6, "3.2M")]
 )
-def test_short(value, said):
-    assert format_number(value) == said
+def test_short(value, text):
+    assert format_number(value) == text
 
 
 def test_bars_are_as_long_as_their_values():
@@ -93,7 +93,7 @@ def test_spread_and_target_stand_where_they_are():
 @pytest.mark.parametrize(("target", "moved"), [(10.5, True), (5, False), (100, False)])
 def test_no_target_stands_in_a_figure(target, moved):
     svg = bars(
-        "speed", [Bar("one", (10,), said="10", target=target), Bar("two", (100,))], across="unit"
+        "speed", [Bar("one", (10,), caption="10", target=target), Bar("two", (100,))], across="unit"
     )
     line = float(drawn(svg, "line", "target")[0].get("x1", "0"))
     bar, figure = drawn(svg, "rect", "fill")[0], drawn(svg, "text", "value")[0]

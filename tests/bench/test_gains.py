@@ -52,5 +52,5 @@ def test_a_row_gains_by_time_or_by_what_it_keeps(gains):
 def test_it_measures_tiny_models(gains, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["gains.py", "--quick", "llama_loss", "bert_mlm"])
     gains.main()
-    said = capsys.readouterr().out
-    assert "llama_loss: " in said and "bert_mlm: " in said and "not measured" not in said
+    printed = capsys.readouterr().out
+    assert "llama_loss: " in printed and "bert_mlm: " in printed and "not measured" not in printed

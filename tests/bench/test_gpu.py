@@ -69,11 +69,18 @@ CASE = Case(
 
 
 def play(case: Case) -> dict:
-    said: list[dict] = []
+    answers: list[dict] = []
     run_case(
-        case, "cuda", False, (), Budget(time.monotonic() + 500), lambda **told: said.append(told)
+        case,
+        "cuda",
+        False,
+        (),
+        Budget(time.monotonic() + 500),
+        lambda **answer: answers.append(answer),
     )
-    return {told["entry"]: from_json(told["result"]) for told in said if "result" in told}
+    return {
+        answer["entry"]: from_json(answer["result"]) for answer in answers if "result" in answer
+    }
 
 
 @pytest.mark.gpu
@@ -117,9 +124,9 @@ def test_what_does_not_fit_below_a_limit_is_found():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_the_machine_is_measured():
-    told = machine("cuda")
-    assert told["product"] > 1e12 and told["memory"] > 2**30
-    assert told["datasheet"] is None or told["product"] < 1.05 * told["datasheet"]
+    answer = machine("cuda")
+    assert answer["product"] > 1e12 and answer["memory"] > 2**30
+    assert answer["datasheet"] is None or answer["product"] < 1.05 * answer["datasheet"]
 
 
 @pytest.mark.gpu
@@ -139,8 +146,8 @@ def test_the_command_measures(tmp_path):
         [sys.executable, "-m", "patchgen", *argv], cwd=REPOSITORY, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads((tmp_path / "bench-matrix.json").read_text(encoding="utf-8"))
-    assert told["cases"]["B3"]["done"] and told["machine"]["product"] > 0
+    answer = json.loads((tmp_path / "bench-matrix.json").read_text(encoding="utf-8"))
+    assert answer["cases"]["B3"]["done"] and answer["machine"]["product"] > 0
     assert (tmp_path / "bench-matrix-B3-speed.svg").is_file()
 
 

@@ -86,8 +86,8 @@ def test_a_step_that_fails_or_hangs_stops_nothing(tmp_path):
         tmp_path / "scratch/there"
     ).exists()
     assert (tmp_path / "results/last.txt").read_text() == "here\n"
-    told = json.loads((tmp_path / measure.STATE).read_text())
-    assert told["running"] == "" and told["left"] == [] and len(told["done"]) == 4
+    output = json.loads((tmp_path / measure.STATE).read_text())
+    assert output["running"] == "" and output["left"] == [] and len(output["done"]) == 4
 
 
 def test_what_earlier_steps_leave_over_goes_to_the_one_that_grows(tmp_path):
@@ -160,16 +160,16 @@ def test_the_whole_way_with_tiny_models(tmp_path):
     command = ["launch/measure.sh", "--tiny", "--out", str(tmp_path / "out"), "--wait", "300"]
     began = time.monotonic()
     while True:
-        told = subprocess.run(
+        output = subprocess.run(
             command,
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
             env={**os.environ, **offline, "PYTHON": sys.executable},
         )
-        if told.returncode != 3 or time.monotonic() - began > 3300:
+        if output.returncode != 3 or time.monotonic() - began > 3300:
             break
-    assert told.returncode == 0, told.stdout + told.stderr
+    assert output.returncode == 0, output.stdout + output.stderr
     assert (tmp_path / "home/site/transformers").is_dir() == any(
         Path(REPOSITORY, ".wheels").glob("*.whl")
     )

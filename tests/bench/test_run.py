@@ -77,19 +77,19 @@ def play(tmp_path, monkeypatch):
         monkeypatch.setenv("PLAN", json.dumps(plan or {}))
         started.write_text("", encoding="utf-8")
         record = resume_record(tmp_path / "matrix.json", MADE)
-        told: list[str] = []
+        notes: list[str] = []
         command = (sys.executable, str(script))
         wanted = Wanted("matrix", "cpu", tiny, seconds, command=command, jobs=jobs, again=again)
         run(
             cases,
             wanted,
             record,
-            lambda case, name, result: told.append(f"{case} {name} {result.status}"),
+            lambda case, name, result: notes.append(f"{case} {name} {result.status}"),
         )
         assert read_record(record.path).cases == json.loads(json.dumps(record.cases)), (
             "all that is known is written"
         )
-        return record, started.read_text(encoding="utf-8").split("\n")[:-1], told
+        return record, started.read_text(encoding="utf-8").split("\n")[:-1], notes
 
     return play
 
@@ -100,8 +100,8 @@ def statuses(record, name: str) -> dict[str, str]:
 
 def test_each_group_has_a_process_and_tiny_ones_share_one(play):
     cases = [case("A1", "a"), case("A2", "a"), case("B1", "b")]
-    record, started, told = play(cases)
-    assert started == ["A1 A2", "B1"] and len(told) == 9
+    record, started, notes = play(cases)
+    assert started == ["A1 A2", "B1"] and len(notes) == 9
     assert all(record.done(name) for name in ("A1", "A2", "B1"))
 
 
@@ -113,16 +113,16 @@ def test_tiny_cases_share_processes(play):
 
 def test_two_processes_tell_one_record(play):
     cases = [case(name, name) for name in ("A1", "B1", "C1", "D1")]
-    record, started, told = play(cases, {"B1 fast": "die"}, tiny=True, jobs=2)
-    assert sorted(started) == ["A1 C1", "B1 D1", "B1 D1"] and len(told) == 13
+    record, started, notes = play(cases, {"B1 fast": "die"}, tiny=True, jobs=2)
+    assert sorted(started) == ["A1 C1", "B1 D1", "B1 D1"] and len(notes) == 13
     assert all(record.done(one.id, ["sdpa", "fast", "small"]) for one in cases)
     assert statuses(record, "B1") == {"sdpa": "ok", "fast": "failed", "small": "ok"}
 
 
 def test_what_is_done_is_not_run_again(play):
     play([case("A1"), case("A2")])
-    _, started, told = play([case("A1"), case("A2"), case("A3")])
-    assert started == ["A3"] and len(told) == 3
+    _, started, notes = play([case("A1"), case("A2"), case("A3")])
+    assert started == ["A3"] and len(notes) == 3
 
 
 def test_a_entry_that_kills_its_process_takes_no_other_with_it(play):
@@ -243,14 +243,14 @@ def test_again_keeps_what_it_has_not_come_to(play):
 
 def test_again_runs_all_once_more_and_ends(play):
     play([case("A1"), case("A2")])
-    record, started, told = play([case("A1"), case("A2")], again=True)
-    assert started == ["A1 A2"] and len(told) == 6 and record.done("A1") and record.done("A2")
+    record, started, notes = play([case("A1"), case("A2")], again=True)
+    assert started == ["A1 A2"] and len(notes) == 6 and record.done("A1") and record.done("A2")
 
 
 def test_again_without_time_leaves_what_is_known_as_it_is(play):
     play([case("A1")])
-    record, started, told = play([case("A1")], seconds=0.0, again=True)
-    assert started == [] and told == ["A1 sdpa no time", "A1 fast no time", "A1 small no time"]
+    record, started, notes = play([case("A1")], seconds=0.0, again=True)
+    assert started == [] and notes == ["A1 sdpa no time", "A1 fast no time", "A1 small no time"]
     assert record.done("A1") and set(statuses(record, "A1").values()) == {"ok"}
 
 
@@ -259,9 +259,9 @@ def test_having_no_time_takes_no_result_away(play):
     _, _, _ = play([case("A1")], {"A1 small": "hang", "A1 fast": "late"})
     record, _, _ = play([case("A1")], again=True)
     assert set(statuses(record, "A1").values()) == {"ok"}
-    record, _, told = play([case("A1")], {"A1 sdpa": "late", "A1 fast": "late"}, again=True)
+    record, _, notes = play([case("A1")], {"A1 sdpa": "late", "A1 fast": "late"}, again=True)
     assert statuses(record, "A1") == {"sdpa": "partial", "fast": "partial", "small": "ok"}
-    assert told == ["A1 sdpa no time", "A1 fast no time", "A1 small ok"]
+    assert notes == ["A1 sdpa no time", "A1 fast no time", "A1 small ok"]
 
 
 def test_a_child_that_cannot_start_again_is_told_beside_what_is_known(play, monkeypatch):

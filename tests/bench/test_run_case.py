@@ -71,29 +71,31 @@ CASE = Case(
 
 
 def play(case: Case, skip=(), seconds: float = 100.0, tiny: bool = False) -> list[dict]:
-    said: list[dict] = []
+    answers: list[dict] = []
     run_case(
         case,
         "cpu",
         tiny,
         skip,
         Budget(time.monotonic() + seconds),
-        lambda **told: said.append(told),
+        lambda **answer: answers.append(answer),
     )
-    return said
+    return answers
 
 
-def results(said):
-    return {told["entry"]: from_json(told["result"]) for told in said if "result" in told}
+def results(answers):
+    return {
+        answer["entry"]: from_json(answer["result"]) for answer in answers if "result" in answer
+    }
 
 
 @pytest.fixture(scope="module")
-def said():
+def answers():
     return play(CASE)
 
 
-def test_each_that_runs_has_all_of_its_turns(said):
-    found = results(said)
+def test_each_that_runs_has_all_of_its_turns(answers):
+    found = results(answers)
     for name in ("sdpa", "llama_loss", "sdpa + checkpointing", "one row, float32"):
         assert found[name].status == "ok", found[name].note
         assert [len(run_round) for run_round in found[name].rounds] == [2, 1, 1]
@@ -101,32 +103,32 @@ def test_each_that_runs_has_all_of_its_turns(said):
     assert found["sdpa"].tokens == 48 and found["one row, float32"].tokens == 16
 
 
-def test_what_cannot_run_says_why_and_stops_nobody(said):
-    found = results(said)
+def test_what_cannot_run_says_why_and_stops_nobody(answers):
+    found = results(answers)
     assert found["too large"].status == "does not fit"
     assert found["no kernel"].status == "unavailable"
     assert found["sdpa, cuDNN forced"].note == "the cudnn backend needs a CUDA device"
     assert found["no such optimizer"].note == "ValueError: no optimizer is called best"
     assert found["llama_sqpa"].status == "failed" and "llama_loss" in found["llama_sqpa"].note
-    assert said[-1] == {"case": "S", "done": True}
+    assert answers[-1] == {"case": "S", "done": True}
 
 
-def test_turns_go_there_and_back(said):
-    begun = [told["entry"] for told in said if told.get("begun") and told["entry"]]
+def test_turns_go_there_and_back(answers):
+    begun = [answer["entry"] for answer in answers if answer.get("begun") and answer["entry"]]
     names = [one.name for one in CASE.entries]
     assert begun[: len(names)] == names
     ran = ["sdpa", "llama_loss", "sdpa + checkpointing", "one row, float32"]
     assert begun[len(names) :] == [*reversed(ran), *ran]
 
 
-def test_references_are_those_of_the_rows(said):
-    told = [one["reference"] for one in said if "reference" in one]
-    assert [one["rows"] for one in told] == [None, 1]
-    assert told[0]["loss"] != told[1]["loss"]
+def test_references_are_those_of_the_rows(answers):
+    answer = [one["reference"] for one in answers if "reference" in one]
+    assert [one["rows"] for one in answer] == [None, 1]
+    assert answer[0]["loss"] != answer[1]["loss"]
 
 
-def test_weights_begin_the_same_in_every_turn(said):
-    found = results(said)
+def test_weights_begin_the_same_in_every_turn(answers):
+    found = results(answers)
     assert found["sdpa"].losses == pytest.approx(found["llama_loss"].losses, rel=1e-4)
     assert found["sdpa"].losses[1] < found["sdpa"].losses[0], "it learns"
     assert 0 < found["sdpa"].deviation[1] < 3e-2, "bfloat16 beside float32"
@@ -134,24 +136,29 @@ def test_weights_begin_the_same_in_every_turn(said):
 
 
 def test_no_memory_in_a_further_turn_takes_the_first_one_not_away():
-    said: list[dict] = []
+    answers: list[dict] = []
 
     def first(module, query, key, value, mask, **more):
-        if any("result" in told for told in said):
+        if any("result" in answer for answer in answers):
             too_large()
         return mask_free(module, query, key, value, mask, **more)
 
     AttentionInterface.register("too_large_later", first)
     case = replace(CASE, entries=(Entry("later", attention="too_large_later"),), block="")
     run_case(
-        case, "cpu", False, (), Budget(time.monotonic() + 100), lambda **told: said.append(told)
+        case,
+        "cpu",
+        False,
+        (),
+        Budget(time.monotonic() + 100),
+        lambda **answer: answers.append(answer),
     )
-    (found,) = results(said).values()
+    (found,) = results(answers).values()
     assert (found.status, found.note) == ("partial", "there was no memory left for a further turn")
     assert (
         [len(run_round) for run_round in found.rounds] == [2]
         and found.counts
-        and said[-1] == {"case": "S", "done": True}
+        and answers[-1] == {"case": "S", "done": True}
     )
 
 

@@ -131,7 +131,7 @@ def test_wanted_cases():
 
 
 @pytest.mark.parametrize(
-    ("ids", "only", "said"),
+    ("ids", "only", "message"),
     [
         (["B1", "L9"], [], "L9: PG826 is no case of the table matrix"),
         (
@@ -147,8 +147,8 @@ def test_wanted_cases():
     ],
     ids=["case", "one of two entries", "entry of another case"],
 )
-def test_no_name_is_passed_over(ids, only, said):
-    with pytest.raises(PatchgenError, match=said):
+def test_no_name_is_passed_over(ids, only, message):
+    with pytest.raises(PatchgenError, match=message):
         wanted_cases("matrix", ids, only)
 
 

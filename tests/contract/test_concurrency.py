@@ -103,7 +103,7 @@ def test_runs_at_once_give_what_one_gives(rounds, tree, tmp_path):
 def test_killed_at_any_time_tears_nothing(kills, tree):
     chance = random.Random(7)
     assert main(["convert", "-q"]) == 0
-    seen = {name: {text} for name, text in tree.contents().items() if name.startswith("generated")}
+    texts = {name: {text} for name, text in tree.contents().items() if name.startswith("generated")}
     for number in range(kills):
         for index in range(1, VARIANTS + 1):
             tree.write(f"modular/v{index}/modular_v{index}.py", variant("A", f"{number}-{index}"))
@@ -115,8 +115,8 @@ def test_killed_at_any_time_tears_nothing(kills, tree):
         assert main(["convert", "-q"]) == 0
         for name, text in tree.contents().items():
             if name.startswith("generated"):
-                seen.setdefault(name, set()).add(text)
-                assert after_kill.get(name, text) in seen[name], f"{name} is torn"
+                texts.setdefault(name, set()).add(text)
+                assert after_kill.get(name, text) in texts[name], f"{name} is torn"
         assert [name for name in tree.files() if ".tmp" in name] == []
     assert main(["check"]) == 0
 

@@ -173,12 +173,12 @@ def _run(block: Block, session: Session) -> list[tuple[Block, str]]:
     for command in commands(block):
         if command.line.startswith(NOT_RUN):
             _check_not_run(command)
-            pairs.append((command, command.shown))
+            pairs.append((command, command.expected))
             continue
         printed = session.run(command.line)
-        same = fits(command.shown, printed)
+        same = fits(command.expected, printed)
         differs |= not same
-        pairs.append((command, command.shown if same else printed))
+        pairs.append((command, command.expected if same else printed))
     return [(block, rendered(pairs))] if differs else []
 
 
@@ -366,7 +366,7 @@ def test_the_package_index_shows_the_readme():
 
 
 @pytest.mark.parametrize(
-    ("shown", "printed", "fit"),
+    ("expected", "printed", "fit"),
     [
         ("a b", "a b", True),
         ("a b", "a b c", False),
@@ -380,5 +380,5 @@ def test_the_package_index_shows_the_readme():
         ("", "a", False),
     ],
 )
-def test_dots_stand_for_any_lines(shown, printed, fit):
-    assert fits(shown.split(), printed.split()) is fit
+def test_dots_stand_for_any_lines(expected, printed, fit):
+    assert fits(expected.split(), printed.split()) is fit

@@ -35,9 +35,9 @@ def ends(capsys):
     def run(*argv):
         code = main(argv)
         done = capsys.readouterr()
-        said = done.out + done.err
-        assert "internal error" not in said and "Traceback" not in said, said
-        return code, said
+        output = done.out + done.err
+        assert "internal error" not in output and "Traceback" not in output, output
+        return code, output
 
     return run
 
@@ -72,20 +72,20 @@ def put(tree, kind, name):
 @pytest.mark.parametrize("name", [OUTPUT, DIFF])
 def test_an_output_that_is_no_file(name, kind, command, tree, ends):
     put(tree, kind, name)
-    code, said = ends(command)
+    code, output = ends(command)
     if command not in ("lint", "list"):
         assert code in (1, 2)
-        assert f"{name}: PG" in said
+        assert f"{name}: PG" in output
 
 
 def test_what_is_no_file_is_never_replaced(tree, ends):
     path = put(tree, "pipe", OUTPUT)
-    code, said = ends("convert", "--force")
+    code, output = ends("convert", "--force")
     assert code == 1
     assert path.is_fifo()
     assert (
         f"{OUTPUT}: PG509 is no regular file, and modular/v1/modular_v1.py gives a file of this name"
-        in said
+        in output
     )
 
 
@@ -106,12 +106,12 @@ def test_what_is_read_and_is_no_file(name, kind, command, tree, ends):
 )
 def test_what_is_no_file_is_named(name, tree, ends):
     put(tree, "pipe", name)
-    code, said = ends("check")
+    code, output = ends("check")
     assert code in (1, 2)
     assert (
-        "is not a regular file" in said
-        or f"PG101 no module named toy.{name}" in said
-        or "PG10" in said
+        "is not a regular file" in output
+        or f"PG101 no module named toy.{name}" in output
+        or "PG10" in output
     )
 
 

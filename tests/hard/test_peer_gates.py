@@ -34,8 +34,8 @@ def cli(tree, capsys):
         capsys.readouterr()
         code = main([*argv])
         assert tree.snapshot() == before
-        told = capsys.readouterr()
-        return code, told.out + told.err
+        output = capsys.readouterr()
+        return code, output.out + output.err
 
     return ask
 
@@ -59,52 +59,52 @@ def cli(tree, capsys):
 def test_G1_a_declaration_of_what_is_not_there(text, says, tree, cli):
     tree.write("modular/v1/modular_v1.py", text)
     for command in ("check", "convert"):
-        code, told = cli(command)
-        assert code == 1 and re.search(says, told), told
+        code, output = cli(command)
+        assert code == 1 and re.search(says, output), output
 
 
 def test_G2_a_release_in_which_no_declaration_loads(tree, cli, tmp_path):
     shutil.copytree(tree("lib"), tmp_path / "next")
     (tmp_path / "next/toy/modeling_toy.py").write_text("class Z:\n    pass\n", encoding="utf-8")
-    code, told = cli("check", "--package-root", str(tmp_path / "next"))
+    code, output = cli("check", "--package-root", str(tmp_path / "next"))
     assert code == 1
     for number in (1, 2):
-        assert re.search(rf"modular/v{number}/modular_v{number}\.py:4:\d+: PG103", told), told
+        assert re.search(rf"modular/v{number}/modular_v{number}\.py:4:\d+: PG103", output), output
 
 
 @pytest.mark.parametrize("argv", [["check"], ["check", "moduler"]], ids=["configured", "asked for"])
 def test_G3_a_mistyped_folder(argv, tree, cli):
     if len(argv) == 1:
         tree.edit("pyproject.toml", '["modular"]', '["moduler"]')
-    code, told = cli(*argv)
-    assert code != 0 and "moduler" in told, told
+    code, output = cli(*argv)
+    assert code != 0 and "moduler" in output, output
 
 
 def test_G4_an_output_whose_declaration_is_gone(tree, cli):
     tree("modular/v1/modular_v1.py").unlink()
-    code, told = cli("check")
-    assert code == 1 and re.search(rf"{ONE}.* is orphaned", told), told
+    code, output = cli("check")
+    assert code == 1 and re.search(rf"{ONE}.* is orphaned", output), output
 
 
 def test_G5_every_error_of_every_file_in_one_run(tree, cli):
     tree.write("modular/v1/modular_v1.py", variant("Aa"))
     tree.write("modular/v0/modular_v0.py", "class (:\n")
     tree.edit("generated/v2/modeling_v2.py", "return 2", "return 3")
-    code, told = cli("check")
-    assert code == 1 and "Traceback" not in told
+    code, output = cli("check")
+    assert code == 1 and "Traceback" not in output
     for place in (
         r"modular_v0\.py:1:\d+: PG",
         r"modular_v1\.py:4:\d+: PG103",
         r"modeling_v2\.py:\d+:\d+: PG501",
     ):
-        assert re.search(place, told), told
-    assert told.count(" PG") == 3, told
+        assert re.search(place, output), output
+    assert output.count(" PG") == 3, output
 
 
 def test_G6_messages_point_at_the_line_that_is_wrong(tree, cli):
     tree.write("modular/v1/modular_v1.py", variant("Aa"))
-    told = cli("check")[1]
-    places = re.findall(r"^(\S+?):(\d+):(\d+): PG", told, re.MULTILINE)
+    output = cli("check")[1]
+    places = re.findall(r"^(\S+?):(\d+):(\d+): PG", output, re.MULTILINE)
     assert places
     for path, line, column in places:
         assert tree(path).is_file() and tree.read(path).splitlines()[int(line) - 1][
@@ -124,8 +124,8 @@ def test_G7_another_version_makes_nothing_stale(tree, cli, monkeypatch):
 
 def test_G8_what_changed_in_the_parent_is_named(tree, cli):
     tree.edit("lib/toy/modeling_toy.py", "return helper(1)", "return helper(2)")
-    code, told = cli("check")
-    assert code == 1 and "PG501 is stale: the parent changed: toy.modeling_toy.A" in told, told
+    code, output = cli("check")
+    assert code == 1 and "PG501 is stale: the parent changed: toy.modeling_toy.A" in output, output
 
 
 def test_G9_nothing_of_the_users_is_run(tree):
@@ -143,8 +143,8 @@ def test_G9_nothing_of_the_users_is_run(tree):
 
 def test_G10_an_unknown_model_is_an_error(tree, cli):
     pytest.importorskip("transformers")
-    code, told = cli("new", "lama", "--with", "checkpoint")
-    assert code != 0 and "lama" in told and "llama" in told, told
+    code, output = cli("new", "lama", "--with", "checkpoint")
+    assert code != 0 and "lama" in output and "llama" in output, output
 
 
 def test_G11_nothing_generated_patches_what_is_imported():

@@ -79,10 +79,12 @@ def _place(text: str) -> str:
 def _caret(text: str) -> str:
     """The line that Python complains of, and a caret below the column."""
     line, column = map(int, _place(text).split(":"))
-    shown = [*text.split("\n"), ""][line - 1]
-    inset = min(len(shown) - len(shown.lstrip()), column - 1)
-    below = "".join("\t" if letter == "\t" else " " for letter in shown[inset:].ljust(column - 1))
-    return f"\n        {shown[inset:].rstrip()}\n        {below[: column - 1 - inset]}^"
+    line_there = [*text.split("\n"), ""][line - 1]
+    inset = min(len(line_there) - len(line_there.lstrip()), column - 1)
+    below = "".join(
+        "\t" if letter == "\t" else " " for letter in line_there[inset:].ljust(column - 1)
+    )
+    return f"\n        {line_there[inset:].rstrip()}\n        {below[: column - 1 - inset]}^"
 
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)

@@ -264,9 +264,9 @@ def _mutate_packages(folder: Path, seeds: range) -> None:
         try:
             _answers(flat(folder / str(seed), files, case.modular))
         except Exception as error:
-            shown = files[victim]
+            original = files[victim]
             raise AssertionError(
-                f"seed {seed}: {victim} of {case.name}: {error!r}\n{shown!r}\n{case.listing()}"
+                f"seed {seed}: {victim} of {case.name}: {error!r}\n{original!r}\n{case.listing()}"
             ) from error
 
 

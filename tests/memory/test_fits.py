@@ -64,15 +64,15 @@ def test_what_never_ends_is_no_batch():
 
 
 @pytest.mark.parametrize(
-    ("most", "said"),
+    ("most", "message"),
     [(MOST, "65536 or more, 524,288 tokens or more."), (MOST - 1, "65535, 524,280 tokens.")],
 )
-def test_the_end_of_the_search_is_told(most, said):
+def test_the_end_of_the_search_is_told(most, message):
     measured = Figures(1, 0, 1, 1, 1, 1, (("forward", 4),))
-    told = replace(
+    report = replace(
         make_report(None, measured, "bert", "BertModel", Setup(length=8)), card=10**9, most=most
     )
-    assert f"A card of 1.00 GB takes a batch of {said}\n" in as_text(told)
+    assert f"A card of 1.00 GB takes a batch of {message}\n" in as_text(report)
 
 
 @pytest.mark.slow
@@ -119,14 +119,14 @@ def test_a_device_that_is_not_there_is_told_before_anything_is_predicted():
 
 
 @pytest.mark.parametrize(
-    ("said", "count"),
+    ("message", "count"),
     [("24GB", 24 * 10**9), ("80GiB", 80 * 2**30), ("1.5 g", 15 * 10**8), ("512", 512)],
 )
-def test_sizes(said, count):
-    assert parse_size(said) == count
+def test_sizes(message, count):
+    assert parse_size(message) == count
 
 
-@pytest.mark.parametrize("said", ["", "GB", "-3GB", "24 cards", "0"])
-def test_no_sizes(said):
+@pytest.mark.parametrize("message", ["", "GB", "-3GB", "24 cards", "0"])
+def test_no_sizes(message):
     with pytest.raises(PatchgenError, match="PG825 is no size"):
-        parse_size(said)
+        parse_size(message)

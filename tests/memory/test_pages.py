@@ -37,11 +37,11 @@ def test_text(capfd):
 
 
 def test_json_adds_up(capfd):
-    told = json.loads(run(capfd, *TINY, "--output-format", "json", "--card", "1GB")[1])
-    assert sum(told["at_peak"]["roles"].values()) == max(told["predicted"]["peaks"].values())
-    assert sum(kind["bytes"] for kind in told["activations"]) == told["predicted"]["saved"]
-    assert told["measured"] is None
-    assert told["largest_batch"] > 2
+    data = json.loads(run(capfd, *TINY, "--output-format", "json", "--card", "1GB")[1])
+    assert sum(data["at_peak"]["roles"].values()) == max(data["predicted"]["peaks"].values())
+    assert sum(kind["bytes"] for kind in data["activations"]) == data["predicted"]["saved"]
+    assert data["measured"] is None
+    assert data["largest_batch"] > 2
 
 
 def test_markdown_is_the_same_tables(capfd):
@@ -71,9 +71,9 @@ def test_picture(capfd, tmp_path):
         tuple(map(float, p.split(","))) for each in paths for p in each.get("d").strip("MZ").split()
     ]
     assert all(0 <= x <= width and 0 <= y <= height for x, y in points)
-    said = "".join(root.itertext())
+    message = "".join(root.itertext())
     assert all(
-        word in said for word in ("forward", "backward", "again", "prefers-color-scheme:dark")
+        word in message for word in ("forward", "backward", "again", "prefers-color-scheme:dark")
     )
 
 
@@ -88,7 +88,7 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "said"),
+    ("argv", "code", "message"),
     [
         (
             ["lama_sdpa"],
@@ -164,11 +164,11 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_errors(capfd, argv, code, said):
+def test_errors(capfd, argv, code, message):
     found, out, err = run(
         capfd, "memory", *argv, *([] if "--card" in argv else ["--device", "cpu"])
     )
-    assert said in err
+    assert message in err
     assert (found, out) == (code, "")
 
 

@@ -193,9 +193,9 @@ def test_deepspeeds_bf16_has_float32_beside_it():
     """12 bytes a weight, and 2 for each weight and each gradient (arXiv:1910.02054, 3.1)."""
     found = trace("zero1", 2, precision="fsdp-mixed")
     count = found.parameters
-    told = summarize(found)
-    assert (told.weights, told.gradients) == (2 * count, 2 * count)
-    assert told.optimizer == pytest.approx(12 * count / 2, rel=0.01)
+    summary = summarize(found)
+    assert (summary.weights, summary.gradients) == (2 * count, 2 * count)
+    assert summary.optimizer == pytest.approx(12 * count / 2, rel=0.01)
 
 
 def test_what_is_gathered_is_told_apart_at_the_peak():
@@ -218,8 +218,8 @@ def test_autocast_keeps_a_copy_of_all_that_fsdp2_gathers():
 
 
 def test_a_thousand_ranks_take_no_longer_than_two():
-    told = summarize(trace("fsdp2", 1024))
-    assert told.weights < summarize(trace("fsdp2", 2)).weights / 4
+    summary = summarize(trace("fsdp2", 1024))
+    assert summary.weights < summarize(trace("fsdp2", 2)).weights / 4
 
 
 def test_a_value_is_set_by_its_second_name():
@@ -241,7 +241,7 @@ def test_the_process_is_alone_again_afterwards():
 
 
 @pytest.mark.parametrize(
-    ("engine", "ranks", "said"),
+    ("engine", "ranks", "message"),
     [
         ("fsdp2", 1, "PG850 fsdp2 on 1 rank divides nothing"),
         ("auto", 4, "PG850 auto on 4 ranks divides nothing"),
@@ -249,21 +249,21 @@ def test_the_process_is_alone_again_afterwards():
         ("fsdp2+tp,size=3", 4, "PG831 4 processes are not several groups of 3"),
     ],
 )
-def test_no_layout(engine, ranks, said):
-    with pytest.raises(PatchgenError, match=said):
+def test_no_layout(engine, ranks, message):
+    with pytest.raises(PatchgenError, match=message):
         Layout(engine, ranks)
 
 
 @pytest.mark.parametrize(
-    ("name", "engine", "ranks", "said"),
+    ("name", "engine", "ranks", "message"),
     [
         ("gpt2", "tp", 2, "PG852 .* has no `tp_plan`"),
         ("bert", "ep", 2, "PG852 .* has no `ep_plan`"),
         ("mixtral", "ep", 2, "PG852 .*Cannot evenly shard 5 experts across 2"),
     ],
 )
-def test_a_model_that_is_not_spread_so(name, engine, ranks, said):
-    with pytest.raises(PatchgenError, match=said):
+def test_a_model_that_is_not_spread_so(name, engine, ranks, message):
+    with pytest.raises(PatchgenError, match=message):
         trace(engine, ranks, name)
 
 

@@ -52,9 +52,9 @@ def compare(case: Case, flat_texts: dict[str, str], folder: Path) -> Difference 
     """The first difference between inheritance and the flat files, `flat_texts` by file name."""
     expected = inherited(case, folder)
     found = flattened(case, flat_texts, folder)
-    for (step, left), (shown, right) in zip(expected, found, strict=False):
+    for (step, left), (taken, right) in zip(expected, found, strict=False):
         if left != right:
-            return Difference(step if step == shown else shown, left, right)
+            return Difference(step if step == taken else taken, left, right)
     return None
 
 
@@ -330,10 +330,10 @@ def _member_facts(value: object) -> object:
 def _signature(function: types.FunctionType) -> str:
     signature = inspect.signature(function)
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
-    shown = ", ".join(
+    taken = ", ".join(
         f"{p.kind}:{p.name}" + ("=" if p.default is not p.empty else "") for p in plain
     )
-    return shown
+    return taken
 
 
 def _describe(value: object, seen: tuple[int, ...]) -> object:

@@ -118,9 +118,9 @@ def check(dimension: str, seeds: range, folder: Path) -> None:
         )
     bound = REFUSED.get(dimension, 0)
     allowed = bound * len(seeds) + (0 < bound < 1)  # a share says little of a few packages
-    shown = "\n".join(map(str, refused[:3]))
+    listed = "\n".join(map(str, refused[:3]))
     assert len(refused) <= allowed, (
-        f"{len(refused)} of {len(seeds)} refused, at most {bound} of them\n{shown}"
+        f"{len(refused)} of {len(seeds)} refused, at most {bound} of them\n{listed}"
     )
 
 

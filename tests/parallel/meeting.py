@@ -97,7 +97,7 @@ CASES = {
 }
 
 
-def seen(case, engine, place):
+def observed(case, engine, place):
     try:
         return case(engine, place)
     except Exception as error:
@@ -110,7 +110,7 @@ def run(place):
     join(engine, "cpu")
     found = {}
     for name, case in CASES.items():
-        found[name] = seen(case, engine, Path(place))
+        found[name] = observed(case, engine, Path(place))
         distributed.barrier()
     Path(place, f"{rank}.json").write_text(json.dumps(found), encoding="utf-8")
     leave(engine)

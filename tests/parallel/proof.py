@@ -179,8 +179,8 @@ def main(listed: Sequence[Job], place: Path) -> None:
         except PatchgenError as error:
             if os.environ.get("RANK") == "0":
                 (place / job.name).mkdir(exist_ok=True)
-                told = {"code": error.problem.code, "text": str(error)}
-                (place / job.name / FAILED).write_text(json.dumps(told), encoding="utf-8")
+                failure = {"code": error.problem.code, "text": str(error)}
+                (place / job.name / FAILED).write_text(json.dumps(failure), encoding="utf-8")
         except Exception:
             traceback.print_exc()
             raise
@@ -194,5 +194,7 @@ def written(listed: Sequence[Job]) -> str:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     processes, jobs_of_all, place_of_all = sys.argv[1:]
-    listed = [Job(**told) for told in json.loads(Path(jobs_of_all).read_text(encoding="utf-8"))]
+    listed = [
+        Job(**failure) for failure in json.loads(Path(jobs_of_all).read_text(encoding="utf-8"))
+    ]
     forked(partial(main, listed, Path(place_of_all)), int(processes))

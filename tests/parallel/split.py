@@ -81,8 +81,8 @@ def apart(case: Case) -> float:
     draw_weights(model)
     whole = copy.deepcopy(model)
     model._tp_plan |= case.rules
-    told, _, mesh = kind.prepare_distribute_model(DistributedConfig(**case.sizes))
-    model = kind.maybe_distribute_model(model, told, mesh)
+    config, _, mesh = kind.prepare_distribute_model(DistributedConfig(**case.sizes))
+    model = kind.maybe_distribute_model(model, config, mesh)
     words = torch.randint(
         3, SIZES["vocab_size"], (2, 7), generator=torch.Generator().manual_seed(1)
     )

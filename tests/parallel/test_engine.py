@@ -54,7 +54,7 @@ def test_who_writes():
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "told"),
+    ("text", "code", "message"),
     [
         ("fsdp", "PG830", "did you mean fsdp2"),
         ("megatron", "PG830", "there are single, ddp"),
@@ -79,10 +79,10 @@ def test_who_writes():
         ("fsdp2+tp,size=6", "PG831", "not several groups of 6"),
     ],
 )
-def test_what_six_processes_cannot_be(text, code, told):
+def test_what_six_processes_cannot_be(text, code, message):
     with pytest.raises(PatchgenError, match=code) as refused:
         parse_engine(text, launched(6))
-    assert told in str(refused.value) and f"--engine {text}" in str(refused.value)
+    assert message in str(refused.value) and f"--engine {text}" in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["ddp", "fsdp2", "tp", "ep", "tp+ep", "fsdp2+tp,size=2", "zero3"])
@@ -129,9 +129,9 @@ def test_switches_that_several_processes_do_not_take(switches, refused):
         if name not in refused:
             check_engine_switches(recipe, engine)
             continue
-        with pytest.raises(PatchgenError, match="PG837") as told:
+        with pytest.raises(PatchgenError, match="PG837") as message:
             check_engine_switches(recipe, engine)
-        assert told.value.problem.hint
+        assert message.value.problem.hint
 
 
 def test_a_search_is_of_one_process():
@@ -190,7 +190,7 @@ def test_stages_of_zero(text, zero_stage, offload):
 
 
 @pytest.mark.parametrize(
-    ("switches", "told"),
+    ("switches", "message"),
     [
         ({"lora": "rank=8"}, "--lora"),
         ({"optim": "adafactor"}, "--optim adafactor"),
@@ -198,10 +198,10 @@ def test_stages_of_zero(text, zero_stage, offload):
         ({"compile": "whole"}, "--compile whole"),
     ],
 )
-def test_what_has_not_been_shown_under_zero(switches, told):
+def test_what_has_not_been_shown_under_zero(switches, message):
     with pytest.raises(PatchgenError, match="PG837") as refused:
         check_engine_switches(Recipe(model="llama", **switches), parse_engine("zero1", launched(2)))
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["single", "ddp", "tp", "tp+ep", "zero2", "zero3"])

@@ -84,14 +84,14 @@ def process_of(launcher, rank):
         .read_text(encoding="ascii")
         .split()
     ):
-        told = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
-        if f"RANK={rank}".encode() in told:
+        output = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        if f"RANK={rank}".encode() in output:
             return int(child)
     raise AssertionError(f"no process of rank {rank}")
 
 
 def reached(folder):
-    return max((told["step"] for told in folder.metrics() if "loss" in told), default=0)
+    return max((figures["step"] for figures in folder.metrics() if "loss" in figures), default=0)
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +109,8 @@ def killed(tmp_path_factory):
             time.sleep(0.05)
         begun = time.monotonic()
         os.kill(process_of(launcher, 1), signal.SIGKILL)
-        told = launcher.communicate(timeout=ENDED_IN)[1]
-        return folder, launcher.returncode, told, time.monotonic() - begun
+        output = launcher.communicate(timeout=ENDED_IN)[1]
+        return folder, launcher.returncode, output, time.monotonic() - begun
     finally:
         if launcher.poll() is None:
             launcher.kill()
@@ -119,13 +119,13 @@ def killed(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_others_end_and_say_how_to_go_on(killed):
-    folder, code, told, seconds = killed
+    folder, code, output, seconds = killed
     assert code != 0 and seconds < ENDED_IN
-    assert "PG836" in told and "process 0 of 2 cannot go on" in told and "--resume" in told
+    assert "PG836" in output and "process 0 of 2 cannot go on" in output and "--resume" in output
     assert (
-        "SIGKILL" in told or "Signal 9" in told
+        "SIGKILL" in output or "Signal 9" in output
     )  # the launcher's own words of the first that ended
-    assert "internal error" not in told
+    assert "internal error" not in output
     assert not folder.ended and checkpoint_step(find_checkpoint(folder.path)) >= 5
     steps = [line["step"] for line in folder.metrics() if "loss" in line]
     assert steps == list(range(1, len(steps) + 1)), "each is written by one process"
@@ -146,7 +146,7 @@ def test_going_on_is_exact(killed, tmp_path):
 
 
 def losses_until(run, step):
-    by_step = {told["step"]: told["loss"] for told in run.metrics() if "loss" in told}
+    by_step = {figures["step"]: figures["loss"] for figures in run.metrics() if "loss" in figures}
     return [by_step[each] for each in range(1, step + 1)]
 
 
@@ -168,8 +168,8 @@ def test_one_process_tells_and_one_writes(tmp_path):
     """One launch of the command line from its beginning to its end."""
     folder = RunFolder(tmp_path / "run")
     launcher = begin(folder, 6)
-    told = launcher.communicate(timeout=PATIENCE)[1]
-    assert launcher.returncode == 0, told[-4000:]
+    output = launcher.communicate(timeout=PATIENCE)[1]
+    assert launcher.returncode == 0, output[-4000:]
     assert folder.ended and weights(folder.path)
-    assert told.count("step 6/6  loss") == 1
+    assert output.count("step 6/6  loss") == 1
     assert len([line for line in folder.metrics() if "loss" in line and "step" in line]) == 6

@@ -66,11 +66,11 @@ def insist(folder, beside, processes=2):
     of_losses, of_gradients = compare(folder, beside)
     assert EXACT < of_losses <= ROUNDED, of_losses
     assert EXACT < of_gradients <= GRADIENT, of_gradients
-    told = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    seen = asserted(folder)
-    assert seen["weights"] and seen["processes"] == processes
-    assert seen["bytes_of_model"] == 4 * told["parameters"]
-    assert max(seen["bytes_of_process"]) <= (1.04 / processes) * seen["bytes_of_model"]
+    data = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    checked = asserted(folder)
+    assert checked["weights"] and checked["processes"] == processes
+    assert checked["bytes_of_model"] == 4 * data["parameters"]
+    assert max(checked["bytes_of_process"]) <= (1.04 / processes) * checked["bytes_of_model"]
     for gradients in torch.load(folder / GRADIENTS):
         assert {each.dtype for each in gradients.values() if each is not None} == {torch.float32}
 
@@ -105,8 +105,8 @@ def test_evaluated_and_saved_as_one_process_does(runs):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_another_type_is_seen_before_a_step(runs, name):
-    told = json.loads((runs / name / FAILED).read_text(encoding="utf-8"))
-    assert told["code"] == "PG834" and REFUSED[name][-1] in told["text"], told
+    data = json.loads((runs / name / FAILED).read_text(encoding="utf-8"))
+    assert data["code"] == "PG834" and REFUSED[name][-1] in data["text"], data
     assert not (runs / name / "metrics.jsonl").exists()
 
 

@@ -214,7 +214,7 @@ def test_a_plan_for_other_layers_is_seen():
 
 
 @pytest.mark.parametrize(
-    ("rule", "style", "told"),
+    ("rule", "style", "message"),
     [
         ("model.layers.*.mlp", "colwise", "LlamaMLP has no out_features"),
         ("model.layers.*.mlp", "rowwise", "LlamaMLP has no in_features"),
@@ -224,16 +224,16 @@ def test_a_plan_for_other_layers_is_seen():
         ("model.layers.*.mlp.experts", "moe_tp_experts", "no module"),
     ],
 )
-def test_a_style_that_does_not_fit_is_seen(rule, style, told):
+def test_a_style_that_does_not_fit_is_seen(rule, style, message):
     model = llama()
     model._tp_plan[rule] = style
-    assert [one.what for one in find_plan_faults(model) if told in one.what], find_plan_faults(
+    assert [one.what for one in find_plan_faults(model) if message in one.what], find_plan_faults(
         model
     )
 
 
 @pytest.mark.parametrize(
-    ("style", "biased", "told"),
+    ("style", "biased", "message"),
     [
         ("colwise", False, "colwise cuts across"),
         ("rowwise", False, "rowwise cuts across"),
@@ -242,13 +242,13 @@ def test_a_style_that_does_not_fit_is_seen(rule, style, told):
         ("colwise_gather_output", True, ""),
     ],
 )
-def test_slices_across_fused_layers_are_seen(style, biased, told):
+def test_slices_across_fused_layers_are_seen(style, biased, message):
     model = on_meta(
         generated("llama_fused").LlamaForCausalLM, LlamaConfig(**SIZES, mlp_bias=biased)
     )
     model._tp_plan["model.layers.*.mlp.gate_up_proj"] = style
     found = [one.what for one in find_plan_faults(model)]
-    assert len(found) == bool(told) and all(told in what for what in found)
+    assert len(found) == bool(message) and all(message in what for what in found)
 
 
 def test_rules_for_experts_leave_nothing_that_every_process_would_add():

@@ -45,7 +45,7 @@ def test_processes_that_can_meet():
 
 
 @pytest.mark.parametrize(
-    ("engine", "device", "changed", "code", "told"),
+    ("engine", "device", "changed", "code", "message"),
     [
         (TWO, "cpu", ("is_available", lambda: False), "PG833", "without torch.distributed"),
         (
@@ -64,9 +64,9 @@ def test_processes_that_can_meet():
         ),
     ],
 )
-def test_what_torch_was_built_without(monkeypatch, engine, device, changed, code, told):
+def test_what_torch_was_built_without(monkeypatch, engine, device, changed, code, message):
     monkeypatch.setattr(distributed, *changed)
-    with pytest.raises(PatchgenError, match=f"{code}.*{told}"):
+    with pytest.raises(PatchgenError, match=f"{code}.*{message}"):
         meet.join(engine, device)
 
 

@@ -273,16 +273,17 @@ def insist(folder, pair, references):
     kind = "whole" if engine in TOGETHER else "parts"
     of_losses, of_gradients = compare(folder, references(kind, model))
     assert of_losses <= CLOSE and of_gradients <= CLOSE, (of_losses, of_gradients)
-    seen = asserted(folder)
-    assert (seen["engine"], seen["processes"]) == (engine, 2)
-    assert seen["backend"] == ("nccl" if torch.cuda.is_available() else "gloo")
-    whole, held = seen["bytes_of_model"], seen["bytes_of_process"]
+    checked = asserted(folder)
+    assert (checked["engine"], checked["processes"]) == (engine, 2)
+    assert checked["backend"] == ("nccl" if torch.cuda.is_available() else "gloo")
+    whole, held = checked["bytes_of_model"], checked["bytes_of_process"]
     if engine == "ddp":
-        assert held == [whole, whole] and not seen["weights"]
+        assert held == [whole, whole] and not checked["weights"]
     else:
         # Every weight of FSDP2 is shared; norms and routers are not by tensor parallelism.
         assert (
-            seen["weights"] and max(held) <= (0.51 if engine in ("fsdp2", "ep") else 0.55) * whole
+            checked["weights"]
+            and max(held) <= (0.51 if engine in ("fsdp2", "ep") else 0.55) * whole
         )
         assert sum(held) >= whole
 
@@ -308,8 +309,11 @@ def test_four_processes_in_two_groups(tmp_path, references):
     folder = launched([job], tmp_path / "four", processes=4) / "four"
     of_losses, of_gradients = compare(folder, references("parts", "llama"))
     assert of_losses <= CLOSE and of_gradients <= CLOSE, (of_losses, of_gradients)
-    seen = asserted(folder)
-    assert seen["processes"] == 4 and max(seen["bytes_of_process"]) <= 0.27 * seen["bytes_of_model"]
+    checked = asserted(folder)
+    assert (
+        checked["processes"] == 4
+        and max(checked["bytes_of_process"]) <= 0.27 * checked["bytes_of_model"]
+    )
 
 
 def insist_on_one_batch(folder, pair, references):
@@ -352,9 +356,9 @@ def test_what_is_measured_is_of_all_processes(runs, references):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_before_a_step(runs, name):
-    told = json.loads((runs / name / FAILED).read_text(encoding="utf-8"))
+    figures = json.loads((runs / name / FAILED).read_text(encoding="utf-8"))
     _, code, text = REFUSED[name]
-    assert told["code"] == code and text in told["text"], told
+    assert figures["code"] == code and text in figures["text"], figures
     assert not (runs / name / "metrics.jsonl").exists()
 
 
@@ -377,7 +381,7 @@ def test_from_one_process_to_two_and_back(slow_runs, engine):
     folder = RunFolder(slow_runs / f"moved {engine}")
     attempts = [attempt["engine"]["engine"] for attempt in folder.found()["attempts"]]
     assert attempts == ["single", engine, "single"]
-    ours = [told["loss"] for told in folder.metrics() if "loss" in told]
+    ours = [figures["loss"] for figures in folder.metrics() if "loss" in figures]
     theirs = losses(slow_runs / "one")
     assert len(ours) == len(theirs) == 6
     assert max(abs(one - other) / other for one, other in zip(ours, theirs, strict=True)) <= CLOSE
@@ -404,7 +408,9 @@ def test_between_engines_that_group_weights_otherwise(tmp_path):
     folder = launched([*ways, Job("run", "starcoder2", "ddp", resume=True)], tmp_path) / "run"
     attempts = [attempt["engine"]["engine"] for attempt in RunFolder(folder).found()["attempts"]]
     assert attempts == ["ddp", "tp", "ddp"] and not (folder / FAILED).exists()
-    rates = [told["learning_rate"] for told in RunFolder(folder).metrics() if "loss" in told]
+    rates = [
+        figures["learning_rate"] for figures in RunFolder(folder).metrics() if "loss" in figures
+    ]
     assert rates == pytest.approx([rates[0] * left / 6 for left in range(6, 0, -1)])
 
 

@@ -143,25 +143,25 @@ def test_two_processes_learn_as_one(runs, one, engine, model):
 
 @pytest.mark.parametrize(("engine", "model"), PAIRS)
 def test_each_process_holds_its_part(runs, engine, model):
-    seen = RunFolder(runs / f"{engine} {model}").found()["attempts"][-1]["engine"]
+    report = RunFolder(runs / f"{engine} {model}").found()["attempts"][-1]["engine"]
     name, _, offload = engine.partition(",")
-    assert (seen["engine"], seen["processes"], seen["backend"]) == (name, 2, "gloo")
-    whole = seen["bytes_of_model"]
-    assert sum(seen["bytes_updated"]) == pytest.approx(whole, rel=1e-3)
-    assert max(seen["bytes_updated"]) == pytest.approx(whole / 2, rel=1e-3)
+    assert (report["engine"], report["processes"], report["backend"]) == (name, 2, "gloo")
+    whole = report["bytes_of_model"]
+    assert sum(report["bytes_updated"]) == pytest.approx(whole, rel=1e-3)
+    assert max(report["bytes_updated"]) == pytest.approx(whole / 2, rel=1e-3)
     if name == "zero3":
         assert (
-            max(seen["bytes_of_process"]) == pytest.approx(whole / 2, rel=1e-2)
-            and seen["weights"] > 10
+            max(report["bytes_of_process"]) == pytest.approx(whole / 2, rel=1e-2)
+            and report["weights"] > 10
         )
     else:
-        assert seen["bytes_of_process"] == [whole, whole] and seen["weights"] == 0
+        assert report["bytes_of_process"] == [whole, whole] and report["weights"] == 0
 
 
 @pytest.mark.parametrize("spoilt", FELL_BACK)
 def test_a_fallback_is_refused(runs, spoilt):
-    told = json.loads((runs / spoilt / FAILED).read_text(encoding="utf-8"))
-    assert told["code"] == "PG834" and FELL_BACK[spoilt][1] in told["text"]
+    failure = json.loads((runs / spoilt / FAILED).read_text(encoding="utf-8"))
+    assert failure["code"] == "PG834" and FELL_BACK[spoilt][1] in failure["text"]
     assert losses_so_far(runs / spoilt) == []
 
 
@@ -188,8 +188,8 @@ def test_a_broken_run_ends_as_an_unbroken_one(runs, engine):
 
 @pytest.mark.parametrize("engine", ELSEWHERE)
 def test_another_engine_does_not_go_on(runs, engine):
-    told = json.loads((runs / f"elsewhere {engine}" / FAILED).read_text(encoding="utf-8"))
-    assert told["code"] == "PG848" and "on 2 processes goes on" in told["text"]
+    failure = json.loads((runs / f"elsewhere {engine}" / FAILED).read_text(encoding="utf-8"))
+    assert failure["code"] == "PG848" and "on 2 processes goes on" in failure["text"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -31,7 +31,7 @@ class Seeing(TrainerCallback):
 def gathering(step):
     from deepspeed.utils import safe_get_full_grad
 
-    def seen(self, *args, **rest):
+    def gathered(self, *args, **rest):
         if self.is_gradient_accumulation_boundary():
             whole = {
                 name: safe_get_full_grad(weight).cpu()
@@ -44,18 +44,18 @@ def gathering(step):
             Seeing.kept.append({name: one * share for name, one in whole.items()})
         return step(self, *args, **rest)
 
-    return seen
+    return gathered
 
 
 def of_stage(zero_stage):
     """What Trainer is told is of another stage, as if a library below had no other."""
 
-    def told(engine, precision, device):
+    def spoilt(engine, precision, device):
         given = make_zero_arguments(engine, precision, device)
         given["deepspeed"]["zero_optimization"]["stage"] = zero_stage
         return given
 
-    return lambda: proof.in_place_of(jobs, "make_zero_arguments", told)
+    return lambda: proof.in_place_of(jobs, "make_zero_arguments", spoilt)
 
 
 def on_the_device(engine, precision, device):
@@ -94,4 +94,4 @@ if __name__ == "__main__":
     proof.Seeing = Seeing
     proof.run = alone(proof.run)
     listed = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    proof.main([proof.Job(**told) for told in listed], Path(sys.argv[2]))
+    proof.main([proof.Job(**spoilt) for spoilt in listed], Path(sys.argv[2]))

@@ -39,8 +39,8 @@ class Error:
 
 def errors() -> Iterator[Error]:
     for path in FILES:
-        for told in tomllib.loads(path.read_text(encoding="utf-8"))["error"]:
-            yield Error(path.stem, **told)
+        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["error"]:
+            yield Error(path.stem, **entry)
 
 
 def planted(error: Error, home: Path) -> Variant:

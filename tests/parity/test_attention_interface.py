@@ -59,7 +59,9 @@ class Case:
         draw_weights(model)
         return model
 
-    def seen(self, side: str, attention: str | None, given: Batch, **how: Any) -> dict[str, Any]:
+    def observe_side(
+        self, side: str, attention: str | None, given: Batch, **how: Any
+    ) -> dict[str, Any]:
         weights = how.pop("weights", False)
         model = self.build(side, attention, **how)
         # BLOOM takes its softmax in float32 whatever it is, and XGLM has no float64 by itself.
@@ -122,7 +124,8 @@ def assert_equal(reference: dict[str, Any], candidate: dict[str, Any], bound: fl
 def test_eager_is_the_parent_to_the_last_bit(case, padding):
     for dtype in (torch.float64, torch.float32):
         reference, ours = (
-            case.seen(side, "eager", batch(padding), dtype=dtype, weights=True) for side in SIDES
+            case.observe_side(side, "eager", batch(padding), dtype=dtype, weights=True)
+            for side in SIDES
         )
         assert any("attentions" in name for name in ours)
         assert_equal(reference, ours, BIT_EQUAL)
@@ -131,9 +134,9 @@ def test_eager_is_the_parent_to_the_last_bit(case, padding):
 @each_case
 @each_padding
 def test_sdpa_trains_as_the_parent(case, padding):
-    reference = case.seen("parent", "eager", batch(padding))
+    reference = case.observe_side("parent", "eager", batch(padding))
     with traced() as trace, counted("sdpa") as calls:
-        by_sdpa = case.seen("variant", None, batch(padding))
+        by_sdpa = case.observe_side("variant", None, batch(padding))
     assert len(calls) == len(trace.sdpa) == LAYERS and not trace.softmaxes_over(
         batch(padding).input_ids.shape[1]
     )
@@ -154,18 +157,18 @@ def test_sdpa_trains_as_the_parent(case, padding):
     ],
 )
 def test_flex_attention_trains_as_the_parent(case, padding):
-    reference = case.seen("parent", "eager", batch(padding))
+    reference = case.observe_side("parent", "eager", batch(padding))
     with flex_on_cpu(), counted("flex_attention") as calls:
-        ours = case.seen("variant", "flex_attention", batch(padding))
+        ours = case.observe_side("variant", "flex_attention", batch(padding))
     assert len(calls) == LAYERS
     assert_equal(reference, ours, rounding(torch.float64))
 
 
 @each_case
 def test_a_function_of_ones_own_is_called(case):
-    reference = case.seen("parent", "eager", batch("left"))
+    reference = case.observe_side("parent", "eager", batch("left"))
     with registered("mine", sdpa_attention_forward, sdpa_mask) as calls:
-        ours = case.seen("variant", "mine", batch("left"))
+        ours = case.observe_side("variant", "mine", batch("left"))
     assert len(calls) == LAYERS
     assert all((call.get("position_bias") is not None) == case.biased for call in calls)
     assert_equal(reference, ours, rounding(torch.float64))
@@ -186,9 +189,9 @@ def test_flash_attention_is_refused_or_asks_to_be_installed(case, version):
 @each_unbiased
 @each_padding
 def test_flash_attention_gets_the_masks_that_it_takes(case, padding):
-    reference = case.seen("parent", "eager", batch(padding))
+    reference = case.observe_side("parent", "eager", batch(padding))
     with registered("by_reference", flash_reference, flash_attention_mask) as calls:
-        ours = case.seen("variant", "by_reference", batch(padding))
+        ours = case.observe_side("variant", "by_reference", batch(padding))
     assert len(calls) == LAYERS
     assert_equal(reference, ours, rounding(torch.float64))
 

@@ -261,10 +261,10 @@ def test_a_planted_error_is_seen(where, planted_error, dtype):
     both = pair(*where)
     _, model = both.models(both.routes[0], dtype, planted_error.scenario.dropout, fresh=True)
     with planted_error.apply(model):
-        seen = both.observe_variant(
+        observed = both.observe_variant(
             both.routes[0], dtype, planted_error.scenario, model=model
         )  # it runs, and is wrong
-    apart = compare(both, both.routes[0], dtype, planted_error.scenario, seen)[0].largest
+    apart = compare(both, both.routes[0], dtype, planted_error.scenario, observed)[0].largest
     assert apart >= MARGIN * REORDERED.at(dtype)
 
 
@@ -380,21 +380,21 @@ def test_what_does_not_run_without_an_error_has_not_shown_one(broken, monkeypatc
 
 def test_n5_layers_behind_frozen_ones_keep_their_gradients_under_checkpointing():
     both = pair(*LLAMA)
-    seen = []
+    observed = []
     for checkpointing in (False, True):
         _, model = both.models(both.routes[0], torch.float32, fresh=True)
         model.get_input_embeddings().requires_grad_(False)
         scenario = Scenario(train=True, checkpointing={})
-        seen.append(
+        observed.append(
             observe_step(
                 model, both.inputs(scenario, torch.float32), scenario, checkpointing=checkpointing
             )
         )
     assert (
-        seen[0].keys() == seen[1].keys()
-        and len([name for name in seen[0] if name.startswith("gradient")]) > 20
+        observed[0].keys() == observed[1].keys()
+        and len([name for name in observed[0] if name.startswith("gradient")]) > 20
     )
-    assert all(torch.equal(seen[0][name], tensor) for name, tensor in seen[1].items())
+    assert all(torch.equal(observed[0][name], tensor) for name, tensor in observed[1].items())
 
 
 def test_n8_packing_without_boundaries_is_seen():
@@ -463,10 +463,10 @@ def test_n12_a_variant_that_does_nothing_has_no_effect():
     )
     both.__dict__["routes"] = (replace(eager, name="nothing"), both.routes[1])
     try:
-        told = list(PART_CHECK.effect(*both.evidence(Scenario(train=True)), both.facts))
+        effects = list(PART_CHECK.effect(*both.evidence(Scenario(train=True)), both.facts))
     finally:
         del both.__dict__["routes"]
-    assert told == ["0 calls of SDPA for 3 attentions", "3 softmaxes over scores"]
+    assert effects == ["0 calls of SDPA for 3 attentions", "3 softmaxes over scores"]
 
 
 def test_a_case_fails_with_its_numbers_and_its_place(monkeypatch):
@@ -478,9 +478,9 @@ def test_a_case_fails_with_its_numbers_and_its_place(monkeypatch):
     right = type(both).observe_variant
 
     def wrong(self, *args, **kwargs):
-        seen = dict(right(self, *args, **kwargs))
-        seen["logits"] = seen["logits"] + 1
-        return seen
+        observed = dict(right(self, *args, **kwargs))
+        observed["logits"] = observed["logits"] + 1
+        return observed
 
     monkeypatch.setattr(Pair, "observe_variant", wrong)
     monkeypatch.setattr(CaseRunner, "find_smallest_planted", lambda self, case: 1.0)
@@ -523,6 +523,6 @@ def test_a_bound_that_no_planted_error_exceeds_tenfold_is_a_warning(monkeypatch)
         (1.0, "PASS"),
     ]:
         monkeypatch.setattr(
-            CaseRunner, "find_smallest_planted", lambda self, case, told=smallest: told
+            CaseRunner, "find_smallest_planted", lambda self, case, answer=smallest: answer
         )
         assert bench.run(case).status == status

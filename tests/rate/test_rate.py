@@ -93,9 +93,9 @@ def test_is_what_torch_counts_in_a_real_forward():
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
         model(torch.zeros(1, length, dtype=torch.long))
     found = count_forward_flops(LlamaForCausalLM, LLAMA, length)
-    told = found.step(tokens=length, labelled=length, pairs=length**2, causal=False)
-    assert told == 3 * counter.get_total_flops()
-    assert found.step(tokens=length, labelled=length, pairs=length**2, causal=True) < told
+    flops = found.step(tokens=length, labelled=length, pairs=length**2, causal=False)
+    assert flops == 3 * counter.get_total_flops()
+    assert found.step(tokens=length, labelled=length, pairs=length**2, causal=True) < flops
 
 
 def test_layers_that_share_weights_count_each_time():

@@ -91,4 +91,4 @@ def weights(folder: Path) -> bytes:
 def losses(folder: Path) -> list[float]:
     """Of each step, as it was logged."""
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [told["loss"] for told in map(json.loads, lines) if "loss" in told]
+    return [figures["loss"] for figures in map(json.loads, lines) if "loss" in figures]

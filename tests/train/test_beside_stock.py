@@ -10,12 +10,12 @@ import pytest
 from tests.toytree import REPOSITORY
 
 PAGE: Path = REPOSITORY / "docs" / "training"
-TOLD = json.loads((PAGE / "training.json").read_text(encoding="utf-8"))
+RECORD = json.loads((PAGE / "training.json").read_text(encoding="utf-8"))
 WITHIN = 0.02
 
 
 def ends(model: str) -> dict[int, float]:
-    return {run["seed"]: run["eval_loss"] for run in TOLD["runs"] if run["model"] == model}
+    return {run["seed"]: run["eval_loss"] for run in RECORD["runs"] if run["model"] == model}
 
 
 @pytest.mark.parametrize(("variant", "stock"), [("llama_sdpa", "llama"), ("bert_moe", "bert")])
@@ -27,13 +27,13 @@ def test_a_variant_ends_where_the_stock_model_ends(variant, stock):
 
 
 def test_the_stock_models_learned_more_than_frequencies():
-    for run in TOLD["runs"]:
+    for run in RECORD["runs"]:
         assert run["eval_loss"] < run["frequencies"] * (1 - 2 * WITHIN), run["model"]
 
 
 def test_the_page_and_the_pictures_are_of_these_runs():
     page = (PAGE / "training.md").read_text(encoding="utf-8")
-    for row in TOLD["summary"]:
+    for row in RECORD["summary"]:
         assert f"| {row['model']} | {row['mean']:.4f} | {row['spread']:.4f} |" in page
         assert row["model"] in (PAGE / f"{row['stock']}.svg").read_text(encoding="utf-8")
         losses = ends(row["model"])

@@ -81,12 +81,12 @@ def test_config_and_vocabulary(tmp_path):
     ended = run(
         tmp_path / "run", config=("num_hidden_layers=1", "rms_norm_eps=1e-5"), vocabulary=300
     )
-    told = RunFolder(ended.folder).found()
+    found = RunFolder(ended.folder).found()
     assert (
-        told["configuration"]["num_hidden_layers"] == 1
-        and told["configuration"]["rms_norm_eps"] == 1e-5
+        found["configuration"]["num_hidden_layers"] == 1
+        and found["configuration"]["rms_norm_eps"] == 1e-5
     )
-    assert told["vocabulary"] == told["configuration"]["vocab_size"] == 300
+    assert found["vocabulary"] == found["configuration"]["vocab_size"] == 300
 
 
 def test_from_a_checkpoint(tmp_path, plain):
@@ -237,17 +237,18 @@ def test_bf16(tmp_path, plain, calls):
     [
         (
             "foreach",
-            lambda told: not told["param_groups"][0]["fused"] and "exp_avg_sq" in told["state"][0],
+            lambda saved: not saved["param_groups"][0]["fused"]
+            and "exp_avg_sq" in saved["state"][0],
         ),
-        ("fused", lambda told: told["param_groups"][0]["fused"]),
-        ("adafactor", lambda told: "exp_avg_sq_row" in told["state"][0]),
+        ("fused", lambda saved: saved["param_groups"][0]["fused"]),
+        ("adafactor", lambda saved: "exp_avg_sq_row" in saved["state"][0]),
         slow(
             "sgd",
-            lambda told: not any(
-                state.get("momentum_buffer") is not None for state in told["state"].values()
+            lambda saved: not any(
+                state.get("momentum_buffer") is not None for state in saved["state"].values()
             ),
         ),
-        slow("rmsprop", lambda told: "square_avg" in told["state"][0]),
+        slow("rmsprop", lambda saved: "square_avg" in saved["state"][0]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -341,9 +342,9 @@ def test_lora_trains_little_and_saves_it_alone(tmp_path):
 def test_learning_rate_schedule_and_warmup(tmp_path):
     ended = run(tmp_path / "run", learning_rate=0.004, schedule="constant_with_warmup", warmup=2.0)
     rates = [
-        told["learning_rate"]
-        for told in RunFolder(ended.folder).metrics()
-        if "learning_rate" in told
+        figures["learning_rate"]
+        for figures in RunFolder(ended.folder).metrics()
+        if "learning_rate" in figures
     ]
     assert rates == pytest.approx([0.0, 0.002, 0.004, 0.004])
     with pytest.raises(PatchgenError, match="--schedule downhill: PG813"):
@@ -368,8 +369,10 @@ def test_epochs_and_what_is_written_how_often(tmp_path):
     total = ended.figures["steps"]
     assert ended.figures["epochs"] == pytest.approx(0.1, abs=0.01) and total > 6
     metrics = RunFolder(ended.folder).metrics()
-    assert [told["step"] for told in metrics if "loss" in told] == list(range(2, total + 1, 2))
-    assert {told["step"] for told in metrics if "eval_loss" in told} == {
+    assert [figures["step"] for figures in metrics if "loss" in figures] == list(
+        range(2, total + 1, 2)
+    )
+    assert {figures["step"] for figures in metrics if "eval_loss" in figures} == {
         *range(3, total + 1, 3),
         total,
     }
@@ -408,7 +411,7 @@ def test_a_text_of_ones_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "switches", "code", "told"),
+    ("model", "switches", "code", "message"),
     [
         ("llama_los", {}, "PG811", "did you mean llama_loss"),
         ("nothing/at-all", {"tiny": False}, "PG811", "cannot be read"),
@@ -424,10 +427,10 @@ def test_a_text_of_ones_own(tmp_path):
         ),
     ],
 )
-def test_models_that_are_not_to_be_had(tmp_path, model, switches, code, told):
+def test_models_that_are_not_to_be_had(tmp_path, model, switches, code, message):
     with pytest.raises(PatchgenError, match=code) as refused:
         run(tmp_path / "run", model, **switches)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_checkpoint_of_another_model(tmp_path, plain):

@@ -66,7 +66,7 @@ def flip(path):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         (lambda at: flip(at / "model.safetensors"), "model.safetensors has changed"),
         (lambda at: flip(at / "optimizer.pt"), "optimizer.pt has changed"),
@@ -82,11 +82,11 @@ def flip(path):
         "no seal",
     ],
 )
-def test_a_damaged_checkpoint_is_told(broken, spoil, told):
+def test_a_damaged_checkpoint_is_told(broken, spoil, message):
     spoil(broken.path / "checkpoint-6")
     with pytest.raises(PatchgenError, match="PG818") as refused:
         resume(broken)
-    assert told in str(refused.value) and "--at 3" in refused.value.problem.hint
+    assert message in str(refused.value) and "--at 3" in refused.value.problem.hint
 
 
 def test_the_checkpoint_before_a_damaged_one_serves(broken, whole):
@@ -243,7 +243,7 @@ def test_a_run_whose_words_cannot_be_read(broken, name, text):
 
 
 @pytest.mark.parametrize(
-    ("beside", "told"),
+    ("beside", "figures"),
     [
         (["--steps", "100"], "takes no --steps"),
         (["--output", "elsewhere"], "takes no --output"),
@@ -251,11 +251,11 @@ def test_a_run_whose_words_cannot_be_read(broken, name, text):
     ],
     ids=["a switch", "another folder", "a step of a search"],
 )
-def test_nothing_is_said_beside_resume(broken, beside, told):
+def test_nothing_is_said_beside_resume(broken, beside, figures):
     done = CliRunner().invoke(
         command_line, ["train", "--resume", str(broken.path), *beside], standalone_mode=False
     )
-    assert told in str(done.exception)
+    assert figures in str(done.exception)
 
 
 def test_a_step_without_a_run(tmp_path):
@@ -322,12 +322,12 @@ def test_a_run_that_has_ended_is_left_alone(whole):
 def test_a_line_that_was_cut_off_is_no_figure(broken):
     with (broken.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"step": 9, "loss": 1')
-    steps = [told["step"] for told in broken.metrics() if "loss" in told]
+    steps = [figures["step"] for figures in broken.metrics() if "loss" in figures]
     assert steps == list(range(1, len(steps) + 1)) and 9 not in steps
     assert json.loads((broken.path / "recipe.json").read_text())["steps"] == 9
     for step in (8, 9):  # what is measured when the run goes on stands on lines of its own
         broken.measure({"step": step, "loss": 1.0})
-    assert [told["step"] for told in broken.metrics() if "loss" in told] == [
+    assert [figures["step"] for figures in broken.metrics() if "loss" in figures] == [
         *(s for s in steps if s < 8),
         8,
         9,

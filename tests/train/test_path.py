@@ -45,13 +45,13 @@ def folder(tmp_path_factory):
 def test_the_model_learns(folder):
     first, *_, last = losses(folder)
     assert last < first - 0.4
-    told = json.loads((folder / "result.json").read_text())
-    assert told["loss"] == last and told["eval_loss"] < first - 0.4
+    data = json.loads((folder / "result.json").read_text())
+    assert data["loss"] == last and data["eval_loss"] < first - 0.4
     assert (
-        told["tokens"] > 0
-        and told["tokens_a_second"] > 0
-        and 0 < told["mfu"] < 1
-        and told["peak_bytes"] > 2**20
+        data["tokens"] > 0
+        and data["tokens_a_second"] > 0
+        and 0 < data["mfu"] < 1
+        and data["peak_bytes"] > 2**20
     )
 
 
@@ -74,9 +74,9 @@ def test_the_curve_is_a_picture(folder):
 def test_the_model_and_its_tokenizer_load_from_the_folder(folder):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model")
     model = transformers.AutoModelForCausalLM.from_pretrained(folder / "model")
-    said = "It is a truth universally acknowledged"
-    ids = tokenizer(said, return_tensors="pt")["input_ids"]
-    assert tokenizer.decode(ids[0], skip_special_tokens=True) == said
+    sentence = "It is a truth universally acknowledged"
+    ids = tokenizer(sentence, return_tensors="pt")["input_ids"]
+    assert tokenizer.decode(ids[0], skip_special_tokens=True) == sentence
     assert model(ids).logits.shape[-1] == len(tokenizer)
 
 

@@ -75,7 +75,7 @@ def test_weights_in_bfloat16_are_trained(tmp_path):
 def test_memory_predicts_what_train_holds(tmp_path, name):
     """Return the peak of each phase of Trainer's step, as the profiler sees it."""
     target = find_target("llama", Choice(changes=tuple(SIZES.items())))
-    told = summarize(predict_step(target, Setup(batch=ROWS, length=LENGTH, precision=name)))
+    summary = summarize(predict_step(target, Setup(batch=ROWS, length=LENGTH, precision=name)))
     recipe = Recipe(
         model="llama",
         precision=name,
@@ -83,12 +83,12 @@ def test_memory_predicts_what_train_holds(tmp_path, name):
         steps=2,
     )
     trainer, batch = trainer_of(recipe, tmp_path)
-    assert sum(weight.nbytes for weight in trainer.model.parameters()) == told.weights
+    assert sum(weight.nbytes for weight in trainer.model.parameters()) == summary.weights
     trainer.train()
     checkpoint_step(trainer, batch, lambda phase: None)
     seen = _on_cpu(lambda begin: checkpoint_step(trainer, batch, begin))
-    held = told.weights + told.buffers + told.optimizer + told.inputs
-    assert seen == {phase: pytest.approx(most - held, abs=64) for phase, most in told.peaks}
+    held = summary.weights + summary.buffers + summary.optimizer + summary.inputs
+    assert seen == {phase: pytest.approx(most - held, abs=64) for phase, most in summary.peaks}
 
 
 def trainer_of(recipe, place):

@@ -64,7 +64,7 @@ def test_weights_and_losses_are_those_of_an_unbroken_run(tmp_path, switches):
         *unbroken[:5],
         *unbroken[4:],
     ]  # what was written down before is still there
-    assert [told["loss"] for told in folder.metrics() if "loss" in told] == unbroken
+    assert [figures["loss"] for figures in folder.metrics() if "loss" in figures] == unbroken
     assert len(folder.found()["attempts"]) == 2
 
 
@@ -188,7 +188,7 @@ def killed(tmp_path) -> Iterator[RunFolder]:
         argv, cwd=REPOSITORY, env=environment(OMP_NUM_THREADS="1"), stderr=subprocess.DEVNULL
     ) as one:
         deadline = time.monotonic() + 200
-        while max((told["step"] for told in folder.metrics()), default=0) < 12:
+        while max((figures["step"] for figures in folder.metrics()), default=0) < 12:
             assert one.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)
         os.kill(one.pid, signal.SIGKILL)
@@ -197,7 +197,7 @@ def killed(tmp_path) -> Iterator[RunFolder]:
 
 
 def test_after_kill_9(tmp_path, killed):
-    reached = int(max(told["step"] for told in killed.metrics()))
+    reached = int(max(figures["step"] for figures in killed.metrics()))
     assert 12 <= reached < 500 and not killed.ended
     watch = Remembered()
     with pytest.raises(KeyboardInterrupt):
@@ -208,8 +208,12 @@ def test_after_kill_9(tmp_path, killed):
     )  # that of the last step may not have been whole
     given = {**BERT, "save_every": 5, "steps": 500}
     whole = broken_run(tmp_path / "whole", after=reached + 10, **given)
-    of_whole = {told["step"]: told["loss"] for told in whole.metrics() if "loss" in told}
-    of_killed = {told["step"]: told["loss"] for told in killed.metrics() if "loss" in told}
+    of_whole = {
+        figures["step"]: figures["loss"] for figures in whole.metrics() if "loss" in figures
+    }
+    of_killed = {
+        figures["step"]: figures["loss"] for figures in killed.metrics() if "loss" in figures
+    }
     assert len(of_whole) >= reached + 9
     assert {step: of_killed[step] for step in of_whole} == of_whole
     last = max(of_whole) // 5 * 5

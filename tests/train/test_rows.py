@@ -85,10 +85,10 @@ def test_rows_that_are_kept_apart_hold_each_piece_once_and_waste_little(corpus, 
 
 def test_rows_that_are_joined_are_full_and_one_text(corpus, tokenizer):
     rows = made(corpus, tokenizer, packing="joined")
-    told = [token for row in rows for token in row["input_ids"]]
+    tokens = [token for row in rows for token in row["input_ids"]]
     whole = [token for row in made(corpus, tokenizer) for token in row["input_ids"]]
     assert {len(row["input_ids"]) for row in rows} == {LENGTH}
-    assert told == whole[: len(told)] and len(whole) - len(told) < LENGTH
+    assert tokens == whole[: len(tokens)] and len(whole) - len(tokens) < LENGTH
 
 
 def test_labels_of_a_causal_batch_are_its_tokens_but_for_padding(corpus, tokenizer):
@@ -133,11 +133,11 @@ def test_other_texts(tmp_path, kind):
         "one": [f"the first, {n}" for n in range(15)],
         "two": [f"the second, {n}" for n in range(15)],
     }
-    for name, said in texts.items():
-        (tmp_path / f"{name}.txt").write_text("\n\n".join(said), encoding="utf-8")
+    for name, paragraphs in texts.items():
+        (tmp_path / f"{name}.txt").write_text("\n\n".join(paragraphs), encoding="utf-8")
     if kind in ("csv", "saved"):
         pytest.importorskip("datasets")
-    flat = [(text, label) for label, said in texts.items() for text in said]
+    flat = [(text, label) for label, paragraphs in texts.items() for text in paragraphs]
     if kind == "csv":
         lines = "".join(f'"{text}",{label}\n' for text, label in flat)
         (tmp_path / "table.csv").write_text(f"words,kind\n{lines}", encoding="utf-8")
@@ -165,7 +165,7 @@ def test_other_texts(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "tokens"),
     [
         (None, "does not exist|cannot be read"),
         ("", "0 passages"),
@@ -173,11 +173,11 @@ def test_other_texts(tmp_path, kind):
         (b"\xff\xfe\xff", "text"),
     ],
 )
-def test_texts_that_cannot_be_trained_on(tmp_path, content, told):
+def test_texts_that_cannot_be_trained_on(tmp_path, content, tokens):
     path = tmp_path / "text.txt"
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(PatchgenError, match=f"(?s)PG815.*({told})"):
+    with pytest.raises(PatchgenError, match=f"(?s)PG815.*({tokens})"):
         read_corpus(Recipe(model="any", data=(str(path),)))
 
 

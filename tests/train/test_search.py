@@ -32,22 +32,23 @@ def test_the_loss(tmp_path):
     settings = [dict(one.settings) for one in found]
     assert all(1e-4 <= each["learning_rate"] <= 1e-2 for each in settings)
     assert all(each["per_device_train_batch_size"] in (4, 8, 16) for each in settings)
-    told = json.loads((tmp_path / "run" / "search.json").read_text())
-    assert told["trials"][0]["settings"] == settings[0]
+    figures = json.loads((tmp_path / "run" / "search.json").read_text())
+    assert figures["trials"][0]["settings"] == settings[0]
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert {json.loads(line)["trial"] for line in lines} == {0, 1, 2}
     # The settings were not only drawn: the largest learning rate that was logged is the trial's.
     for one in found:
         mine = [
-            told
-            for told in map(json.loads, lines)
-            if told["trial"] == one.number and "learning_rate" in told
+            figures
+            for figures in map(json.loads, lines)
+            if figures["trial"] == one.number and "learning_rate" in figures
         ]
-        assert max(told["learning_rate"] for told in mine) <= dict(one.settings)[
+        assert max(figures["learning_rate"] for figures in mine) <= dict(one.settings)[
             "learning_rate"
         ] * (1 + 1e-9)
         assert (
-            max(told["learning_rate"] for told in mine) > dict(one.settings)["learning_rate"] * 0.5
+            max(figures["learning_rate"] for figures in mine)
+            > dict(one.settings)["learning_rate"] * 0.5
         )
 
 

@@ -54,7 +54,7 @@ def test_meaning(parse, text, meant):
 
 
 @pytest.mark.parametrize(
-    ("parse", "text", "told"),
+    ("parse", "text", "message"),
     [
         (checkpointing, "some", "one of none, full, selective"),
         (checkpointing, "every=x", "x is no value of every"),
@@ -72,10 +72,10 @@ def test_meaning(parse, text, meant):
         (searching, "loss,steps=-1", "of at least 1 step"),
     ],
 )
-def test_what_cannot_be_read(parse, text, told):
+def test_what_cannot_be_read(parse, text, message):
     with pytest.raises(PatchgenError, match="PG813") as refused:
         parse(text)
-    assert told in str(refused.value) and text in refused.value.problem.at.path
+    assert message in str(refused.value) and text in refused.value.problem.at.path
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_makes_no_sense(switches):
 
 
 @pytest.mark.parametrize(
-    ("switches", "told"),
+    ("switches", "message"),
     [
         ({"precision": "tf32"}, "this is a CPU"),
         ({"precision": "amp-fp16"}, "--precision amp-bf16 needs no scale"),
@@ -115,10 +115,10 @@ def test_what_makes_no_sense(switches):
     ],
     ids=str,
 )
-def test_what_a_cpu_cannot_run(switches, told):
+def test_what_a_cpu_cannot_run(switches, message):
     with pytest.raises(PatchgenError, match="PG814") as refused:
         check_machine(Recipe(model="llama", **switches), "cpu")
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_a_cpu_can_run(switches):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("whole,mode=fast", "fast is no mode"),
         ("regional,backend=none", "none is no backend"),
@@ -139,9 +139,9 @@ def test_what_a_cpu_can_run(switches):
         ("regional,backend=aot_eager,mode=max-autotune", "would pass it over"),
     ],
 )
-def test_what_torch_does_not_compile_by(text, told):
+def test_what_torch_does_not_compile_by(text, message):
     check_machine(Recipe(model="llama", compile="regional,backend=eager_debug"), "cpu")
-    with pytest.raises(PatchgenError, match=f"PG813.*{told}"):
+    with pytest.raises(PatchgenError, match=f"PG813.*{message}"):
         check_machine(Recipe(model="llama", compile=text), "cpu")
 
 

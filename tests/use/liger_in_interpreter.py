@@ -52,7 +52,7 @@ def refusals(variant_class, config) -> list[str]:
     """What the variant says of an adapter on its head, and of another activation."""
     from peft import LoraConfig, get_peft_model
 
-    said = []
+    lines = []
     adapted = get_peft_model(
         variant_class(config), LoraConfig(target_modules=["lm_head"], task_type="CAUSAL_LM")
     )
@@ -60,14 +60,14 @@ def refusals(variant_class, config) -> list[str]:
     try:
         adapted.train()(input_ids=tokens, labels=tokens)
     except ValueError as error:
-        said.append(str(error))
+        lines.append(str(error))
     name = "hidden_act" if hasattr(config, "hidden_act") else "hidden_activation"
     other = type(config)(**{**config.to_dict(), name: "relu"})
     try:
         variant_class(other)
     except ValueError as error:
-        said.append(str(error))
-    return said
+        lines.append(str(error))
+    return lines
 
 
 def main() -> None:

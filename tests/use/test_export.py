@@ -127,8 +127,8 @@ def test_mixtral_offline(mixtral, tmp_path, monkeypatch):
     folder = tmp_path / "tiny-mixtral-sdpa"
     assert run("export", "mixtral_checkpoint", folder, "--checkpoint", mixtral).return_value == 0
     run_alone(MIXTRAL, folder, tmp_path / "elsewhere")
-    told = json.loads((folder / "config.json").read_text())
-    assert set(told["auto_map"]) == {"AutoModel"} | {
+    configuration = json.loads((folder / "config.json").read_text())
+    assert set(configuration["auto_map"]) == {"AutoModel"} | {
         f"AutoModelFor{task}"
         for task in (
             "CausalLM",
@@ -171,8 +171,8 @@ def test_a_project_with_a_report(tmp_path, monkeypatch):
     (tmp_path / "docs/parity/cpu.md").write_text(report, encoding="utf-8")
     folder = tmp_path / "wide"
     assert run("export", "wide", folder).return_value == 0
-    told = json.loads((folder / "config.json").read_text())
-    assert told["auto_map"]["AutoConfig"] == "configuration_wide.WideConfig"
+    configuration = json.loads((folder / "config.json").read_text())
+    assert configuration["auto_map"]["AutoConfig"] == "configuration_wide.WideConfig"
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "A Llama whose feed-forward outputs count twice." in card
     assert "As run somewhere." in card and "| case |" in card and "nothing" not in card
@@ -181,17 +181,17 @@ def test_a_project_with_a_report(tmp_path, monkeypatch):
 def test_without_a_checkpoint(tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     assert run("export", "bert_mlm", tmp_path / "bert").return_value == 0
-    told = json.loads((tmp_path / "bert/config.json").read_text())
-    assert told["model_type"] == "bert"
-    assert told["architectures"] == ["BertForMaskedLM"]
-    assert told["auto_map"]["AutoModelForMaskedLM"] == "modeling_bert_mlm.BertForMaskedLM"
+    configuration = json.loads((tmp_path / "bert/config.json").read_text())
+    assert configuration["model_type"] == "bert"
+    assert configuration["architectures"] == ["BertForMaskedLM"]
+    assert configuration["auto_map"]["AutoModelForMaskedLM"] == "modeling_bert_mlm.BertForMaskedLM"
     assert not list((tmp_path / "bert").glob("*.safetensors"))
 
 
 def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     folder = tmp_path / "new" / "out"
-    for arguments, said in (
+    for arguments, message in (
         (("mixtral_chekpoint", folder), "did you mean mixtral_checkpoint"),
         (("llama_loss", folder, "--checkpoint", mixtral), "the checkpoint is a mixtral"),
         (("mixtral_checkpoint", mixtral), "not an empty folder"),
@@ -199,12 +199,12 @@ def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
         (("mixtral_checkpoint", "."), "is the current folder"),
     ):
         done = CliRunner().invoke(command_line, ["export", *map(str, arguments)])
-        assert done.exit_code == 2 and said in done.output, done.output
+        assert done.exit_code == 2 and message in done.output, done.output
         assert not folder.exists() and not list(folder.parent.glob(".*"))
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (
             lambda source: (source / "model.safetensors").unlink(),
@@ -219,12 +219,12 @@ def test_refusals_leave_nothing(mixtral, tmp_path, monkeypatch):
     ],
     ids=["without weights", "half a configuration", "without a type", "without a configuration"],
 )
-def test_a_checkpoint_that_lacks_something(mixtral, tmp_path, monkeypatch, damage, said):
+def test_a_checkpoint_that_lacks_something(mixtral, tmp_path, monkeypatch, damage, message):
     monkeypatch.chdir(REPOSITORY)
     damage(mixtral)
     argv = ["export", "mixtral_checkpoint", str(tmp_path / "out"), "--checkpoint", str(mixtral)]
     done = CliRunner().invoke(command_line, argv)
-    assert done.exit_code == 2 and said in done.output, done.output
+    assert done.exit_code == 2 and message in done.output, done.output
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 

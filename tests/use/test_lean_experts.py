@@ -135,7 +135,7 @@ def test_second_derivatives_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("has_bias", True, "biases"),
         ("has_post_expert_norm", True, "a norm of the outputs"),
@@ -144,10 +144,10 @@ def test_second_derivatives_are_refused():
     ],
     ids=["biases", "norm", "parameters", "dropout"],
 )
-def test_what_is_not_computed_is_refused(name, value, told):
+def test_what_is_not_computed_is_refused(name, value, message):
     experts, *given = drawn(torch.float32)
     setattr(experts, name, value)
-    with pytest.raises(ValueError, match=f"does not compute {told}"):
+    with pytest.raises(ValueError, match=f"does not compute {message}"):
         experts(*given)
 
 

@@ -66,9 +66,9 @@ def test_computes_what_its_parent_does(tmp_path, model):
         env=environment(),
     )
     assert ran.returncode == 0, ran.stderr
-    found, said = json.loads(ran.stdout.splitlines()[-1])
+    found, messages = json.loads(ran.stdout.splitlines()[-1])
     assert len(found) > 15
     assert {name: far for name, far in found.items() if not far < BOUND} == {}
-    assert len(said) == 2
-    assert "leave the head out of the adapter" in said[0]
-    assert "and not relu" in said[1]
+    assert len(messages) == 2
+    assert "leave the head out of the adapter" in messages[0]
+    assert "and not relu" in messages[1]

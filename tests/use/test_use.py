@@ -137,7 +137,7 @@ def test_another_head(checkpoints):
 
 
 @pytest.mark.parametrize(
-    ("name", "checkpoint", "head", "said"),
+    ("name", "checkpoint", "head", "message"),
     [
         pytest.param(
             "llama_los", "llama_loss", None, "did you mean llama_loss", id="no such variant"
@@ -158,8 +158,8 @@ def test_another_head(checkpoints):
         ),
     ],
 )
-def test_refusals(name, checkpoint, head, said, checkpoints):
-    with pytest.raises(ValueError, match=said):
+def test_refusals(name, checkpoint, head, message, checkpoints):
+    with pytest.raises(ValueError, match=message):
         patchgen.load(name, checkpoints / checkpoint, head=head)
 
 

@@ -45,10 +45,10 @@ def written_out(query, key, value, texts, form):
     place = torch.arange(len(query))
     text = (place[:, None] >= texts.starts_N1[1:]).sum(1)
     back = place[:, None] - place
-    seen = text[:, None] == text
-    seen = seen & (back >= 0) if form.causal else seen
-    seen = seen & (back.abs() < form.window) if form.window is not None else seen
-    scores = (torch.einsum("qhd,khd->hqk", query, key) * scaling).masked_fill(~seen, -torch.inf)
+    visible = text[:, None] == text
+    visible = visible & (back >= 0) if form.causal else visible
+    visible = visible & (back.abs() < form.window) if form.window is not None else visible
+    scores = (torch.einsum("qhd,khd->hqk", query, key) * scaling).masked_fill(~visible, -torch.inf)
     return torch.einsum("hqk,khd->qhd", scores.softmax(-1), value)
 
 
@@ -111,18 +111,24 @@ def test_torch_is_called_in_the_words_of_its_release(form, release, monkeypatch)
     def kernel(*args, **kwargs):
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        told = bound.arguments
-        calls.append(told)
-        assert told["query"].shape[1] == told["key"].shape[1] or told.get("enable_gqa")
-        left, right = told.get("window_size", (-1, -1))
+        arguments = bound.arguments
+        calls.append(arguments)
+        assert arguments["query"].shape[1] == arguments["key"].shape[1] or arguments.get(
+            "enable_gqa"
+        )
+        left, right = arguments.get("window_size", (-1, -1))
         asked = Form(
-            told.get("is_causal", False) or right == 0,
-            told.get("scale"),
+            arguments.get("is_causal", False) or right == 0,
+            arguments.get("scale"),
             0.0,
             None if left < 0 else left + 1,
         )
         return written_out(
-            told["query"], told["key"], told["value"], Texts(told["cu_seq_q"], told["max_q"]), asked
+            arguments["query"],
+            arguments["key"],
+            arguments["value"],
+            Texts(arguments["cu_seq_q"], arguments["max_q"]),
+            asked,
         )
 
     monkeypatch.setattr(varlen, "varlen_attn", kernel)

@@ -41,7 +41,7 @@ class Doubts:
 
 
 @dataclass(frozen=True)
-class Said:
+class DeclaredDefinition:
     """A class as text; `state` is "edited", "replaced", "new" or "named"."""
 
     name: str
@@ -51,7 +51,9 @@ class Said:
     places: tuple[tuple[int, str], ...] = field(default=())
 
 
-def said_class(new: Definition, old: Definition | None, words: Words, doubts: Doubts) -> Said:
+def declare_class(
+    new: Definition, old: Definition | None, words: Words, doubts: Doubts
+) -> DeclaredDefinition:
     """The shortest declaration of a class of the fork.
 
     `old` is the parent's class that it was made from.
@@ -65,10 +67,12 @@ def said_class(new: Definition, old: Definition | None, words: Words, doubts: Do
             words.read |= over.read
             return declared
     words.read |= whole.read
-    return Said(new.name, "new" if old is None else "replaced", text)
+    return DeclaredDefinition(new.name, "new" if old is None else "replaced", text)
 
 
-def _over_parent(new: Definition, old: Definition, words: Words, doubts: Doubts) -> Said | None:
+def _over_parent(
+    new: Definition, old: Definition, words: Words, doubts: Doubts
+) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None where that cannot be said."""
     bases = _bases(new, old, words)
     if bases is None or not _same_around(new, old):
@@ -80,7 +84,7 @@ def _over_parent(new: Definition, old: Definition, words: Words, doubts: Doubts)
     places: list[tuple[int, str]] = []
     taken = set(new.members) | set(old.members)
     for name, member in new.members.items():
-        text = said_member(member, old.members.get(name), new.name, words, doubts, taken)
+        text = declare_member(member, old.members.get(name), new.name, words, doubts, taken)
         if text is None:
             return None
         if text:
@@ -92,7 +96,7 @@ def _over_parent(new: Definition, old: Definition, words: Words, doubts: Doubts)
     if len(lines) == 1:
         lines.append("    pass")
     state = "edited" if len(lines) > 2 or mixins else "named"
-    return Said(new.name, state, tuple(lines), tuple(places))
+    return DeclaredDefinition(new.name, state, tuple(lines), tuple(places))
 
 
 def _removal(member: Member) -> list[str]:
@@ -135,16 +139,16 @@ def _same_around(new: Definition, old: Definition) -> bool:
     return mine == theirs and loose[0] == loose[1]
 
 
-def said_member(
+def declare_member(
     new: Member, old: Member | None, owner: str, words: Words, doubts: Doubts, taken: set[str]
 ) -> list[str] | None:
     """What is said of a member: nothing where it is the parent's; None where it cannot be said."""
-    if old is not None and _said(new) == _said(old):
+    if old is not None and _plain_texts(new) == _plain_texts(old):
         return []
     if all(isinstance(n, ast.AnnAssign) and n.value is None for n in new.nodes):
         return []
     whole = Words(words.names)
-    text = [line for node in _shown(new) for line in (*whole.statements([node], 4), "")][:-1]
+    text = [line for node in new.nodes for line in (*whole.statements([node], 4), "")][:-1]
     overrides = old is None or not any(map(_says_super, new.nodes))
     choices: list[tuple[list[str], Words]] = [(text, whole)] if overrides else []
     mine, theirs = new.method, old.method if old is not None else None
@@ -155,7 +159,7 @@ def said_member(
             choices.append((after, longer))
         if (owner, new.name) not in doubts.edits:
             over = Words(words.names)
-            edits = said_edits(mine, theirs, over, set(taken))
+            edits = declare_edits(mine, theirs, over, set(taken))
             if edits is not None:
                 choices.append((edits, over))
     if not choices:
@@ -172,11 +176,7 @@ def said_member(
     return best
 
 
-def _shown(member: Member) -> list[ast.stmt]:
-    return list(member.nodes)
-
-
-def _said(member: Member) -> list[str]:
+def _plain_texts(member: Member) -> list[str]:
     return [plain_text(node) for node in member.nodes]
 
 
@@ -221,7 +221,7 @@ def _passed(old: Function) -> list[str] | None:
     return [x.arg for x in a.args[1:]] + [f"{x.arg}={x.arg}" for x in a.kwonlyargs]
 
 
-def said_edits(new: Function, old: Function, words: Words, taken: set[str]) -> list[str] | None:
+def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -> list[str] | None:
     """A changed method as edits of the parent's."""
     if type(new) is not type(old) or not _same_signature(new, old):
         return None

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from patchgen.author.adopt.overrides import Text, derive
 from patchgen.author.adopt.sources import Source
-from patchgen.author.align.file import Definition, File, said
+from patchgen.author.align.file import Definition, File, plain_definition
 from patchgen.syntax.blocks import first_line
 
 
@@ -62,7 +62,7 @@ class Writer:
             old = source.renamed.definitions.get(name)
             if old is None or old.kind != new.kind:
                 continue
-            if said(old) == said(new):
+            if plain_definition(old) == plain_definition(new):
                 fits.append((0, number, source, old))
             elif new.kind == "class":
                 lines = derive(new, old, name, Text(self.model), frozenset())
@@ -110,7 +110,7 @@ class Writer:
         """Whether a class is its source's and another class reads it, which then brings it."""
         found = self._best.get(name)
         model = self.model.definitions
-        if found is None or said(found[1]) != said(model[name]):
+        if found is None or plain_definition(found[1]) != plain_definition(model[name]):
             return False
         return any(name in reads for other, reads in self._reads.items() if other != name)
 
@@ -179,9 +179,9 @@ class Writer:
         head = [*head, *_imports(self.model, text.read)] if guards else head
         top = "\n".join(dict.fromkeys(head))
         body = "\n\n\n".join([*guards, *parts])
-        shown = f'{_header(self.model)}"""PyTorch {self.model.source.module} model."""\n\n'
+        preamble = f'{_header(self.model)}"""PyTorch {self.model.source.module} model."""\n\n'
         parents = tuple(sorted(imports))
-        full = f"{shown}{top}\n\n\n{body}\n"
+        full = f"{preamble}{top}\n\n\n{body}\n"
         return Written(full, parents, frozenset(derived), frozenset(declared))
 
 

@@ -43,8 +43,8 @@ class Text:
         top = first
         while top > 1 and lines[top - 2].lstrip().startswith("#"):
             top -= 1
-        shown = lines[top - 1 : last]
-        return [line for line in shown if not line.lstrip().startswith(_COPIED)]
+        selected = lines[top - 1 : last]
+        return [line for line in selected if not line.lstrip().startswith(_COPIED)]
 
 
 def derive(
@@ -77,13 +77,15 @@ def derive(
             continue
         body += _removal(member)
     head = f"class {new.name}({base}):"
-    shown = [f"@{ast.unparse(d)}" for d in new.node.decorator_list if not is_documenting(d)]
+    decorator_lines = [
+        f"@{ast.unparse(d)}" for d in new.node.decorator_list if not is_documenting(d)
+    ]
     if decorators == theirs:
-        shown = []
+        decorator_lines = []
     for decorator in new.node.decorator_list:
-        if shown:
+        if decorator_lines:
             text.read |= text.file.names_read(decorator.lineno, decorator.end_lineno or 0)
-    return [*shown, head, *(body or ["    pass"])]
+    return [*decorator_lines, head, *(body or ["    pass"])]
 
 
 def _same_head(new: ast.ClassDef, old: ast.ClassDef) -> bool:

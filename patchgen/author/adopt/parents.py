@@ -171,10 +171,10 @@ def _near(fork: File, release: Release, module: str, path: Path) -> _Near:
     """How far a parent is from the fork, in the fork's names."""
     text = path.read_text(encoding="utf-8", errors="replace")
     renaming = rename_classes(_CLASS.findall(text), fork.classes)
-    shown = text
+    renamed = text
     if renaming.new and not renaming.behind:
-        shown = re.sub(rf"\b{renaming.old}(?=[A-Z])", renaming.new, text)
-    mine, theirs = lines_of(fork.source.text), lines_of(shown)
+        renamed = re.sub(rf"\b{renaming.old}(?=[A-Z])", renaming.new, text)
+    mine, theirs = lines_of(fork.source.text), lines_of(renamed)
     # What the fork has is written into the declaration; what it lacks is a part of an edit.
     distance = len(mine - theirs) + len(theirs - mine) / 2
     return _Near(release, module, path, text, distance)

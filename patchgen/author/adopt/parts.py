@@ -24,7 +24,7 @@ from pathlib import Path
 from patchgen.author.adopt.mixins import Mixin, Parts, read_parts, words_of
 from patchgen.author.adopt.proof import flatten_text
 from patchgen.author.adopt.subject import Subject
-from patchgen.author.align.file import Definition, File, read_file, said
+from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flat import BANNER
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
@@ -56,7 +56,9 @@ def _borrowed(subject: Subject, parts: Parts) -> Iterator[tuple[str, str]]:
         if name in subject.pairs:
             continue
         for module, own in parts.definitions.get(name, ()):
-            if own.kind == definition.kind and said(own) == said(definition):
+            if own.kind == definition.kind and plain_definition(own) == plain_definition(
+                definition
+            ):
                 yield name, module
                 break
 
@@ -66,7 +68,7 @@ def _options(subject: Subject, parts: Parts) -> Iterator[tuple[str, list[_Mixins
     for name in subject.fork.classes:
         old = subject.parent.definitions.get(name) if name in subject.pairs else None
         new = subject.fork.definitions[name]
-        if old is None or old.kind != "class" or said(old) == said(new):
+        if old is None or old.kind != "class" or plain_definition(old) == plain_definition(new):
             continue
         mine, theirs = words_of(new.nodes), words_of(old.nodes)
         found = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from patchgen.author.adopt.bare import lost_statements
 from patchgen.author.adopt.subject import Subject
-from patchgen.author.align.file import Definition, File, read_file, said
+from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.errors import Problem
@@ -80,7 +80,9 @@ def compare(output: str, fork: File) -> Proof:
     same = {
         name
         for name, d in there.items()
-        if name in made and said(unplaced(made[name]) if name in heads else made[name]) == said(d)
+        if name in made
+        and plain_definition(unplaced(made[name]) if name in heads else made[name])
+        == plain_definition(d)
     }
     missing = tuple(name for name in there if name not in made)
     differ = tuple(name for name in there if name in made and name not in same)

@@ -47,10 +47,10 @@ class Report:
 
     def states(self) -> dict[str, str]:
         """What became of each class and function: unchanged, edited, replaced, new or gone."""
-        said = {one.name: one.state for one in self.adopted.said}
+        states = {one.name: one.state for one in self.adopted.definitions}
         fork = self.adopted.subject.fork
         found = {
-            name: {"named": "unchanged"}.get(said.get(name, "named"), said.get(name, ""))
+            name: {"named": "unchanged"}.get(states.get(name, "named"), states.get(name, ""))
             for name, d in fork.definitions.items()
             if d.kind in ("class", "def")
         }

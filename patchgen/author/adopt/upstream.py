@@ -82,15 +82,17 @@ def draft_model(path: Path, release: Release, settings: Settings) -> Draft:
     it.
     """
     modular = path.with_name(path.name.replace("modeling_", "modular_", 1))
-    shown = "/".join(path.parts[-4:])
+    display_path = "/".join(path.parts[-4:])
     if modular.is_file():
         what = "has a modular file already"
-        raise PatchgenError("PG806", Location(shown), what, f"edit {modular.name}")
-    model = read_file(read_source(path, f"{path.parent.name}.{path.stem}", shown))
+        raise PatchgenError("PG806", Location(display_path), what, f"edit {modular.name}")
+    model = read_file(read_source(path, f"{path.parent.name}.{path.stem}", display_path))
     sources = find_sources(model, path, release)
     if not any(name in source.renamed.definitions for source in sources for name in model.classes):
         what = "repeats no class of another model"
-        raise PatchgenError("PG806", Location(shown), what, "there is nothing to derive from")
+        raise PatchgenError(
+            "PG806", Location(display_path), what, "there is nothing to derive from"
+        )
     return _improve(Writer(model, sources), modular, path, settings)
 
 

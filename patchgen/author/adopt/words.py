@@ -119,18 +119,18 @@ class Words:
         top = first
         while top > 1 and self._text(top - 1).lstrip().startswith("#"):
             top -= 1
-        shown = [n for n in range(top, first) if self._text(n).strip() not in known]
-        shown += range(first, last + 1)
+        numbers = [n for n in range(top, first) if self._text(n).strip() not in known]
+        numbers += range(first, last + 1)
         self.read |= self.names.fork.names_read(first, last)
         found = []
-        for number in shown:
+        for number in numbers:
             text = self.names.lines[number - 1]
             if number in self.names.fork.inside_strings:
                 found.append(text)
             else:
                 cut = min(margin, len(text) - len(text.lstrip()))
                 found.append((" " * indent + text[cut:]).rstrip())
-        begin = len(shown) - (last + 1 - first)
+        begin = len(numbers) - (last + 1 - first)
         if found[begin].lstrip().startswith("elif "):
             found[begin] = found[begin].replace("elif ", "if ", 1)
         return found
@@ -170,8 +170,8 @@ class _Renamed(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if not hasattr(node, "lineno") or (node.lineno, node.col_offset) not in self.reads:
             return node
-        said = ast.parse(self.say(node.id), mode="eval").body
-        return ast.copy_location(said, node)
+        value = ast.parse(self.say(node.id), mode="eval").body
+        return ast.copy_location(value, node)
 
 
 def _unparsed(node: ast.AST, reads: frozenset[tuple[int, int]], say: Callable[[str], str]) -> str:

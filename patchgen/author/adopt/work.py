@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.author.adopt.classes import Doubts, Said
+from patchgen.author.adopt.classes import DeclaredDefinition, Doubts
 from patchgen.author.adopt.parts import find_parts
 from patchgen.author.adopt.proof import Proof, prove
 from patchgen.author.adopt.subject import Subject
@@ -28,7 +28,7 @@ class Adopted:
 
     subject: Subject
     text: str
-    said: tuple[Said, ...]
+    definitions: tuple[DeclaredDefinition, ...]
     proof: Proof
 
     @property
@@ -66,7 +66,7 @@ def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) ->
         declaration = declare(subject, doubts)
         text = format_modular(declaration.text, settings)
         proof = prove(text, subject, name, root, settings)
-        made = Adopted(subject, text, declaration.said, proof)
+        made = Adopted(subject, text, declaration.definitions, proof)
         if proof.holds:
             return made
         if best is None or (bool(proof.output), -_left(proof)) >= (
@@ -94,15 +94,15 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
         if owner:
             doubts = doubts.about(owner, method)
         else:
-            for one in made.said:
+            for one in made.definitions:
                 if one.state == "edited":
                     doubts = doubts.about(one.name)
-    said = {one.name: one for one in made.said}
+    by_name = {one.name: one for one in made.definitions}
     for name in proof.differ:
-        if name not in said:
+        if name not in by_name:
             doubts = doubts.lacking([name]).about(name)
         else:
-            doubts = _of_class(doubts, said[name], _differing(made, name))
+            doubts = _of_class(doubts, by_name[name], _differing(made, name))
     return doubts.lacking(proof.missing, proof.lost)
 
 
@@ -124,18 +124,20 @@ def _of_member(definition: Definition, name: str) -> list[str]:
     )
 
 
-def _of_class(doubts: Doubts, said: Said, differ: frozenset[str]) -> Doubts:
+def _of_class(doubts: Doubts, declared: DeclaredDefinition, differ: frozenset[str]) -> Doubts:
     """That a class is not what the fork has.
 
     The edits of what differs are in doubt first, then the class itself.
     """
     edited = [
-        name for _, name in said.places if name in differ and (said.name, name) not in doubts.edits
+        name
+        for _, name in declared.places
+        if name in differ and (declared.name, name) not in doubts.edits
     ]
-    if not edited or said.state != "edited":
-        return doubts.about(said.name)
+    if not edited or declared.state != "edited":
+        return doubts.about(declared.name)
     for method in edited:
-        doubts = doubts.about(said.name, method)
+        doubts = doubts.about(declared.name, method)
     return doubts
 
 
@@ -166,7 +168,7 @@ def code_lines(text: str) -> int:
     held = {
         line for node in statements for line in range(first_line(node), (node.end_lineno or 0) + 1)
     }
-    said = {
+    docstrings = {
         line
         for node in statements
         if is_docstring(node)
@@ -174,5 +176,7 @@ def code_lines(text: str) -> int:
     }
     lines = text.split("\n")
     return sum(
-        1 for n in held - said if lines[n - 1].strip() and not lines[n - 1].lstrip().startswith("#")
+        1
+        for n in held - docstrings
+        if lines[n - 1].strip() and not lines[n - 1].lstrip().startswith("#")
     )

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.adopt.classes import Doubts, Said, said_class
+from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_class
 from patchgen.author.adopt.fit import homes
 from patchgen.author.adopt.proof import unplaced
 from patchgen.author.adopt.subject import Subject
 from patchgen.author.adopt.words import Names, Words
-from patchgen.author.align.file import Definition, File, said
+from patchgen.author.align.file import Definition, File, plain_definition
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.same import is_documenting, plain_text
 
@@ -23,7 +23,7 @@ class Declaration:
     """A modular file: its text, not yet formatted, and what it says of each definition."""
 
     text: str
-    said: tuple[Said, ...]
+    definitions: tuple[DeclaredDefinition, ...]
 
 
 def declare(subject: Subject, doubts: Doubts) -> Declaration:
@@ -71,8 +71,8 @@ def _is_of_parent(subject: Subject, definition: Definition) -> bool:
     if definition.name not in subject.pairs:
         return False
     # The converter puts heads on the file's own model, and will again.
-    theirs = said(subject.parent.definitions[definition.name])
-    return theirs in (said(definition), said(unplaced(definition)))
+    theirs = plain_definition(subject.parent.definitions[definition.name])
+    return theirs in (plain_definition(definition), plain_definition(unplaced(definition)))
 
 
 def _declared(subject: Subject, doubts: Doubts) -> list[str]:
@@ -102,7 +102,7 @@ def _beside_guarded(subject: Subject, declared: Sequence[str]) -> list[str]:
     ]
 
 
-def _anchor(subject: Subject, parts: Iterable[Said]) -> list[str]:
+def _anchor(subject: Subject, parts: Iterable[DeclaredDefinition]) -> list[str]:
     """A class that derives from the parent's, where none does.
 
     It says whose variant the file is.
@@ -150,20 +150,25 @@ def _lacking(subject: Subject, words: Words) -> Iterable[str]:
             yield name
 
 
-def _part(subject: Subject, definition: Definition, words: Words, doubts: Doubts) -> Said:
+def _part(
+    subject: Subject, definition: Definition, words: Words, doubts: Doubts
+) -> DeclaredDefinition:
     old = (
         subject.parent.definitions.get(definition.name)
         if definition.name in subject.pairs
         else None
     )
     if definition.kind == "class":
-        return said_class(definition, old, words, doubts)
+        return declare_class(definition, old, words, doubts)
     lines = [line for node in definition.nodes for line in words.statements([node], 0)]
-    return Said(definition.name, "new" if old is None else "replaced", tuple(lines))
+    return DeclaredDefinition(definition.name, "new" if old is None else "replaced", tuple(lines))
 
 
 def _text(
-    subject: Subject, parts: Iterable[Said], bare: Mapping[int, Sequence[str]], words: Words
+    subject: Subject,
+    parts: Iterable[DeclaredDefinition],
+    bare: Mapping[int, Sequence[str]],
+    words: Words,
 ) -> str:
     package, _, module = subject.module.rpartition(".")
     own = f"from {package} import {module}" + (

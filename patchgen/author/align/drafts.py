@@ -92,7 +92,7 @@ class _Work:
 
     method: Function
     groups: Counter[tuple[str, str]]
-    told: set[tuple[str, str]] = field(default_factory=set)
+    changes_drafted: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.expressions = Counter(expressions(self.method.body))
@@ -204,12 +204,12 @@ class _Work:
         if len(row.old) != 1 or len(row.new) != 1:
             return None
         pair = key(row.old[0]), key(row.new[0])
-        if pair in self.told:
+        if pair in self.changes_drafted:
             return []
         # The same change in several places: all that the statement matches.
         if self.groups[pair] > 1 and not isinstance(row.old[0], ast.Expr):
             if len(self.places(row.old)) == self.groups[pair]:
-                self.told.add(pair)
+                self.changes_drafted.add(pair)
                 return [Draft(row.old, row.new, self.groups[pair])]
         if type(row.old[0]) is not type(row.new[0]) or suites_of(row.old[0]):
             return None
@@ -220,7 +220,7 @@ class _Work:
 
     def _smallest(self, chain: Sequence[tuple[ast.expr, ast.expr]]) -> list[Draft] | None:
         """The first of the expressions that is found where it changes, and nowhere else."""
-        if any((key(a), key(b)) in self.told for a, b in chain):
+        if any((key(a), key(b)) in self.changes_drafted for a, b in chain):
             return []
         for old, new in chain:
             times = self.groups[key(old), key(new)]
@@ -228,7 +228,7 @@ class _Work:
                 continue  # a name alone says nothing of where it stands
             if times and self.expressions[key(old)] == times:
                 if times > 1:
-                    self.told.add((key(old), key(new)))
+                    self.changes_drafted.add((key(old), key(new)))
                 return [Draft(old, new, times)]
         return None
 
@@ -303,12 +303,12 @@ class _Work:
 def _with_dots(
     before: Sequence[Row] | None, rows: Sequence[Row], behind: Sequence[Row] | None, *, new: bool
 ) -> list[ast.stmt]:
-    def said(some: Sequence[Row]) -> list[ast.stmt]:
+    def with_dots(some: Sequence[Row]) -> list[ast.stmt]:
         return [node for row in some for node in (row.new if new else row.old)]
 
-    middle = said(rows)
+    middle = with_dots(rows)
     return [
-        *(said(before) if before is not None else [dots()]),
+        *(with_dots(before) if before is not None else [dots()]),
         *middle,
-        *(said(behind) if behind is not None else [dots()]),
+        *(with_dots(behind) if behind is not None else [dots()]),
     ]

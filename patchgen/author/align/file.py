@@ -202,7 +202,7 @@ def _definition(name: str, nodes: list[ast.stmt]) -> Definition:
     return Definition(name, kind, tuple(nodes))
 
 
-def said(definition: Definition) -> str:
+def plain_definition(definition: Definition) -> str:
     """What a definition says, without what only documents."""
     if definition.kind != "class":
         return "\n".join(map(plain_text, definition.nodes))

@@ -100,19 +100,19 @@ def read_book(path: Path) -> Book:
 def _book(data: Mapping[str, Any]) -> Book:
     if data["format"] != FORMAT:
         raise ValueError(f"its format is {data['format']}, and not {FORMAT}")
-    told = [
+    entries = [
         (model, part, entry)
         for model, parts in data["models"].items()
         for part, entry in parts.items()
     ]
     order = {part: number for number, part in enumerate(data["parts"])}
-    told.sort(key=lambda one: order[one[1]])
-    return Book({(model, part): _entry(entry) for model, part, entry in told})
+    entries.sort(key=lambda one: order[one[1]])
+    return Book({(model, part): _entry(entry) for model, part, entry in entries})
 
 
-def _entry(told: Mapping[str, Any]) -> Entry:
+def _entry(fields: Mapping[str, Any]) -> Entry:
     values: dict[str, Any] = {
-        name: tuple(v) if isinstance(v, list) else v for name, v in told.items()
+        name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()
     }
     return Entry(**values)
 
@@ -123,7 +123,7 @@ def write_book(path: Path, book: Book, versions: Mapping[str, str]) -> None:
     for model in book.models:
         known = [(part, entry) for part in book.parts if (entry := book.entry(model, part))]
         lines = ",\n".join(
-            f"  {json.dumps(part)}: {json.dumps(_told(entry))}" for part, entry in known
+            f"  {json.dumps(part)}: {json.dumps(_without_empty(entry))}" for part, entry in known
         )
         models.append(f" {json.dumps(model)}: {{\n{lines}\n }}")
     head = f'{{\n"format": {FORMAT},\n"versions": {json.dumps(versions)},\n'
@@ -132,6 +132,6 @@ def write_book(path: Path, book: Book, versions: Mapping[str, str]) -> None:
     replace_file(path, text.encode(), lasting=False)
 
 
-def _told(entry: Entry) -> dict[str, Any]:
+def _without_empty(entry: Entry) -> dict[str, Any]:
     """Without what is empty."""
     return {name: value for name, value in asdict(entry).items() if value or name == "status"}

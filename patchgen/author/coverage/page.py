@@ -99,8 +99,8 @@ def _table(book: Book) -> list[str]:
 def _cell(entry: Entry | None) -> str:
     if entry is None:
         return ""
-    told = _SHORT.get(entry.status, entry.status)
-    return f"**{told}**" if entry.status == "verified" else told
+    status = _SHORT.get(entry.status, entry.status)
+    return f"**{status}**" if entry.status == "verified" else status
 
 
 def _reasons(book: Book, part: str) -> Iterator[str]:

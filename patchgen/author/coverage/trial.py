@@ -91,7 +91,7 @@ def _subject(found: Structural, file: FlatFile, home: Path) -> Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _HeadTrial:
     """What the cases of one class came to."""
 
     head: str
@@ -114,17 +114,17 @@ class _Shown:
 
 
 def _verified(variant: Variant, found: Structural) -> Entry:
-    shown: list[_Shown] = []
+    trials: list[_HeadTrial] = []
     own = _heads(variant, found)
     every_one = found.task.part == "loss"  # each head has a loss of its own
     for head in own if every_one else own[:HEADS]:
-        shown.append(_of_head(variant, head, found.task.part))
-        if not shown[-1].missing and not every_one:
+        trials.append(_of_head(variant, head, found.task.part))
+        if not trials[-1].missing and not every_one:
             # A decoder's head on an encoder's layers says nothing of the encoder.
-            base = _base(own, [one.head for one in shown])
-            shown += [_of_head(variant, name, found.task.part, base=True) for name in base]
+            base = _base(own, [one.head for one in trials])
+            trials += [_of_head(variant, name, found.task.part, base=True) for name in base]
             break
-    return _entry(shown)
+    return _entry(trials)
 
 
 def _base(heads: Sequence[str], tried: Sequence[str]) -> list[str]:
@@ -143,27 +143,29 @@ def _heads(variant: Variant, found: Structural) -> tuple[str, ...]:
     return tuple(sorted(own, key=lambda name: name.endswith("ForMultipleChoice")))
 
 
-def _entry(shown: list[_Shown]) -> Entry:
-    built = [one for one in shown if not one.missing]
+def _entry(trials: list[_HeadTrial]) -> Entry:
+    built = [one for one in trials if not one.missing]
     for one in built:
         if one.failed is not None:
             return Entry("failed", f"{one.failed.case}: {one.failed.note}")
     if not built:
-        return Entry("cannot be built here", shown[0].missing if shown else "needs a public class")
+        return Entry(
+            "cannot be built here", trials[0].missing if trials else "needs a public class"
+        )
     for one in built:
         # Without an error that was found, nothing shows that the part ran.
         if not one.seen and not one.base:
             what = f"needs inputs of {one.head} that reach what the part changes"
             return Entry("cannot be built here", what)
     seen = tuple(dict.fromkeys(name for one in built for name in one.seen))
-    others = "; ".join(f"{one.head}: {one.missing}" for one in shown if one.missing)
+    others = "; ".join(f"{one.head}: {one.missing}" for one in trials if one.missing)
     return Entry("verified", others, heads=tuple(one.head for one in built), seen=seen)
 
 
-def _of_head(variant: Variant, head: str, part: str, *, base: bool = False) -> _Shown:
+def _of_head(variant: Variant, head: str, part: str, *, base: bool = False) -> _HeadTrial:
     """The cases of the short plan, up to the first that fails; fewer for a `base` beside a head."""
     if missing := _missing(variant, head):
-        return _Shown(head, missing=missing)
+        return _HeadTrial(head, missing=missing)
     alone = replace(variant, heads=(head,))
     bench, results = CaseRunner(alone), []
     for case in _short(alone, part):
@@ -175,7 +177,7 @@ def _of_head(variant: Variant, head: str, part: str, *, base: bool = False) -> _
         results.append(result)
         if result.status == "FAIL":
             break
-    return _Shown(head, tuple(results), base=base)
+    return _HeadTrial(head, tuple(results), base=base)
 
 
 def _decided(bench: CaseRunner, case: Case) -> Result:
@@ -207,14 +209,14 @@ def _changes_nothing(bench: CaseRunner, case: Case) -> bool:
         if planted_error.name == name
     )
     route = pair.routes[0]
-    seen = []
+    observed = []
     for planted in (planted_error.apply, lambda model: nullcontext()):
         _, variant = pair.models(route, torch.float32, planted_error.scenario.dropout, fresh=True)
         with planted(variant):
-            seen.append(
+            observed.append(
                 pair.observe_variant(route, torch.float32, planted_error.scenario, model=variant)
             )
-    one, other = seen
+    one, other = observed
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -231,8 +233,8 @@ def _missing(variant: Variant, head: str) -> str:
     except ImportError as error:
         return f"needs {error.name or _library(str(error))}"
     except Exception as error:  # whatever a model of transformers raises
-        told = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
-        return f"needs a tiny configuration or inputs that {head} runs with ({told})"
+        message = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        return f"needs a tiny configuration or inputs that {head} runs with ({message})"
     return ""
 
 

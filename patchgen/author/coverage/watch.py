@@ -82,12 +82,12 @@ def _answer(process: Any, ours: Connection, limits: Limits, key: str) -> Entry:
     while True:
         if ours.poll(_TICK):
             try:
-                told = ours.recv()
+                answer = ours.recv()
             except EOFError:
                 process.join()
                 return Entry("failed", f"the process ended with code {process.exitcode}", key)
-            if isinstance(told, Entry):
-                return told
+            if isinstance(answer, Entry):
+                return answer
             limit, since = limits.seconds, time.monotonic()  # it has begun
         if time.monotonic() - since > limit:
             return Entry("cannot be built here", f"needs more than {limit:.0f} seconds", key)
@@ -110,5 +110,5 @@ def _child(found: Structural, home: Path, answers: Connection) -> None:
     try:
         answers.send(tried(found, home))
     except Exception as error:
-        told = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        answers.send(Entry("failed", f"patchgen itself: {told}", found.entry.key))
+        message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        answers.send(Entry("failed", f"patchgen itself: {message}", found.entry.key))

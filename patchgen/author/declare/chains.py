@@ -216,7 +216,7 @@ class _Replaced(ast.NodeTransformer):
 
 def _term(term: Term, *, followed: bool) -> str:
     """A term as an argument of `attend`; None if its condition is false."""
-    value = _seen(term.value) if term.kind == "hide" else term.value
+    value = _visible(term.value) if term.kind == "hide" else term.value
     while followed and isinstance(value, ast.Call) and method_of(value) == "to":
         value = receiver(value)  # A cast would make a boolean mask additive.
     text = ast.unparse(value)
@@ -233,7 +233,7 @@ def _term(term: Term, *, followed: bool) -> str:
     return f"({text} if {ast.unparse(term.condition)} else None)"
 
 
-def _seen(hidden: ast.expr) -> ast.expr:
+def _visible(hidden: ast.expr) -> ast.expr:
     """The mask of visible scores for a mask of hidden ones."""
     match hidden:
         case ast.UnaryOp(op=ast.Invert(), operand=operand):

@@ -102,12 +102,12 @@ def _says(
 
 
 def _edits(module: Module, plain: Sequence[Class], routers: Iterable[Choice]) -> Iterator[Declared]:
-    seen: list[tuple[str, str]] = []
+    earlier: list[tuple[str, str]] = []
     for call in layer_calls(module, plain):
         # One edit changes all places of a method with the same code.
-        if (key := (call.method.name + call.owner.name, ast.dump(call.call))) not in seen:
-            yield from _call(module, call, sum(key[0] == each for each, _ in seen))
-            seen.append(key)
+        if (key := (call.method.name + call.owner.name, ast.dump(call.call))) not in earlier:
+            yield from _call(module, call, sum(key[0] == each for each, _ in earlier))
+            earlier.append(key)
     for layer in plain:
         yield from _tuple(module, layer)
     for router in routers:

@@ -154,10 +154,10 @@ class EagerFunction:
     def members(self) -> list[str]:
         """The edit of the method, and the attribute `is_causal` if it is needed."""
         causal = self._causal()
-        said = (
+        declared = (
             "is_causal" in self.chain.owner.attributes or "is_causal" in self.chain.owner.settings
         )
-        constant = causal in ("True", "False") and not said
+        constant = causal in ("True", "False") and not declared
         old, new = self._old_and_new([] if constant else [f"is_causal={causal}"])
         member = edit("call_the_interface", self.chain.method, old, new)
         return [*([f"is_causal = {causal}"] if constant else []), member]

@@ -64,8 +64,8 @@ def grouped(module: Module) -> Contribution:
 
 
 def _fast(one: Experts) -> str:
-    told = BY_INTERFACE if one.kind == "interface" else GATHERED
-    return told.format(name=one.owner.name)
+    template = BY_INTERFACE if one.kind == "interface" else GATHERED
+    return template.format(name=one.owner.name)
 
 
 def _fixed(module: Module, found: Sequence[Experts]) -> Iterator[Missing]:

@@ -89,9 +89,9 @@ def _configuration(module: Module) -> str:
                     names.setdefault(ast.unparse(value), node)
     if len(names) != 1:
         second = list(names.values())[1] if names else module.pretrained[0].node
-        said = ", ".join(names) or "no configuration"
+        names_found = ", ".join(names) or "no configuration"
         raise NoMixture(
-            second, f"the models of this file have several configurations or none: {said}"
+            second, f"the models of this file have several configurations or none: {names_found}"
         )
     name = next(iter(names))
     place = module.imports.get(name, "")

@@ -65,16 +65,18 @@ Entries = Mapping[str, Entry]  # by key
 def conflict_key(result: Result) -> str:
     """What makes two conflicts the same: the parent before and after, and what is declared."""
     declared = [plain_text(node) for node in result.change.nodes]
-    said = "\0".join([result.before, result.after, *declared])
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    key = "\0".join([result.before, result.after, *declared])
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def make_entry(result: Result, modular: File, shown: str) -> Entry:
+def make_entry(result: Result, modular: File, display_path: str) -> Entry:
     """The open entry of a change that is left to a person."""
     conflict = "; ".join(clash.what for clash in result.clashes)
     upstream = "\n".join([*result.upstream, ""])
     declared = declared_text(result.change, modular)
-    return Entry(result.change.name, conflict_key(result), shown, conflict, upstream, declared)
+    return Entry(
+        result.change.name, conflict_key(result), display_path, conflict, upstream, declared
+    )
 
 
 def declared_text(change: Declared, modular: File) -> str:
@@ -122,7 +124,7 @@ def _decided(entry: Entry, home: Path) -> str:
     """What stands in the modular file in the place of what was declared; "" if it is the same."""
     path = home / entry.modular
     try:
-        modular = read_file(read_source(path, shown=entry.modular))
+        modular = read_file(read_source(path, display_path=entry.modular))
     except PatchgenError:
         # A file that is gone, or that somebody is writing, decides nothing.
         return ""
@@ -135,17 +137,19 @@ def _decided(entry: Entry, home: Path) -> str:
     return DROP if owner in modular.definitions else ""
 
 
-def updated(entries: Entries, results: Iterable[Result], modular: File, shown: str) -> Entries:
+def updated(
+    entries: Entries, results: Iterable[Result], modular: File, display_path: str
+) -> Entries:
     """`entries` with what a run leaves open, and without open ones that it has rewritten itself."""
     found = dict(entries)
     for result in results:
         if result.is_open and result.change.member != CLASS:
-            entry = make_entry(result, modular, shown)
+            entry = make_entry(result, modular, display_path)
             found.setdefault(entry.key, entry)
         elif result.state not in (State.UNCHANGED, State.MOVED):
             name = result.change.name
             for key, entry in entries.items():
-                if not entry.decision and (entry.modular, entry.name) == (shown, name):
+                if not entry.decision and (entry.modular, entry.name) == (display_path, name):
                     found.pop(key, None)
     return found
 

@@ -48,9 +48,9 @@ def _unbound(merged: Flow, sides: Sequence[Flow], known: frozenset[str]) -> Iter
             if name in local:
                 early = merged.binder(name, place) is None
                 if early and not any(_is_early(side, name) for side in sides):
-                    yield Clash(f"{name} is read before it is assigned", ours=_shown(spot))
+                    yield Clash(f"{name} is read before it is assigned", ours=_code(spot))
             elif any(name in names for names in foreign) and name not in known | _ALWAYS:
-                yield Clash(f"{name} is assigned nowhere any more", ours=_shown(spot))
+                yield Clash(f"{name} is assigned nowhere any more", ours=_code(spot))
 
 
 def _is_early(version: Flow, name: str) -> bool:
@@ -77,9 +77,9 @@ def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) 
             if before and not any(_is_same(one, now) for one in before):
                 yield Clash(
                     f"{name} means something else where {who} reads it",
-                    base=_shown(before[0]),
-                    ours=_shown(spot),
-                    theirs=_shown(now),
+                    base=_code(before[0]),
+                    ours=_code(spot),
+                    theirs=_code(now),
                 )
 
 
@@ -183,7 +183,7 @@ def _named(call: ast.Call) -> Iterator[tuple[str, str]]:
                 yield f"**{plain_text(keyword.value)}", ""
 
 
-def _shown(spot: Spot | str | None) -> str:
+def _code(spot: Spot | str | None) -> str:
     if not isinstance(spot, Spot):
         return spot or "nothing"
     text = ast.unparse(spot.node)

@@ -15,9 +15,9 @@ _SIDES = ("was", "declared", "upstream")
 _QUIET = frozenset({State.UNCHANGED})
 
 
-def text_of(made: Rebased, shown: str) -> str:
+def text_of(made: Rebased, display_path: str) -> str:
     """The report on one modular file."""
-    lines = [f"{shown}: {summary(made.results) or 'changes nothing of its parent'}"]
+    lines = [f"{display_path}: {summary(made.results) or 'changes nothing of its parent'}"]
     for result in made.results:
         if result.state not in _QUIET:
             lines += _lines_of(result)
@@ -52,10 +52,10 @@ def _sides_of(clash: Clash) -> Iterator[str]:
             yield from (f"      {'':10}{line}" for line in rest)
 
 
-def data_of(made: Rebased, shown: str, written: bool) -> dict[str, Any]:
+def data_of(made: Rebased, display_path: str, written: bool) -> dict[str, Any]:
     """The report on one modular file as JSON."""
     return {
-        "modular": shown,
+        "modular": display_path,
         "done": made.is_done,
         "retired": made.is_retired,
         "written": written,

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.adopt.classes import Doubts, said_edits, said_member
+from patchgen.author.adopt.classes import Doubts, declare_edits, declare_member
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import File, Member, read_file
 from patchgen.author.rebase.declared import Declared, absolute, resolve
@@ -63,8 +63,8 @@ def rewrite(
         taken = {n for n in _member_names(modular, change.owner) if n != change.member}
         lines = None
         if change.kind == "edit" and old is not None and new.method and old.method:
-            lines = said_edits(new.method, old.method, words, set(taken))
-        lines = lines or said_member(new, old, change.owner, words, Doubts(), taken)
+            lines = declare_edits(new.method, old.method, words, set(taken))
+        lines = lines or declare_member(new, old, change.owner, words, Doubts(), taken)
     if not lines:
         return None
     lines = _formatted(lines, settings) if change.owner else lines

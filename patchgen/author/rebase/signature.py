@@ -54,9 +54,11 @@ def _merge_decorators(
     if texts[0] == texts[1] or texts[1] == texts[2]:
         return upstream
     if texts[0] == texts[2]:
-        shown = [f"@{three.theirs.code(d)}" for d in theirs.decorator_list if is_documenting(d)]
+        decorators = [
+            f"@{three.theirs.code(d)}" for d in theirs.decorator_list if is_documenting(d)
+        ]
         own = [f"@{three.ours.code(d)}" for d in ours.decorator_list if not is_documenting(d)]
-        return [*own, *shown]
+        return [*own, *decorators]
     before, mine, upstream_texts = map(set, texts)
     dropped = before - mine
     # What one side put in the place of a decorator that the other dropped may be that decorator.

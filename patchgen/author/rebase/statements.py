@@ -169,7 +169,7 @@ class _Suites:
         base = self.base[hunk.start : hunk.stop]
         ours = self.ours[hunk.first : hunk.last]
         theirs = self.theirs[other.first : other.last] if other is not None else ()
-        return Changes(clashes=(Clash(what, *map(_shown, (base, ours, theirs))),))
+        return Changes(clashes=(Clash(what, *map(_code, (base, ours, theirs))),))
 
     # -- statements -------------------------------------------------------------------------------
 
@@ -181,11 +181,11 @@ class _Suites:
             hunk = self.upstream.hunk_of(place)
             theirs = self.theirs[hunk.first : hunk.last] if hunk is not None else ()
             what = "the declaration changes a statement that upstream replaced"
-            return Changes(clashes=(Clash(what, *map(_shown, ([base], [ours], theirs))),))
+            return Changes(clashes=(Clash(what, *map(_code, ([base], [ours], theirs))),))
         return merge_statement(self.three, base, ours, self.theirs[there])
 
 
-def _shown(nodes: Iterable[ast.stmt]) -> str:
+def _code(nodes: Iterable[ast.stmt]) -> str:
     return "\n".join(map(ast.unparse, nodes))
 
 

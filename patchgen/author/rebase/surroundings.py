@@ -57,10 +57,10 @@ def _attributes(
     for name in sorted(names & before.keys()):
         old, new = before[name], after.get(name)
         if new is None:
-            yield Clash(f"self.{name}, which the change uses, is gone", _shown(old))
+            yield Clash(f"self.{name}, which the change uses, is gone", _code(old))
         elif not _is_same(old, new):
             what = f"self.{name}, which the change uses, means something else now"
-            yield Clash(what, _shown(old), "", _shown(new))
+            yield Clash(what, _code(old), "", _code(new))
 
 
 def _set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
@@ -135,13 +135,13 @@ def _functions(nodes: Iterable[ast.AST], files: tuple[File, File]) -> Iterator[C
     for name in sorted(names & before.definitions.keys()):
         old, new = before.definitions[name], after.definitions.get(name)
         if new is None and name not in after.imports:
-            yield Clash(f"{name}, which the change uses, is gone", _shown(old.node))
+            yield Clash(f"{name}, which the change uses, is gone", _code(old.node))
         elif new is not None and isinstance(old.node, Function):
             same = isinstance(new.node, Function) and takes_the_same(old.node, new.node)
             if not same:
                 what = f"{name}, which the change calls, takes other arguments now"
-                yield Clash(what, _shown(old.node), "", _shown(new.node))
+                yield Clash(what, _code(old.node), "", _code(new.node))
 
 
-def _shown(node: ast.stmt) -> str:
+def _code(node: ast.stmt) -> str:
     return ast.unparse(node).partition("\n")[0]

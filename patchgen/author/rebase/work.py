@@ -117,7 +117,11 @@ class Rebase:
             if clashes:
                 outcome = Outcome(State.CONFLICT, clashes=clashes)
         result = Result(
-            change, outcome.state, outcome.clashes, _shown(base.member), _shown(theirs.member)
+            change,
+            outcome.state,
+            outcome.clashes,
+            _member_text(base.member),
+            _member_text(theirs.member),
         )
         wanted = _plain(outcome.text, change) if outcome.text else None
         return Case(change, result, outcome, wanted, theirs_file)
@@ -140,8 +144,8 @@ class Rebase:
     def _removed(self, change: Declared, base: Version, theirs: Version) -> Case:
         """A member that the declaration removes."""
         state = State.UNCHANGED if base.text == theirs.text else State.MOVED
-        shown = _shown(base.member), _shown(theirs.member)
-        return Case(change, Result(change, state, (), *shown))
+        text = _member_text(base.member), _member_text(theirs.member)
+        return Case(change, Result(change, state, (), *text))
 
     def _surroundings(
         self, change: Declared, base: Version, ours: Version, theirs: Version
@@ -161,9 +165,9 @@ class Rebase:
         if change.parent and self.new_tree.definition(change.module, change.parent) is None:
             owner, missing = change.module, change.parent
         where = self._where(change, member)
-        shown = _shown(member)
-        clash = Clash(f"{owner} has no {missing} any more{where}", shown)
-        return Case(change, Result(change, State.GONE, (clash,), shown))
+        text = _member_text(member)
+        clash = Clash(f"{owner} has no {missing} any more{where}", text)
+        return Case(change, Result(change, State.GONE, (clash,), text))
 
     def _where(self, change: Declared, member: Member) -> str:
         """Where a member that is gone may be now, in words."""
@@ -292,5 +296,5 @@ def _plain(text: str, change: Declared) -> list[str]:
     return [plain_text(one) for one in node.body]
 
 
-def _shown(member: Member) -> str:
+def _member_text(member: Member) -> str:
     return "\n".join(ast.unparse(node) for node in member.nodes)

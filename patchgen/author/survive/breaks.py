@@ -103,8 +103,8 @@ class _Finder:
                 definition, parts = self._narrow(module, views, problem)
                 diff = _diff_of(parts, definition, is_forwards=converts == older)
                 break
-        shown = f"{problem.code} {problem.what}"
-        return Break(older, newer, converts, shown, definition, diff)
+        message = f"{problem.code} {problem.what}"
+        return Break(older, newer, converts, message, definition, diff)
 
     def _view(self, version: str) -> View:
         if version not in self.views:

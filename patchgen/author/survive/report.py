@@ -85,8 +85,8 @@ def _lines_of(row: Row) -> Iterator[str]:
     good = [span for span in row.spans if span.state in CONVERTS]
     where = ", ".join(span.text for span in good)
     changed = ", ".join(version for span in good for version in span.changed)
-    said = f"converts on {where}" if good else "converts on none"
-    yield f"{row.name}: {said}" + (f"; its output changed in {changed}" if changed else "")
+    sentence = f"converts on {where}" if good else "converts on none"
+    yield f"{row.name}: {sentence}" + (f"; its output changed in {changed}" if changed else "")
     for span in row.spans:
         if span.state not in CONVERTS:
             yield f"  {span.text}: {span.state}"

@@ -30,7 +30,7 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
 from patchgen.errors import Location, Problem
 from patchgen.syntax.blocks import ModuleIndex
-from patchgen.syntax.locate import shown_module
+from patchgen.syntax.locate import display_module
 from patchgen.syntax.text import require_compilable
 
 
@@ -95,8 +95,8 @@ def _make_diff_base(module: FlatModule, builder: Builder) -> FlatModule | None:
 def _assemble_texts(output: _Output, builder: Builder) -> dict[str, Unformatted]:
     """The texts of an output and of its diff base, by name."""
     plan, module = builder.naming.plan, output.module
-    parents = [shown_module(parent) for parent in _list_parents(module, plan)]
-    followed = shown_module(module.base) if module.base else None
+    parents = [display_module(parent) for parent in _list_parents(module, plan)]
+    followed = display_module(module.base) if module.base else None
     head = banner(plan.modular.source.path, parents, followed)
     texts = {output.name: Unformatted(head + module.opening, module.body)}
     if output.base is not None:
@@ -212,7 +212,7 @@ def _find_used_symbols(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[U
             last = piece.first + piece.text.count("\n") - 1
             original = piece.source.slice(piece.first, last)
             digest = hashlib.sha256(original.encode()).hexdigest()
-            found.add(UsedSymbol(shown_module(str(piece.symbol)), digest, piece.source.path))
+            found.add(UsedSymbol(display_module(str(piece.symbol)), digest, piece.source.path))
     return tuple(sorted(found))
 
 

@@ -27,7 +27,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location
 from patchgen.syntax.blocks import Block, ModuleIndex, first_line
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.locate import shown_module
+from patchgen.syntax.locate import display_module
 from patchgen.syntax.same import is_docstring
 
 
@@ -66,7 +66,7 @@ def _find_definition(name: str, builder: Builder) -> tuple[str, str]:
     for module in builder.naming.plan.parents:
         definition = builder.index(module).definition(name)
         if definition is not None:
-            return f"{shown_module(module)}.{name}", definition.text
+            return f"{display_module(module)}.{name}", definition.text
     return "", ""
 
 
@@ -89,7 +89,7 @@ def _overrides_in_class(
                 yield Override(at, f"{node.name}.{name}")
             # What the modular file overrides of its own is under the eyes of its author.
             elif owner.module != modular.source.module:
-                parent = f"{shown_module(str(owner))}.{name}"
+                parent = f"{display_module(str(owner))}.{name}"
                 yield Override(at, f"{node.name}.{name}", parent, text)
 
 

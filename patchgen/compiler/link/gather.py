@@ -77,13 +77,13 @@ class _Closure:
     def __init__(self, kind: str, builder: Builder) -> None:
         self._kind, self._builder = kind, builder
         self._bindings = builder.naming.bindings
-        self._seen: dict[BlockId, FlatBlock] = {}
+        self._gathered: dict[BlockId, FlatBlock] = {}
         self.imports: dict[str, Dependency] = {}
         self.siblings: dict[str, tuple[str, Dependency]] = {}
         self.homes: set[tuple[str, str]] = set()
 
     def blocks(self) -> tuple[FlatBlock, ...]:
-        return tuple(self._seen.values())
+        return tuple(self._gathered.values())
 
     def follow(self, units: Iterable[BlockId]) -> None:
         """Add `units`, everything that they need, and every statement that changes what is carried.
@@ -94,16 +94,16 @@ class _Closure:
         while queue:
             self._add_needed(queue)
             # Only what is carried already says which statements change it.
-            queue = [unit for unit in self._find_changing() if unit not in self._seen]
+            queue = [unit for unit in self._find_changing() if unit not in self._gathered]
 
     def _add_needed(self, queue: list[BlockId]) -> None:
         """Make the queued blocks, and all that they need in turn."""
         while queue:
             unit = queue.pop(0)
-            if unit in self._seen:
+            if unit in self._gathered:
                 continue
             block = self._builder.block(unit)
-            self._seen[unit] = block
+            self._gathered[unit] = block
             for need in block.needs:
                 queue += self._resolve(need, block)
 
@@ -116,7 +116,7 @@ class _Closure:
         carried too: a later one may depend on it.
         """
         carried = self._find_carried_symbols()
-        read = {unit.module for unit in self._seen}
+        read = {unit.module for unit in self._gathered}
         for module in self._find_running():
             index = self._builder.index(module)
             # The `__init__.py` of a package on the way runs where the flat file is imported too.
@@ -134,7 +134,7 @@ class _Closure:
     def _find_carried_symbols(self) -> set[Symbol]:
         """What the blocks that are carried so far define."""
         carried: set[Symbol] = set()
-        for unit in self._seen:
+        for unit in self._gathered:
             names = self._builder.source_block(unit).defines
             carried |= {Symbol(unit.module, name) for name in names}
         return carried
@@ -142,7 +142,7 @@ class _Closure:
     def _find_running(self) -> tuple[str, ...]:
         """The modules that something is carried from, and those of the project that they import."""
         home = self._builder.naming.plan.modular.source.module
-        found: dict[str, None] = {unit.module: None for unit in self._seen}
+        found: dict[str, None] = {unit.module: None for unit in self._gathered}
         # Importing `a.b.c` runs `a` and `a.b` before it.
         for module in with_packages(home):
             if module == home or is_followed(module, self._bindings):

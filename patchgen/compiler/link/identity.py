@@ -99,13 +99,13 @@ def _find_inspections(
     lines = block.text.split("\n")
     code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     name = block.name or "a statement"
-    seen = _CLASSES.search(code) or _OWN_NAMES.search(code)
-    if seen is not None:
-        yield f"{name} looks at the classes of an object ({seen.group()})"
+    match = _CLASSES.search(code) or _OWN_NAMES.search(code)
+    if match is not None:
+        yield f"{name} looks at the classes of an object ({match.group()})"
     # An object of a merged class has the same names, unless merging added some.
-    seen = _NAMES.search(code)
-    if seen is not None and _has_helpers(declaration, blocks):
-        yield f"{name} looks at the names of an object ({seen.group()})"
+    match = _NAMES.search(code)
+    if match is not None and _has_helpers(declaration, blocks):
+        yield f"{name} looks at the names of an object ({match.group()})"
 
 
 def _find_carried_parents(declaration: Declaration, blocks: Sequence[FlatBlock]) -> Iterator[str]:

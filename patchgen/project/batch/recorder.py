@@ -119,15 +119,15 @@ def record(modular: Modular, flattened: Flattened, recorder: DependencyRecorder)
     return make_outcome(modular, text, flattened, (own, *reads), tuple(lookups))
 
 
-def _raw_if_same(path: str, seen: str) -> str:
+def _raw_if_same(path: str, known: str) -> str:
     """The digest of the bytes at `path`, or "" when its text is not the one that was `seen`."""
     raw = digest_of_file(path)
     # The usual text, in UTF-8 and with plain line ends, has the digest of its bytes.
-    if raw == seen:
+    if raw == known:
         return raw
     text, raw = _digests(Path(path))
     # Nothing was seen of a file that could not be read.
-    return raw if seen in ("", text) else ""
+    return raw if known in ("", text) else ""
 
 
 def _digests(path: Path) -> tuple[str, str]:

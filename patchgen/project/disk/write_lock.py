@@ -41,9 +41,9 @@ def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> It
 def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
     """The result of `look` while no other run writes; it is called again when one did."""
     before = _traces(project)
-    seen = look()
+    found = look()
     if JOURNAL not in before and _traces(project) == before:
-        return seen
+        return found
     with contextlib.ExitStack() as held:
         for root in project.writable:
             # Where no lock can be made, no other run writes either.

@@ -220,12 +220,14 @@ def judge(
     return replace(verdict, status=Status.STALE, why=reason, line=first_line, diff=diff)
 
 
-def _judge_record(shown: str, modular: Modular, made: Made, record: Record | None) -> Verdict:
+def _judge_record(
+    display_path: str, modular: Modular, made: Made, record: Record | None
+) -> Verdict:
     """The verdict on an output whose files are right: its record may still be wrong."""
     if is_of(record, made) or not modular.recorded:
-        return Verdict(shown, modular.display_path, Status.OK, made=made)
+        return Verdict(display_path, modular.display_path, Status.OK, made=made)
     flaws = (record.flaw,) if record is not None and record.flaw else ()
-    return Verdict(shown, modular.display_path, Status.UNRECORDED, flaws, made=made)
+    return Verdict(display_path, modular.display_path, Status.UNRECORDED, flaws, made=made)
 
 
 def _is_ours(path: Path) -> bool:

@@ -173,14 +173,14 @@ def _collect_changes(
 def _refused(project: Project, error: OSError) -> PatchgenError:
     """The error for a step of writing that failed."""
     # Not every OSError names a file; then it is one of patchgen's own.
-    shown = LOCK
+    path = LOCK
     if isinstance(error.filename, str):
-        shown = project.display_path(Path(error.filename))
+        path = project.display_path(Path(error.filename))
     hint = "every output is what it was"
     if isinstance(error, Unfinished):
         hint = "the next run finishes what was begun"
     what = f"cannot be written: {error.strerror or error}"
-    return PatchgenError("PG903", Location(shown), what, hint)
+    return PatchgenError("PG903", Location(path), what, hint)
 
 
 def _is_to_be_written(verdict: Verdict, *, force: bool, remove: bool) -> bool:

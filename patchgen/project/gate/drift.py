@@ -100,17 +100,17 @@ def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root:
 
 def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:
     """The answer for one modular file; `left_out` says that a parent's file is missing."""
-    shown = outcome.modular.display_path
+    display_path = outcome.modular.display_path
     if left_out:
-        return Drift(shown, Fit.GONE, changes, outcome.problems)
+        return Drift(display_path, Fit.GONE, changes, outcome.problems)
     if outcome.problems:
         # Without its parent, everything else that is wrong follows from that.
         fit = Fit.GONE if _is_gone(outcome, changes) else Fit.BROKEN
-        return Drift(shown, fit, changes, outcome.problems)
+        return Drift(display_path, fit, changes, outcome.problems)
     # Its definitions may have changed, and give the same output: only the outputs decide.
-    statuses = [verdict.status for verdict in report.verdicts if verdict.modular == shown]
+    statuses = [verdict.status for verdict in report.verdicts if verdict.modular == display_path]
     clean = all(status is Status.OK for status in statuses)
-    return Drift(shown, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())
+    return Drift(display_path, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())
 
 
 def _is_gone(outcome: Outcome, changes: tuple[Change, ...]) -> bool:

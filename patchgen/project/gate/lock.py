@@ -25,7 +25,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.project.batch.outcome import Made, Outcome
 from patchgen.project.places import LOCK
 from patchgen.project.versions import own_digest
-from patchgen.syntax.locate import shown_module
+from patchgen.syntax.locate import display_module
 from patchgen.syntax.regular import read_regular_text
 
 FORMAT = 1
@@ -96,7 +96,7 @@ def modules_read(outcome: Outcome) -> tuple[tuple[str, str], ...]:
     # The modular file has a field of its own in the record.
     own = str(outcome.modular.path)
     read = [each for each in outcome.reads if each.module and each.path != own]
-    return tuple(sorted((shown_module(each.module), each.digest) for each in read))
+    return tuple(sorted((display_module(each.module), each.digest) for each in read))
 
 
 def describe(settings: Settings) -> str:
@@ -208,9 +208,9 @@ _TEXTS = ("modular", "modular_sha256", "output_sha256", "diff_sha256", "made_by"
 
 def _seal(output: str, entry: Mapping[str, Any]) -> str:
     """The digest of everything that `entry` says of `output`, whatever the layout."""
-    said = {key: value for key, value in entry.items() if key != SEAL}
+    sealed = {key: value for key, value in entry.items() if key != SEAL}
     # With the name of the output, so that an entry cannot be moved to another one.
-    text = json.dumps([output, said], sort_keys=True, separators=(",", ":"))
+    text = json.dumps([output, sealed], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -245,8 +245,8 @@ def _entry(record: Record) -> dict[str, Any]:
 
 
 def _recorded_output(output: str, entry: Any, flaw: str) -> RecordedOutput:
-    said = entry if isinstance(entry, dict) else {}
-    return RecordedOutput(output, str(said.get("modular", "")), str(said.get("made_by", "")))
+    fields = entry if isinstance(entry, dict) else {}
+    return RecordedOutput(output, str(fields.get("modular", "")), str(fields.get("made_by", "")))
 
 
 def _record(output: str, entry: Any, flaw: str) -> Record:

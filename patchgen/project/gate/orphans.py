@@ -118,14 +118,14 @@ def _loose_orphan(project: Project, path: Path, found: Found) -> Verdict:
 
     It may have been moved from another folder.
     """
-    shown = project.display_path(path)
+    display_path = project.display_path(path)
     for modular in found.modulars:
         # As if the modular file's outputs stood in the folder of this one.
         if _belongs_to(path, {(path.parent, _name(modular))}):
             proper = project.display_path(modular.folder / path.name)
             why = f"{modular.display_path} gives {proper}"
-            return Verdict(shown, "", Status.ORPHANED, (why,))
-    return Verdict(shown, "", Status.ORPHANED)
+            return Verdict(display_path, "", Status.ORPHANED, (why,))
+    return Verdict(display_path, "", Status.ORPHANED)
 
 
 def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path]:

@@ -187,10 +187,10 @@ def _unrecorded(path: str, before: Names, now: Names) -> Problem:
     """The problem of records that `convert` would change."""
     every = sorted(before.keys() | now.keys())
     names = [name for name in every if before.get(name) != now.get(name)]
-    shown = ", ".join(names[:3])
+    listed = ", ".join(names[:3])
     if len(names) > 3:
-        shown += f" and {len(names) - 3} more"
-    what = f"does not record what {path} overrides by now: {shown}"
+        listed += f" and {len(names) - 3} more"
+    what = f"does not record what {path} overrides by now: {listed}"
     return Problem(Location(FILE), "PG511", what, "run `patchgen convert`")
 
 

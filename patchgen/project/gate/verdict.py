@@ -93,10 +93,10 @@ class Report:
         places = {problem.at.path for problem in self.problems if problem.severity == "error"}
         refused: set[str] = set()
         for outcome in self.outcomes:
-            shown = outcome.modular.display_path
+            display_path = outcome.modular.display_path
             # Two files that give one output have no problem in their outcomes.
-            if outcome.problems or shown in places:
-                refused.add(shown)
+            if outcome.problems or display_path in places:
+                refused.add(display_path)
         return tuple(sorted(refused))
 
 

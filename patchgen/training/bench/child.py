@@ -42,13 +42,13 @@ class Work:
 
 def parse_work(text: str) -> Work:
     """Return the work that `Work.as_text` wrote."""
-    told = json.loads(text)
-    told |= {
-        "cases": tuple(told["cases"]),
-        "only": tuple(told["only"]),
-        "skip": tuple(map(tuple, told["skip"])),
+    fields = json.loads(text)
+    fields |= {
+        "cases": tuple(fields["cases"]),
+        "only": tuple(fields["only"]),
+        "skip": tuple(map(tuple, fields["skip"])),
     }
-    return Work(**told)
+    return Work(**fields)
 
 
 def main() -> None:
@@ -64,8 +64,8 @@ def main() -> None:
     # torch sets these itself where CUDA graphs and the profiler share a process.
     os.environ.update({"DISABLE_CUPTI_LAZY_REINIT": "1", "TEARDOWN_CUPTI": "0"})
 
-    def say(**told: Any) -> None:
-        print(json.dumps(told), file=answers, flush=True)
+    def say(**answer: Any) -> None:
+        print(json.dumps(answer), file=answers, flush=True)
 
     from patchgen.training.bench.machine import machine, versions
     from patchgen.training.bench.run_case import Budget, run_case

@@ -15,10 +15,10 @@ LATER = 0.03  # relative difference of losses after some steps, to which roundin
 def broken_claims(case: Case, results: Mapping[str, Result]) -> dict[str, str]:
     """Return why claims do not hold, by the names of the entries."""
     known = [one for one in case.entries if one.name in results]
-    told = {
+    reasons = {
         one.name: _broken(case, one, results[one.name], results.get(case.baseline)) for one in known
     }
-    return {name: reason for name, reason in told.items() if reason}
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def _broken(case: Case, entry: Entry, result: Result, baseline: Result | None) -> str:

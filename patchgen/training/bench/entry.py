@@ -57,7 +57,7 @@ class Entry:
     saves: float | None = None
 
 
-def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) -> Entry:
+def variant(name: str, compiled: Compiled = "", *, suffix: str = "", **more: Any) -> Entry:
     """Return the entry of a variant of the gallery, named after it, with `said` appended."""
     ways = {
         "whole": " + compile",
@@ -65,7 +65,7 @@ def variant(name: str, compiled: Compiled = "", *, said: str = "", **more: Any) 
         "graphs": " + CUDA graphs",
         "": "",
     }
-    return Entry(f"{name}{said}{ways[compiled]}", "variant", name, compiled=compiled, **more)
+    return Entry(f"{name}{suffix}{ways[compiled]}", "variant", name, compiled=compiled, **more)
 
 
 def with_autocast(*entries: Entry) -> tuple[Entry, ...]:

@@ -25,10 +25,10 @@ def attention_kernels(run: Callable[[], Any], device: str) -> tuple[str, ...]:
     activities = [ProfilerActivity.CPU] + (
         [ProfilerActivity.CUDA] if device.startswith("cuda") else []
     )
-    with profile(activities=activities) as seen:
+    with profile(activities=activities) as profiled:
         run()
     spent: dict[str, float] = {}
-    for event in seen.key_averages():
+    for event in profiled.key_averages():
         time = getattr(event, "self_device_time_total", 0.0) or event.self_cpu_time_total
         spent[event.key] = spent.get(event.key, 0.0) + time
     for pattern in (_ATTENTION, _BY_HAND):

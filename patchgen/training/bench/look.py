@@ -98,10 +98,10 @@ def _masks(case: Case) -> Iterator[tuple[str, str]]:
     setup.reset(torch.float32)
     for batch in BATCHES:
         for compiled in (False, True):
-            seen = _masks_of(setup, batch, compiled)
+            masks = _masks_of(setup, batch, compiled)
             yield (
                 f"{batch}, {'compiled' if compiled else 'eager mode'}",
-                ", ".join(sorted(set(seen))),
+                ", ".join(sorted(set(masks))),
             )
     torch._dynamo.reset()
 

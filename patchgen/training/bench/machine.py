@@ -42,7 +42,7 @@ def device_name(device: str) -> str:
 
 def machine(device: str) -> dict[str, Any]:
     """Return the description of the machine; measuring a GPU's product takes a second or two."""
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "device": device_name(device),
         "grouped_mm": hasattr(F, "grouped_mm"),
         "linear_cross_entropy": hasattr(F, "linear_cross_entropy"),
@@ -54,16 +54,16 @@ def machine(device: str) -> dict[str, Any]:
     }
     if device.startswith("cuda"):
         properties = torch.cuda.get_device_properties(device)
-        told |= {
+        description |= {
             "capability": list(torch.cuda.get_device_capability(device)),
             "memory": properties.total_memory,
             "processors": properties.multi_processor_count,
             "CUDA": torch.version.cuda,
             "cuDNN": torch.backends.cudnn.version(),
             "product": measure_product(device),
-            "datasheet": datasheet_flops(told["device"]),
+            "datasheet": datasheet_flops(description["device"]),
         }
-    return told
+    return description
 
 
 def _varlen() -> str:

@@ -53,4 +53,4 @@ def _speeds(timed: Sequence[Entry], results: Mapping[str, Result]) -> list[Bar]:
 
 
 def _bar(one: Entry, value: float) -> Bar:
-    return Bar(one.name, (value,), said=f"{value:.1f}", colour=ROLES[one.role])
+    return Bar(one.name, (value,), caption=f"{value:.1f}", colour=ROLES[one.role])

@@ -33,21 +33,21 @@ class Record:
 
     def about(self, case: str) -> dict[str, Any]:
         """Return what is known of a case beside its entries."""
-        told: dict[str, Any] = self.cases.setdefault(case, {"contestants": {}})
-        return told
+        data: dict[str, Any] = self.cases.setdefault(case, {"contestants": {}})
+        return data
 
     def add(self, case: str, entry: str, result: Result) -> None:
         self.about(case)["contestants"][entry] = result.as_json()
 
     def results(self, case: str) -> dict[str, Result]:
         """Return the results of a case, by entry."""
-        told = self.cases.get(case, {}).get("contestants", {})
-        return {name: from_json(result) for name, result in told.items()}
+        data = self.cases.get(case, {}).get("contestants", {})
+        return {name: from_json(result) for name, result in data.items()}
 
     def done(self, case: str, entries: Iterable[str] = ()) -> bool:
         """Return whether the case ran to its end, with these entries."""
-        told = self.cases.get(case, {})
-        return bool(told.get("done")) and set(entries) <= told["contestants"].keys()
+        data = self.cases.get(case, {})
+        return bool(data.get("done")) and set(entries) <= data["contestants"].keys()
 
     def reopen(self, case: str) -> None:
         """Mark the case as started; its results stay until they are replaced."""
@@ -65,18 +65,18 @@ class Record:
 
     def write(self) -> None:
         """Write the file atomically."""
-        told = {"format": FORMAT, "made": self.made, "machine": self.machine, "cases": self.cases}
+        data = {"format": FORMAT, "made": self.made, "machine": self.machine, "cases": self.cases}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self.path, (json.dumps(told, indent=1) + "\n").encode(), lasting=False)
+        replace_file(self.path, (json.dumps(data, indent=1) + "\n").encode(), lasting=False)
 
 
 def read_record(path: Path) -> Record:
     """Return the record in a file.  Raises Unreadable."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if told["format"] != FORMAT:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != FORMAT:
             raise Unreadable("has another format than this version writes")
-        return Record(path, told["made"], told["machine"], told["cases"])
+        return Record(path, data["made"], data["machine"], data["cases"])
     except (ValueError, KeyError, TypeError) as error:
         raise Unreadable(f"is not a file that patchgen bench wrote: {error}") from error
 

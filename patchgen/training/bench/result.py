@@ -81,10 +81,10 @@ class Result:
         }
 
 
-def from_json(told: dict[str, Any]) -> Result:
+def from_json(fields: dict[str, Any]) -> Result:
     """Return the result that `Result.as_json` wrote."""
     names = {in_file: name for name, in_file in _NAMES_IN_FILES.items()}
-    return Result(**{names.get(name, name): _tuples(value) for name, value in told.items()})
+    return Result(**{names.get(name, name): _tuples(value) for name, value in fields.items()})
 
 
 def _tuples(value: Any) -> Any:

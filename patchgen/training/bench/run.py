@@ -115,10 +115,10 @@ class _Keeper:
                     self.note(case.id, entry.name, Result("failed", fault))
             self.record.write()
 
-    def keep(self, said: dict[str, Any]) -> None:
+    def keep(self, answer: dict[str, Any]) -> None:
         """Record what a child said beside results."""
         with self.lock:
-            match said:
+            match answer:
                 case {"machine": machine, "versions": versions}:
                     self.record.machine = {**machine, "versions": versions}
                 case {"begun": case, "entry": ""}:
@@ -167,9 +167,9 @@ def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float)
 def _listen(child: Child, seconds: float, keeper: _Keeper) -> tuple[str, str, str] | None:
     """Record what the child says; return where it was and what happened, if it did not end well."""
     case = entry = ""
-    for said in _in_time(child, seconds, keeper.stop):
-        keeper.keep(said)
-        match said:
+    for answer in _in_time(child, seconds, keeper.stop):
+        keeper.keep(answer)
+        match answer:
             case {"fault": fault}:
                 return case, entry, f"{fault}{child.last_words()}"
             case {"begun": case, "entry": entry}:
@@ -189,10 +189,10 @@ def _in_time(child: Child, seconds: float, stop: threading.Event) -> Iterator[di
     """Yield what the child says, and a "fault" at the end if it took too long or died."""
     since = time.monotonic()
     until, late = since + seconds, since + START
-    for said in child.answers():
-        if said is not None:
-            late = time.monotonic() + float(said.get("limit", START))
-            yield said
+    for answer in child.answers():
+        if answer is not None:
+            late = time.monotonic() + float(answer.get("limit", START))
+            yield answer
         elif stop.is_set():
             child.end()
             return

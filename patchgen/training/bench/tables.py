@@ -49,7 +49,7 @@ _PURE = replace(
 )
 _PADDING_FREE = variant(
     "bert_padding_free",
-    said=", weights in bfloat16, fused",
+    suffix=", weights in bfloat16, fused",
     precision="pure-bf16",
     optimizer="adamw",
     rows=_LARGER,
@@ -113,15 +113,17 @@ PRETRAIN = Case(
         _FLASH,
         _BOTH,
         _FIVE,
-        variant("bert_mlm", "whole", said=", autocast", **_AUTOCAST_LABELLED),
+        variant("bert_mlm", "whole", suffix=", autocast", **_AUTOCAST_LABELLED),
         variant(
             "bert_mlm_padding_free",
             "whole",
-            said=", autocast",
+            suffix=", autocast",
             precision="amp-bf16",
             settings=_LABELLED,
         ),
-        variant("bert_mlm_padding_free", "whole", said=", weights in bfloat16", settings=_LABELLED),
+        variant(
+            "bert_mlm_padding_free", "whole", suffix=", weights in bfloat16", settings=_LABELLED
+        ),
     ),
     # The published ratio of flash attention with compilation to autocast alone.
     targets=(Target(("bert_mlm", "bert_mlm_padding_free"), ("autocast",), "speed", 1.37),),
@@ -166,7 +168,7 @@ MEMORY = Case(
         replace(_ALL, name="all of these, Adafactor, SDPA", attention="sdpa"),
         variant(
             "bert_norm",
-            said=", autocast to bfloat16",
+            suffix=", autocast to bfloat16",
             precision="amp-bf16",
             optimizer="adamw-foreach",
         ),

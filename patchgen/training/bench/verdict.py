@@ -89,25 +89,27 @@ def verdict(
         is_faster(base, variant),
         is_smaller(variant, base),
     )
-    said = partial(
+    make_verdict = partial(
         Verdict,
         against=against,
         speed=variant.speed.median / base.speed.median,
         memory=_memory(variant, base),
     )
     if variant.rows and base.rows and variant.rows < base.rows:
-        return said("larger")
+        return make_verdict("larger")
     if slower and not smaller:
-        return said("slower")
+        return make_verdict("slower")
     competitor = fastest(
         {name: one for name, one in competitors.items() if _does_as_well(one, variant)}
     )
     if competitor is not None:
         times = variant.speed.median / competitors[competitor].speed.median
-        return said("redundant", note=f"{competitor} does as well ({times:.2f} times its speed)")
+        return make_verdict(
+            "redundant", note=f"{competitor} does as well ({times:.2f} times its speed)"
+        )
     if faster and not (variant.rows and smaller):
-        return said("faster")
-    return said("smaller" if smaller else "tie")
+        return make_verdict("faster")
+    return make_verdict("smaller" if smaller else "tie")
 
 
 def _does_as_well(one: Result, variant: Result) -> bool:

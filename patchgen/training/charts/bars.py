@@ -25,12 +25,12 @@ class Bar:
     """A bar whose `parts` are stacked in the colours of the legend.
 
     `colour` is the number of the first part's colour.  `spread` is (low, high) of the whole bar,
-    such as its quartiles.  `said` is the text after the bar; by default the sum.
+    such as its quartiles.  `caption` is the text after the bar; by default the sum.
     """
 
     label: str
     parts: tuple[float, ...]
-    said: str = ""
+    caption: str = ""
     spread: tuple[float, float] | None = None
     target: float | None = None
     colour: int = 0
@@ -121,7 +121,7 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
         done += value
     if row.spread is not None:
         parts.append(_draw_range(axis.x(row.spread[0]), axis.x(row.spread[1]), top + 13))
-    said = row.said or format_number(sum(row.parts))
+    caption = row.caption or format_number(sum(row.parts))
     at = axis.x(max(sum(row.parts), row.spread[1] if row.spread else 0.0)) + 6
     if row.target is not None:
         line = axis.x(row.target)
@@ -130,9 +130,9 @@ def _row(row: Bar, axis: _Axis, top: float) -> str:
             f'y1="{top + 1:.1f}" y2="{top + 25:.1f}"/>'
         )
         at = (
-            line + 6 if at - 6 <= line <= at + text_width(said) else at
+            line + 6 if at - 6 <= line <= at + text_width(caption) else at
         )  # behind the target, not under it
-    parts.append(text(at, top + 17, said, kind="value"))
+    parts.append(text(at, top + 17, caption, kind="value"))
     return "".join(parts)
 
 

@@ -55,23 +55,23 @@ def series(number: int) -> str:
     return f"s{number % len(COLOURS)}"
 
 
-def text(x: float, y: float, said: str, *, anchor: str = "start", kind: str = "") -> str:
+def text(x: float, y: float, content: str, *, anchor: str = "start", kind: str = "") -> str:
     """Return a text element with escaped content."""
     marks = (f' class="{kind}"' if kind else "") + (
         f' text-anchor="{anchor}"' if anchor != "start" else ""
     )
-    return f'<text x="{x:.1f}" y="{y:.1f}"{marks}>{escape(said)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}"{marks}>{escape(content)}</text>'
 
 
-def upright(x: float, y: float, said: str) -> str:
+def upright(x: float, y: float, content: str) -> str:
     """Return a text that is read from the bottom to the top, centred at (x, y)."""
     turned = f'transform="rotate(-90 {x:.1f} {y:.1f})"'
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" {turned}>{escape(said)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" {turned}>{escape(content)}</text>'
 
 
-def text_width(said: str) -> float:
+def text_width(content: str) -> float:
     """Return the approximate width of a text in pixels."""
-    return LETTER * len(said)
+    return LETTER * len(content)
 
 
 def legend(names: Sequence[str], x: float, y: float) -> str:

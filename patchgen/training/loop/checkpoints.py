@@ -63,10 +63,10 @@ def _digest(path: Path) -> str:
 def find_damage(folder: Path) -> str:
     """Return how a sealed checkpoint differs from its seal; "" where it does not."""
     try:
-        told = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        seal = json.loads((folder / SEAL).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         return f"{SEAL} cannot be read: {error}"
-    for name, (size, digest) in told.items():
+    for name, (size, digest) in seal.items():
         path = folder / name
         if not path.is_file():
             return f"{name} is missing"

@@ -51,8 +51,10 @@ class Corpus:
     @property
     def digest(self) -> str:
         """Return a digest of all passages, their labels and the split."""
-        told = repr([[(one.text, one.label) for one in part] for part in (self.train, self.kept)])
-        return hashlib.sha256(told.encode()).hexdigest()
+        passages = repr(
+            [[(one.text, one.label) for one in part] for part in (self.train, self.kept)]
+        )
+        return hashlib.sha256(passages.encode()).hexdigest()
 
 
 def read_corpus(recipe: Recipe) -> Corpus:
@@ -94,16 +96,16 @@ def _of_files(files: Iterable[Path]) -> Iterator[Passage]:
                 "PG815", Location(str(file)), f"cannot be read as text: {error}"
             ) from error
         for paragraph in re.split(r"\n\s*\n", text):
-            if said := " ".join(paragraph.split()):
-                yield Passage(said, file.stem)
+            if joined := " ".join(paragraph.split()):
+                yield Passage(joined, file.stem)
 
 
 def _split(passages: Iterable[Passage], source: str) -> Corpus:
     found = tuple(passages)
     kept = found[KEPT - 1 :: KEPT]
     if not kept:
-        told = f"{len(found)} passages, and {KEPT} are needed to keep one for evaluation"
-        raise PatchgenError("PG815", Location(source), told)
+        what = f"{len(found)} passages, and {KEPT} are needed to keep one for evaluation"
+        raise PatchgenError("PG815", Location(source), what)
     train = tuple(passage for place, passage in enumerate(found, 1) if place % KEPT)
     return Corpus(train, kept, source)
 
@@ -137,9 +139,9 @@ def _loaded(name: str) -> Any:
         else:
             found = datasets.load_dataset(name)
     except Exception as error:  # file systems, the Hub and parsers raise errors of their own
-        told = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         hint = "name text files, a folder, a table (csv, json, parquet) or a data set of the Hub"
-        raise PatchgenError("PG815", Location(name), f"cannot be read: {told}", hint) from error
+        raise PatchgenError("PG815", Location(name), f"cannot be read: {message}", hint) from error
     parts = found if isinstance(found, dict) else {"train": found}
     if "train" not in parts:
         raise PatchgenError(
@@ -154,8 +156,8 @@ def _rows(recipe: Recipe, name: str, part: Any) -> Iterator[Passage]:
     for column in wanted:
         if column not in part.column_names:
             hint = "say which with --text-column and --label-column"
-            told = f"has no column {column}, but {', '.join(part.column_names)}"
-            raise PatchgenError("PG815", Location(name), told, hint)
+            what = f"has no column {column}, but {', '.join(part.column_names)}"
+            raise PatchgenError("PG815", Location(name), what, hint)
     for row in part.select_columns(wanted):
         if text := " ".join(str(row[recipe.text_column] or "").split()):
             yield Passage(text, str(row[recipe.label_column]) if labelled else "")
@@ -178,8 +180,8 @@ def check_text_is_shared(corpus: Corpus, engine: Engine) -> None:
 def require_labels(corpus: Corpus) -> Sequence[str]:
     """Return the labels; raise PG815 where there are fewer than two."""
     if len(corpus.labels) < 2:
-        told = f"classification tells labels apart, and here is one: {corpus.labels[0]}"
+        what = f"classification tells labels apart, and here is one: {corpus.labels[0]}"
         raise PatchgenError(
-            "PG815", Location(corpus.source), told, "give several text files, or a --label-column"
+            "PG815", Location(corpus.source), what, "give several text files, or a --label-column"
         )
     return corpus.labels

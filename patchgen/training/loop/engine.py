@@ -30,9 +30,9 @@ def check_launcher(recipe: Recipe, environment: Mapping[str, str]) -> None:
 
     Accelerate would use the launcher's, without a message.
     """
-    told = environment.get(ACCELERATED, "no").lower()
-    if told != "no" and ACCELERATE.get(told, told) != recipe.precision:
-        what = f"the launcher says {told} ({ACCELERATED}), and the recipe {recipe.precision}"
+    launched = environment.get(ACCELERATED, "no").lower()
+    if launched != "no" and ACCELERATE.get(launched, launched) != recipe.precision:
+        what = f"the launcher says {launched} ({ACCELERATED}), and the recipe {recipe.precision}"
         hint = (
             "launch with --mixed_precision no; patchgen's own --precision is what is written down"
         )

@@ -62,10 +62,10 @@ def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
             yield
     except OutOfMemory as error:
         _leave_whole(folder)
-        told = " ".join(str(error).split("\n")[0].split())
+        message = " ".join(str(error).split("\n")[0].split())
         hint = f"{smaller_step_hint(2)}; {resume_hint(folder)}"
         raise PatchgenError(
-            "PG816", Location(str(folder.path)), f"there is not enough memory: {told}", hint
+            "PG816", Location(str(folder.path)), f"there is not enough memory: {message}", hint
         ) from error
     except PatchgenError:
         raise
@@ -76,10 +76,10 @@ def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
         if not _is_of_the_disk(error):
             raise
         _leave_whole(folder)
-        told = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         hint = f"free some space; {resume_hint(folder)}"
         raise PatchgenError(
-            "PG910", Location(str(folder.path)), f"cannot be written: {told}", hint
+            "PG910", Location(str(folder.path)), f"cannot be written: {message}", hint
         ) from error
     finally:
         if not collecting:
@@ -87,9 +87,9 @@ def _failures(folder: RunFolder, engine: Engine) -> Iterator[None]:
 
 
 def _peer_is_gone(folder: RunFolder, engine: Engine, error: Exception) -> PatchgenError:
-    told = " ".join(str(error).split("\n")[0].split())
+    message = " ".join(str(error).split("\n")[0].split())
     process = f"process {engine.launch.rank} of {engine.launch.world}"
-    what = f"{process} cannot go on without the others: {told}"
+    what = f"{process} cannot go on without the others: {message}"
     hint = f"the launcher's message on the first failed process says why; {resume_hint(folder)}"
     return PatchgenError("PG836", Location(str(folder.path)), what, hint)
 

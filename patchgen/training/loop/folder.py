@@ -100,14 +100,14 @@ class RunFolder:
         """
         path = self.path / FOUND
         try:
-            told: dict[str, Any] = (
+            found: dict[str, Any] = (
                 json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
             )
         except ValueError as error:
             raise PatchgenError(
                 "PG817", Location(str(path)), f"cannot be read: {error}", "begin a new run"
             ) from error
-        return told
+        return found
 
     def forget(self) -> None:
         """Remove what was written before training, and the folder if it is empty then."""
@@ -136,19 +136,19 @@ class RunFolder:
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []
         by_step: dict[tuple[float, float, str], dict[str, float]] = {}
         for line in lines:
-            told = _line(line)
-            kind = next((name for name in KINDS if name in told), "")
-            if told:
-                by_step[told.get("trial", 0), told.get("step", 0), kind] = told
-        return sorted(by_step.values(), key=lambda told: told.get("step", 0))
+            figures = _line(line)
+            kind = next((name for name in KINDS if name in figures), "")
+            if figures:
+                by_step[figures.get("trial", 0), figures.get("step", 0), kind] = figures
+        return sorted(by_step.values(), key=lambda figures: figures.get("step", 0))
 
 
 def _line(text: str) -> dict[str, float]:
     try:
-        told: dict[str, float] = json.loads(text)
+        figures: dict[str, float] = json.loads(text)
     except ValueError:
         return {}
-    return told
+    return figures
 
 
 def create_shared_folder(asked: str, recipe: Recipe, engine: Engine) -> RunFolder:
@@ -228,4 +228,8 @@ def lock_run(folder: RunFolder, engine: Engine) -> Iterator[None]:
 
 def points_of(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[tuple[float, float], ...]:
     """Return (step, value) of each line that has `name`."""
-    return tuple((told["step"], told[name]) for told in metrics if name in told and "step" in told)
+    return tuple(
+        (figures["step"], figures[name])
+        for figures in metrics
+        if name in figures and "step" in figures
+    )

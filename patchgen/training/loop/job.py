@@ -221,14 +221,14 @@ def flops_per_token(forward: ForwardCost, rows: Sequence[Row], recipe: Recipe) -
     """Return the FLOPs of a training step for each real token, from the first rows."""
     lengths = [length for row in rows[:TYPICAL] for length in text_lengths(row)]
     tokens = sum(lengths)
-    seen = {
+    labelled_tokens = {
         "causal-lm": float(tokens - len(lengths)),  # nothing predicts a text's first token
         "masked-lm": recipe.masked * tokens,
         "classification": float(len(lengths)),
     }
     work = forward.step(
         tokens=tokens,
-        labelled=seen[recipe.task],
+        labelled=labelled_tokens[recipe.task],
         pairs=count_pairs(lengths),
         causal=recipe.task == "causal-lm",
         frozen=bool(recipe.lora),
@@ -239,7 +239,7 @@ def flops_per_token(forward: ForwardCost, rows: Sequence[Row], recipe: Recipe) -
 def record_run(job: Job, model: Any, batch: int, meter: Meter) -> None:
     """Write run.json, with one more attempt."""
     parameters, data = list(model.parameters()), job.data
-    told = {
+    found = {
         "model": f"{job.source.model_class.__module__}.{job.source.model_class.__name__}",
         "parameters": sum(parameter.numel() for parameter in parameters),
         "trained_parameters": sum(
@@ -262,13 +262,13 @@ def record_run(job: Job, model: Any, batch: int, meter: Meter) -> None:
         "configuration": model.config.to_diff_dict(),
         "attempts": [*job.folder.found().get("attempts", []), describe_environment(job.device)],
     }
-    job.folder.write(FOUND, told)
+    job.folder.write(FOUND, found)
 
 
-def record_engine(job: Job, seen: EngineReport) -> None:
+def record_engine(job: Job, report: EngineReport) -> None:
     """Record the engine of this attempt, and what each process holds."""
     if not job.folder.writes:
         return
-    told = job.folder.found()
-    told["attempts"][-1]["engine"] = dataclasses.asdict(seen)
-    job.folder.write(FOUND, told)
+    found = job.folder.found()
+    found["attempts"][-1]["engine"] = dataclasses.asdict(report)
+    job.folder.write(FOUND, found)

@@ -24,7 +24,7 @@ from patchgen.training.optimizers import TRAINER_NAMES
 
 EIGHT_BIT = ("bnb", "8bit")  # in the names of optimizers of bitsandbytes
 AMPERE = (8, 0)
-TOLD = (
+PACKAGES = (
     "torch",
     "transformers",
     "accelerate",
@@ -155,7 +155,7 @@ def trainer_optimizer(recipe: Recipe) -> str:
 def describe_environment(device: str) -> dict[str, Any]:
     """Return device, threads, system, and the releases of the packages used."""
     releases = {}
-    for package in TOLD:
+    for package in PACKAGES:
         try:
             releases[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -175,5 +175,5 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    told = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(told, platform.processor() or platform.machine())
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

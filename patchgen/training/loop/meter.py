@@ -74,7 +74,7 @@ class Meter(TrainerCallback):
         self.rates = rates
         self.seconds, self.tokens, self.warm = 0.0, 0, WARM
         self.window = (0.0, 0)
-        self.since, self.seen = 0.0, 0
+        self.since, self.tokens_before = 0.0, 0
         self.drawn = 0.0
 
     @property
@@ -102,7 +102,10 @@ class Meter(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Count a step."""
-        seconds, tokens = time.perf_counter() - self.since, self.tokens_of(state) - self.seen
+        seconds, tokens = (
+            time.perf_counter() - self.since,
+            self.tokens_of(state) - self.tokens_before,
+        )
         if self.warm:
             self.warm -= 1
         else:
@@ -144,7 +147,7 @@ class Meter(TrainerCallback):
     on_save = on_evaluate
 
     def _resume_clock(self, state: Any) -> None:
-        self.since, self.seen = time.perf_counter(), self.tokens_of(state)
+        self.since, self.tokens_before = time.perf_counter(), self.tokens_of(state)
 
     def _draw_now_and_then(self) -> None:
         if time.monotonic() - self.drawn > REDRAWN:
@@ -169,7 +172,7 @@ def draw_loss(folder: RunFolder) -> None:
     rows = [
         Line(name.replace("_", " "), points_of(metrics, name)) for name in ("loss", "eval_loss")
     ]
-    shown = [row for row in rows if row.points]
-    if shown:
+    drawable = [row for row in rows if row.points]
+    if drawable:
         title = f"Training of {folder.path.name}"
-        folder.write(CURVE, lines(title, shown, across="optimizer step", up="loss (nats)"))
+        folder.write(CURVE, lines(title, drawable, across="optimizer step", up="loss (nats)"))

@@ -33,7 +33,7 @@ HEADS: dict[str, Any] = {
     "classification": AutoModelForSequenceClassification,
 }
 PEFT_TASKS = {"causal-lm": "CAUSAL_LM", "classification": "SEQ_CLS"}
-TOLD = 3  # names of weights in one message
+MOST_NAMED = 3  # names of weights in one message
 SPARE = 8  # some models do not use their first positions
 
 
@@ -73,10 +73,10 @@ def find_source(recipe: Recipe) -> Source:
         if checkpoint:
             refuse("from", checkpoint, f"the model is a checkpoint already: {recipe.model}")
         checkpoint = recipe.model
-    told = _read_configuration(checkpoint) if checkpoint else {}
+    stored = _read_configuration(checkpoint) if checkpoint else {}
     if checkpoint and recipe.tiny:
         refuse("tiny", "", f"the sizes of {checkpoint} are what they are")
-    kind = told.get("model_type") if checkpoint else recipe.model
+    kind = stored.get("model_type") if checkpoint else recipe.model
     if variant is not None:
         if checkpoint and kind not in model_types(variant):
             takes = " and ".join(sorted(model_types(variant)))
@@ -119,15 +119,15 @@ def _refuse_name(name: str) -> None:
 
 def _read_configuration(checkpoint: str) -> Mapping[str, Any]:
     try:
-        told: Mapping[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
+        values: Mapping[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
     except (OSError, ValueError) as error:
         what = f"its configuration cannot be read: {' '.join(str(error).split())}"
         raise PatchgenError("PG811", Location(checkpoint), what) from error
-    if not told:
+    if not values:
         raise PatchgenError(
             "PG811", Location(checkpoint), "has no configuration", "a checkpoint has a config.json"
         )
-    return told
+    return values
 
 
 def _head_of_variant(variant: Variant, task: str) -> Any:
@@ -184,9 +184,9 @@ def _made(recipe: Recipe, make: Any) -> Any:
     try:
         return make()
     except Exception as error:  # each configuration has its own
-        told = f"the configuration is refused: {' '.join(str(error).split())}"
+        message = f"the configuration is refused: {' '.join(str(error).split())}"
         raise PatchgenError(
-            "PG813", Location(" ".join(f"--config {text}" for text in recipe.config)), told
+            "PG813", Location(" ".join(f"--config {text}" for text in recipe.config)), message
         ) from error
 
 
@@ -251,7 +251,7 @@ def _loaded(source: Source, recipe: Recipe, labels: Sequence[str], note: Note) -
     default = source.config_class()
     changes = config_changes(recipe, {**default.to_dict(), **default.attribute_map})
     try:
-        model, told = source.model_class.from_pretrained(
+        model, loading_info = source.model_class.from_pretrained(
             source.checkpoint,
             dtype=weight_dtype(recipe),
             output_loading_info=True,
@@ -265,9 +265,9 @@ def _loaded(source: Source, recipe: Recipe, labels: Sequence[str], note: Note) -
         ("missing_keys", "has no {}: drawn"),
         ("unexpected_keys", "has {}: not taken"),
     ):
-        if names := sorted(told[kind]):
-            listed = ", ".join(names[:TOLD]) + (
-                f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+        if names := sorted(loading_info[kind]):
+            listed = ", ".join(names[:MOST_NAMED]) + (
+                f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
             )
             note(f"{source.checkpoint} {meaning.format(listed)}")
     return model

@@ -71,11 +71,11 @@ class Recipe:
 
 def recipe_of(text: str) -> Recipe:
     """Return the recipe that `as_json` wrote; raise ValueError for any other text."""
-    told = json.loads(text)
-    if not isinstance(told, dict):
+    values = json.loads(text)
+    if not isinstance(values, dict):
         raise ValueError("it is no object of JSON")
-    lists = {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
     try:
-        return Recipe(**{**told, **lists})
+        return Recipe(**{**values, **lists})
     except TypeError as error:
         raise ValueError(str(error)) from error

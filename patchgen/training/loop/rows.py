@@ -40,14 +40,16 @@ def make_rows(
 def _pieces(
     passages: Sequence[Passage], tokenizer: Any, recipe: Recipe, numbers: Mapping[str, int]
 ) -> Iterator[Row]:
-    told = tokenizer(
+    encoded = tokenizer(
         [passage.text for passage in passages],
         truncation=True,
         max_length=recipe.length,
         return_overflowing_tokens=True,
         return_attention_mask=False,
     )
-    for ids, passage in zip(told["input_ids"], told["overflow_to_sample_mapping"], strict=True):
+    for ids, passage in zip(
+        encoded["input_ids"], encoded["overflow_to_sample_mapping"], strict=True
+    ):
         label = (
             {"labels": numbers[passages[passage].label]} if recipe.task == "classification" else {}
         )

@@ -101,8 +101,8 @@ class EngineCheck(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Called by Trainer when the model is wrapped and distributed."""
-        seen = check_engine(self.trainer.model, self.trainer.model_wrapped, self.job.engine)
-        record_engine(self.job, seen)
+        report = check_engine(self.trainer.model, self.trainer.model_wrapped, self.job.engine)
+        record_engine(self.job, report)
 
 
 def _batch(job: Job) -> int:
@@ -119,11 +119,11 @@ def _batch(job: Job) -> int:
     if before := job.folder.found().get("batch_size"):
         return int(before)
     found, tried = largest_batch(rows, step, job.device, recipe.memory)
-    told = ", ".join(
+    peaks = ", ".join(
         f"{one.rows}: {format_gib(one.peak) if one.peak is not None else 'too much'}"
         for one in tried
     )
-    job.watch.note(f"batch of {found} rows; peak memory by rows: {told}")
+    job.watch.note(f"batch of {found} rows; peak memory by rows: {peaks}")
     return found
 
 

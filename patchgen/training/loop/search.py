@@ -164,9 +164,9 @@ def _ended(storage: Any, wanted: Searching) -> tuple[Trial, ...]:
 
 
 def _write(folder: RunFolder, wanted: Searching, found: Sequence[Trial]) -> None:
-    told = [{**dataclasses.asdict(one), "settings": dict(one.settings)} for one in found]
+    trials = [{**dataclasses.asdict(one), "settings": dict(one.settings)} for one in found]
     folder.write(
-        TABLE, json.dumps({"objectives": wanted.objectives, "trials": told}, indent=1) + "\n"
+        TABLE, json.dumps({"objectives": wanted.objectives, "trials": trials}, indent=1) + "\n"
     )
     if len(wanted.objectives) == 2 and found:
         folder.write(PICTURE, _pareto(wanted, found))

@@ -86,16 +86,16 @@ class EngineTrainer(Trainer):
     def evaluation_loop(self, *given: Any, **rest: Any) -> Any:
         """Evaluate; where all processes compute all rows, do not gather what each of them has."""
         if self.engine.tp > 1 and self.engine.data_groups == 1:
-            self.gather_function = self._seen_here
+            self.gather_function = self._own_rows
         return super().evaluation_loop(*given, **rest)
 
-    def _seen_here(self, seen: Any, **rest: Any) -> Any:
+    def _own_rows(self, outputs: Any, **rest: Any) -> Any:
         """Return what this process has computed, without the rows that fill up the last batch."""
         state = self.accelerator.gradient_state
         return (
-            nested_truncate(seen, state.remainder)
+            nested_truncate(outputs, state.remainder)
             if state.end_of_dataloader and state.remainder > 0
-            else seen
+            else outputs
         )
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
@@ -144,8 +144,8 @@ class EngineTrainer(Trainer):
         else:
             whole = torch.load(folder / OPTIMIZER_NAME, map_location="cpu", weights_only=True)
             take_states(optimizer, self._weights_in_order(), whole)
-        told = torch.load(folder / SCHEDULER_NAME, weights_only=True)
-        self.lr_scheduler.load_state_dict(of_groups(told, len(optimizer.param_groups)))
+        scheduler_state = torch.load(folder / SCHEDULER_NAME, weights_only=True)
+        self.lr_scheduler.load_state_dict(of_groups(scheduler_state, len(optimizer.param_groups)))
         wait(self.engine)
 
     def _weights_in_order(self) -> list[Any]:
@@ -165,10 +165,10 @@ OF_GROUPS = (
 )  # in a schedule's state, lists of one value for each group
 
 
-def of_groups(told: dict[str, Any], groups: int) -> dict[str, Any]:
+def of_groups(state: dict[str, Any], groups: int) -> dict[str, Any]:
     """Return a schedule's state for another number of parameter groups.
 
     Engines divide groups into DTensors and other tensors.  The schedule of all groups is the same,
     since Trainer has one learning rate.
     """
-    return {key: value[:1] * groups if key in OF_GROUPS else value for key, value in told.items()}
+    return {key: value[:1] * groups if key in OF_GROUPS else value for key, value in state.items()}

@@ -66,8 +66,8 @@ def as_svg(trace: StepTrace, room: int = 0) -> str:
         inside.append(
             f'<line class="target" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
-        said = f"the device has {format_size(room)}"
-        inside.append(text(LEFT + WIDTH - 4, y + 15, said, anchor="end", kind="value"))
+        label = f"the device has {format_size(room)}"
+        inside.append(text(LEFT + WIDTH - 4, y + 15, label, anchor="end", kind="value"))
     highest = find_peak(trace)
     title = f"{trace.target.name}, {trace.setup.describe()}: peak {format_size(highest.bytes)}"
     return chart(

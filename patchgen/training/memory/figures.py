@@ -212,8 +212,8 @@ def find_peak(trace: StepTrace) -> Peak:
             roles[find_role(allocation, trace)] += allocation.bytes
         if allocation.born <= best:
             last = allocation
-    told = tuple((role, roles[role]) for role in ROLES if roles[role])
-    return Peak(_phase_at(trace, best), last.maker, last.path, told)
+    by_role = tuple((role, roles[role]) for role in ROLES if roles[role])
+    return Peak(_phase_at(trace, best), last.maker, last.path, by_role)
 
 
 def _peaks(trace: StepTrace) -> dict[str, int]:

@@ -32,13 +32,13 @@ _UNITS = {
 _SIZE = re.compile(r"\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kMGT]i?|)B?\s*", re.IGNORECASE)
 
 
-def parse_size(said: str) -> int:
+def parse_size(text: str) -> int:
     """Return the bytes that "24GB", "80GiB" or a number means; raise PG825 for other text."""
-    found = _SIZE.fullmatch(said)
+    found = _SIZE.fullmatch(text)
     units = {name.lower(): count for name, count in _UNITS.items()}
     count = int(float(found["number"]) * units[found["unit"].lower()]) if found else 0
     if count <= 0:
-        raise setup_error(f"--card {said}", "is no size", "write 24GB, or 80GiB")
+        raise setup_error(f"--card {text}", "is no size", "write 24GB, or 80GiB")
     return count
 
 

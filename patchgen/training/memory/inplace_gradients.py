@@ -56,7 +56,7 @@ def _counts(tensor: Tensor) -> tuple[int, int]:
 @functools.cache
 def sole_counts() -> tuple[int, int]:
     """Return the counts of a fake gradient that only autograd holds, as a mode sees it."""
-    seen: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []
 
     class Look(TorchDispatchMode):
         def __torch_dispatch__(
@@ -67,7 +67,7 @@ def sole_counts() -> tuple[int, int]:
             kwargs: dict[str, Any] | None = None,
         ) -> Any:
             if func is torch.ops.aten.add.Tensor:
-                seen.append(_look(args))
+                counts.append(_look(args))
             return func(*args, **(kwargs or {}))
 
     with _disable_current_modes(), torch.enable_grad(), FakeTensorMode():
@@ -75,7 +75,7 @@ def sole_counts() -> tuple[int, int]:
         ways = twice.sin(), twice.cos()
         with Look():
             torch.autograd.backward(ways, [torch.ones(3), torch.ones(3)])
-    return seen[0]
+    return counts[0]
 
 
 def _look(args: Sequence[Any]) -> tuple[int, int]:

@@ -90,8 +90,8 @@ def _buckets(called: nn.Module) -> int:
     """Return the bytes of DDP's gradient buckets."""
     if not isinstance(called, DistributedDataParallel):
         return 0
-    told = str(called._get_ddp_logging_data()["bucket_sizes"])
-    return sum(int(size) for size in told.split(","))
+    sizes = str(called._get_ddp_logging_data()["bucket_sizes"])
+    return sum(int(size) for size in sizes.split(","))
 
 
 def _kept(
@@ -105,24 +105,26 @@ def _kept(
         (inputs.values(), "inputs"),
     ):
         ledger.note(tensors, role)
-    seen: dict[str, int] = {}
+    bytes_of: dict[str, int] = {}
 
     def look(phase: str) -> None:
         ledger.begin(phase)
         alive = [allocation for allocation in ledger.allocations if allocation.died is None]
-        if phase == "backward" and phase not in seen:
+        if phase == "backward" and phase not in bytes_of:
             made = (
                 allocation
                 for allocation in alive
                 if allocation.phase == "forward" or allocation.saved
             )
-            seen[phase] = sum(allocation.bytes for allocation in made if is_activation(allocation))
+            bytes_of[phase] = sum(
+                allocation.bytes for allocation in made if is_activation(allocation)
+            )
         if phase == "optimizer":
-            seen[phase] = _bytes((parameter.grad for parameter in model.parameters()), setup)
+            bytes_of[phase] = _bytes((parameter.grad for parameter in model.parameters()), setup)
 
     with ledger, ledger.following(model):
         step(look)
-    return seen["backward"], seen["optimizer"]
+    return bytes_of["backward"], bytes_of["optimizer"]
 
 
 def _bytes(tensors: Iterable[Tensor | None], setup: Setup) -> int:

@@ -85,9 +85,9 @@ def _rank(rank: int, ranks: int, jobs: tuple[Job, ...], folder: str) -> None:
         backend, store=store, rank=rank, world_size=ranks, timeout=PATIENCE
     )
     try:
-        told = [
+        measurements = [
             measure_step(find_target(job.name, job.choice, job.start), job.setup) for job in jobs
         ]
     finally:
         distributed.destroy_process_group()
-    Path(folder, str(rank)).write_bytes(pickle.dumps(told))
+    Path(folder, str(rank)).write_bytes(pickle.dumps(measurements))

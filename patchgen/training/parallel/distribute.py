@@ -40,8 +40,8 @@ def distribute(model: Any, engine: Engine, device: str) -> Any:
             fsdp_plan=make_layers_plan(model) if engine.fsdp > 1 else None,
             fsdp_mixed_precision=engine.mixed,
         )
-        told, _, mesh = type(model).prepare_distribute_model(asked)
-        model = type(model).maybe_distribute_model(model, told, mesh)
+        config, _, mesh = type(model).prepare_distribute_model(asked)
+        model = type(model).maybe_distribute_model(model, config, mesh)
     except (AttributeError, KeyError, NotImplementedError, ValueError) as error:
         raise _not_laid_out(model, engine, error) from error
     model.tie_weights()
@@ -51,7 +51,7 @@ def distribute(model: Any, engine: Engine, device: str) -> Any:
 
 
 def _not_laid_out(model: Any, engine: Engine, error: Exception) -> PatchgenError:
-    name, told = type(model).__name__, " ".join(str(error).split())
+    name, message = type(model).__name__, " ".join(str(error).split())
     tied = getattr(model, "all_tied_weights_keys", None) or {}
     if (
         isinstance(error, KeyError) and error.args[0] in tied
@@ -61,7 +61,7 @@ def _not_laid_out(model: Any, engine: Engine, error: Exception) -> PatchgenError
         return PatchgenError(
             "PG832", _at(engine), what, "--config tie_word_embeddings=false, or --engine fsdp2"
         )
-    return PatchgenError("PG832", _at(engine), f"transformers does not lay {name} out: {told}")
+    return PatchgenError("PG832", _at(engine), f"transformers does not lay {name} out: {message}")
 
 
 def _at(engine: Engine) -> Location:
@@ -73,9 +73,9 @@ def check_equal_weights(model: Any, engine: Engine) -> None:
     if not engine.is_distributed:
         return
     digests = gather(engine, digest(model))
-    for rank, told in enumerate(digests):
-        wrong = [name for name in digests[0] if told.get(name) != digests[0][name]]
-        if wrong or told.keys() != digests[0].keys():
+    for rank, of_rank in enumerate(digests):
+        wrong = [name for name in digests[0] if of_rank.get(name) != digests[0][name]]
+        if wrong or of_rank.keys() != digests[0].keys():
             names = ", ".join(wrong[:3]) or "other names"
             what = f"process {rank} has other weights than process 0: {names}"
             raise PatchgenError(

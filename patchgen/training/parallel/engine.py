@@ -95,8 +95,8 @@ def read_launch(environment: Mapping[str, str]) -> Launch:
     Raises PatchgenError PG831 for a value that is no number.
     """
     try:
-        told = dict(zip(LAUNCHED, ("1", "0", "0"), strict=True)) | dict(environment)
-        world, rank, local = (int(told[name]) for name in LAUNCHED)
+        values = dict(zip(LAUNCHED, ("1", "0", "0"), strict=True)) | dict(environment)
+        world, rank, local = (int(values[name]) for name in LAUNCHED)
     except ValueError as error:
         raise PatchgenError(
             "PG831", Location("patchgen train"), f"the launcher's environment: {error}"

@@ -21,7 +21,7 @@ from patchgen.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import LAUNCHED, Engine
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
-TOLD = "patchgen/told"  # the key of the first process's last message
+LAST_MESSAGE = "patchgen/last-message"  # the key of the first process's last message
 SETTLED = 0.2  # seconds
 PATIENCE = 5  # seconds that another process waits for that message
 # What gloo and NCCL report where the other end of a connection is lost.
@@ -202,8 +202,8 @@ def first_reports_same(engine: Engine, text: str) -> bool:
     store = distributed.distributed_c10d._get_default_store()
     with contextlib.suppress(RuntimeError, ValueError):
         if engine.is_first:
-            store.set(TOLD, text)
+            store.set(LAST_MESSAGE, text)
             return False
-        store.wait([TOLD], timedelta(seconds=PATIENCE))
-        return bool(store.get(TOLD).decode() == text)
+        store.wait([LAST_MESSAGE], timedelta(seconds=PATIENCE))
+        return bool(store.get(LAST_MESSAGE).decode() == text)
     return False

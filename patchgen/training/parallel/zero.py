@@ -50,7 +50,7 @@ def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]
         zero["offload_optimizer"] = offloaded
     if engine.offload == "parameters":
         zero["offload_param"] = offloaded
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "zero_optimization": zero,
         "train_batch_size": AUTO,
         "train_micro_batch_size_per_gpu": AUTO,
@@ -59,7 +59,7 @@ def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]
         # Otherwise Accelerate replaces every optimizer by DeepSpeed's Adam.
         "zero_force_ds_cpu_optimizer": False,
     }
-    return told | (
+    return values | (
         {"torch_autocast": {"enabled": True, "dtype": "bfloat16"}}
         if precision == "amp-bf16"
         else {}
@@ -127,8 +127,8 @@ def gather_weights(trainer: Any, engine: Engine) -> dict[str, Any] | None:
     """
     if engine.zero_stage != 3 or trainer.deepspeed is None:
         return None
-    told: dict[str, Any] | None = trainer.accelerator.get_state_dict(trainer.deepspeed)
-    return told
+    weights: dict[str, Any] | None = trainer.accelerator.get_state_dict(trainer.deepspeed)
+    return weights
 
 
 def engine_at_end(engine: Engine) -> Engine:

@@ -102,8 +102,8 @@ def _not_offloaded(model: Any, wrapped: Any, engine: Engine) -> Iterator[str]:
         away := [part for part in _updated(wrapped) if part.device.type != "cpu"]
     ):
         yield f"the optimizer's states are on {away[0].device}"
-    told = wrapped.zero_offload_param()
-    device = "none" if told is None else getattr(told.device, "value", told.device)
+    offload = wrapped.zero_offload_param()
+    device = "none" if offload is None else getattr(offload.device, "value", offload.device)
     if (device != "none") != (engine.offload == "parameters"):
         yield f"parameters are {'on the device' if engine.offload == 'parameters' else 'offloaded'}"
     if engine.offload == "parameters":

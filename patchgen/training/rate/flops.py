@@ -124,9 +124,9 @@ def _counted(row: _Row) -> ForwardCost | None:
         return None
     tokens = given["input_ids"].numel() if "input_ids" in given else length
     # The head of a classifier computes one token.
-    seen = tokens if counter.head_rows > 1 else 1
+    head_tokens = tokens if counter.head_rows > 1 else 1
     return ForwardCost(
-        counter.body / tokens, counter.head / seen, counter.between / count_pairs([tokens])
+        counter.body / tokens, counter.head / head_tokens, counter.between / count_pairs([tokens])
     )
 
 

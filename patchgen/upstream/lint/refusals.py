@@ -15,18 +15,22 @@ from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.inherited import inherited_class
 
 
-def refusals(path: Path, env: Environment, settings: Settings, shown: str) -> Iterator[Problem]:
+def refusals(
+    path: Path, env: Environment, settings: Settings, display_path: str
+) -> Iterator[Problem]:
     """What the strict profile says of the whole file."""
     # Heavy, and not needed where files are found in the cache.
     from patchgen.compiler.flatten import flatten
 
     for problem in flatten(path, env, settings).problems:
-        yield refusal(problem, shown, Location(shown, _line_of(path, problem.at.path), 1))
+        yield refusal(
+            problem, display_path, Location(display_path, _line_of(path, problem.at.path), 1)
+        )
 
 
-def refusal(problem: Problem, shown: str, fallback: Location) -> Problem:
+def refusal(problem: Problem, display_path: str, fallback: Location) -> Problem:
     """`problem` as a finding; at `fallback` where it lies in another file."""
-    here = problem.at.path == shown and problem.at.line > 0
+    here = problem.at.path == display_path and problem.at.line > 0
     elsewhere = "" if here else f" (at {problem.at})"
     what = f"the strict profile refuses: {problem.code} {problem.what}{elsewhere}"
     return replace(

@@ -26,10 +26,10 @@ def check_attention_weights(context: CheckContext) -> Verdict:
     reference = pair.observe_parent(route, dtype, scenario, weights=True)
     if not any("attentions" in name for name in reference):
         raise NothingToCompare("the parent returns none")
-    if not any("attentions" in name for name in pair.shown(reference, scenario)):
+    if not any("attentions" in name for name in pair.without_hidden(reference, scenario)):
         raise NothingToCompare("; ".join(pair.explain_hidden("attentions.0", scenario)))
-    seen = pair.observe_variant(route, dtype, scenario, weights=True)
-    return decide(context, compare(pair, route, dtype, scenario, seen, weights=True), route)
+    observed = pair.observe_variant(route, dtype, scenario, weights=True)
+    return decide(context, compare(pair, route, dtype, scenario, observed, weights=True), route)
 
 
 def check_attn_implementation(context: CheckContext) -> Verdict:

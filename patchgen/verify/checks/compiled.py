@@ -36,7 +36,7 @@ def check_compiled(context: CheckContext) -> Verdict:
     parent, variant = pair.models(route, torch.float32, fresh=True)
     reference = observe_step(variant, inputs, scenario)
     with _compiling(variant, context.case.detail) as compiled:
-        seen = observe_step(variant, inputs, scenario)
+        observed = observe_step(variant, inputs, scenario)
     if not compiled.graphs:
         return Verdict("FAIL", f"{context.case.detail} was given no graph: nothing was compiled")
     if compiled.breaks:
@@ -45,9 +45,9 @@ def check_compiled(context: CheckContext) -> Verdict:
             observe_step(parent, inputs, scenario, checkpointing=checkpoints)
         documented = {reason for check in pair.part_checks for reason in check.ends_graphs}
         if more := compiled.breaks - parents.breaks - documented:
-            told = "; ".join(sorted(more))
-            return Verdict("FAIL", f"graphs end where the parent's do not: {told}")
-    compared = {name: t for name, t in seen.items() if not name.startswith("attentions")}
+            listed = "; ".join(sorted(more))
+            return Verdict("FAIL", f"graphs end where the parent's do not: {listed}")
+    compared = {name: t for name, t in observed.items() if not name.startswith("attentions")}
     found = differences(reference, compared)
     bound = REORDERED
     if context.case.detail in WRITE_KERNELS and worst(found) > bound.at(torch.float32):

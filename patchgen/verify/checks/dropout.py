@@ -29,9 +29,9 @@ def check_dropout(context: CheckContext) -> Verdict:
     if name not in pair.config().to_dict():
         raise NothingToCompare(f"the configuration has no {name}")
     route = pair.routes[0]
-    told = Pair(pair.variant, pair.head, pair.device, {**pair.changes, name: RATE})
-    parent, variant = told.models(route, torch.float32)
-    theirs, ours = (_moved(model, context, told) for model in (parent, variant))
+    with_dropout = Pair(pair.variant, pair.head, pair.device, {**pair.changes, name: RATE})
+    parent, variant = with_dropout.models(route, torch.float32)
+    theirs, ours = (_moved(model, context, with_dropout) for model in (parent, variant))
     note = f"{name} of {RATE} moves outputs by {ours:.3g}, the parent's by {theirs:.3g}"
     if not theirs:
         raise NothingToCompare(f"{name} moves nothing in the parent")

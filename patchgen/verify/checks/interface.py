@@ -40,8 +40,8 @@ def check_interface(context: CheckContext) -> Verdict:
 def _compared(context: CheckContext, route: Route) -> Verdict:
     pair, scenario = context.pair, context.case.scenario
     pair.observe_parent(route, context.dtype, scenario)
-    seen = pair.observe_variant(route, context.dtype, scenario)
-    return decide(context, compare(pair, route, context.dtype, scenario, seen), route)
+    observed = pair.observe_variant(route, context.dtype, scenario)
+    return decide(context, compare(pair, route, context.dtype, scenario, observed), route)
 
 
 Way = tuple[Route, list[dict[str, Any]] | None]

@@ -86,8 +86,10 @@ def _sums_anew(pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario)
     if scenario.checkpointing is None or not pair.parent_class.supports_gradient_checkpointing:
         return False
     parent, _ = pair.models(route, dtype, scenario.dropout)
-    seen = observe_step(parent, pair.inputs(scenario, dtype), replace(scenario, checkpointing={}))
-    return differences(pair.observe_parent(route, dtype, scenario), seen)[0].largest > 0
+    observed = observe_step(
+        parent, pair.inputs(scenario, dtype), replace(scenario, checkpointing={})
+    )
+    return differences(pair.observe_parent(route, dtype, scenario), observed)[0].largest > 0
 
 
 def compare(
@@ -95,7 +97,7 @@ def compare(
     route: Route,
     dtype: torch.dtype,
     scenario: Scenario,
-    seen: Observation,
+    observed: Observation,
     *,
     weights: bool = False,
 ) -> tuple[Difference, ...]:
@@ -107,7 +109,7 @@ def compare(
     parent.  A tensor of another dtype is infinitely far, unless a part declares it.
     """
     parent = pair.observe_parent(route, dtype, scenario, weights=weights)
-    reference, ours = pair.shown(parent, scenario, seen), dict(seen)
+    reference, ours = pair.without_hidden(parent, scenario, observed), dict(observed)
     found = differences(reference, ours)
     if not is_narrow(dtype, scenario):
         return found
@@ -115,7 +117,7 @@ def compare(
     others = () if own_dtypes else find_other_dtypes(reference, ours)
     noises = [_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
     wide = _wide(pair, route, scenario, weights)
-    of_truth = differences(pair.shown(wide, scenario, seen), ours)
+    of_truth = differences(pair.without_hidden(wide, scenario, observed), ours)
     return (*others, *nearer(measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)))
 
 

@@ -13,7 +13,7 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.plans.finding import Finding
 from patchgen.verify.plans.plans import compared
 
-TOLD = 4
+MOST_NAMED = 4
 # Lists that also serve other settings, such as a decoder's cross-attentions.  Names of these that
 # match nothing in the parent either are not reported.
 OF_SETTINGS = ("recorded",)
@@ -62,5 +62,7 @@ def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Pre
 
 
 def _listed(findings: Iterable[Finding]) -> str:
-    told = [str(one) for one in findings]
-    return "; ".join(told[:TOLD]) + (f"; and {len(told) - TOLD} more" if len(told) > TOLD else "")
+    messages = [str(one) for one in findings]
+    return "; ".join(messages[:MOST_NAMED]) + (
+        f"; and {len(messages) - MOST_NAMED} more" if len(messages) > MOST_NAMED else ""
+    )

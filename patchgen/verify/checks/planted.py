@@ -31,14 +31,14 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
     route = pair.routes[0]
     pair.observe_parent(route, dtype, planted_error.scenario)
     _, variant = pair.models(route, dtype, planted_error.scenario.dropout, fresh=True)
-    seen: Observation | None
+    observed: Observation | None
     with planted_error.apply(variant):
         try:
-            seen = pair.observe_variant(route, dtype, planted_error.scenario, model=variant)
+            observed = pair.observe_variant(route, dtype, planted_error.scenario, model=variant)
         except (RuntimeError, ValueError):
-            seen = None
-    if seen is not None:
-        return compare(pair, route, dtype, planted_error.scenario, seen)[0].largest
+            observed = None
+    if observed is not None:
+        return compare(pair, route, dtype, planted_error.scenario, observed)[0].largest
     try:
         pair.observe_variant(route, dtype, planted_error.scenario)
     except (RuntimeError, ValueError) as error:

@@ -49,8 +49,8 @@ def check_recompute(context: CheckContext) -> Verdict:
         return Verdict("FAIL", "no product is computed again, whatever the policy")
     wrong = list(_wrong(again, kept - plain))
     with_policy = (kept - plain).total()
-    told = f"{again.total()} products are computed again without a policy, {with_policy} with it"
-    return Verdict("FAIL", f"{'; '.join(wrong[:3])}: {told}") if wrong else Verdict("PASS", told)
+    note = f"{again.total()} products are computed again without a policy, {with_policy} with it"
+    return Verdict("FAIL", f"{'; '.join(wrong[:3])}: {note}") if wrong else Verdict("PASS", note)
 
 
 def _wrong(again: Counter[Product], now: Counter[Product]) -> Iterator[str]:

@@ -32,16 +32,16 @@ def observe(
     asked = {"output_attentions": True} if weights else {}
     out = model(**batch.inputs(), **inputs, output_hidden_states=True, use_cache=False, **asked)
     out.loss.backward()
-    seen = {"logits": out.logits[batch.real], "loss": out.loss}
-    seen |= {f"hidden_states.{i}": h[batch.real] for i, h in enumerate(out.hidden_states)}
+    observed = {"logits": out.logits[batch.real], "loss": out.loss}
+    observed |= {f"hidden_states.{i}": h[batch.real] for i, h in enumerate(out.hidden_states)}
     for kind in (
         ("attentions", "cross_attentions") if weights else ()
     ):  # each (rows, heads, queries, keys)
         given = getattr(out, kind, None) or ()
-        seen |= {f"{kind}.{i}": a.transpose(1, 2)[batch.real] for i, a in enumerate(given)}
+        observed |= {f"{kind}.{i}": a.transpose(1, 2)[batch.real] for i, a in enumerate(given)}
     gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-    seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
-    return {name: tensor.detach().clone() for name, tensor in seen.items()}
+    observed |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
+    return {name: tensor.detach().clone() for name, tensor in observed.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ def find_other_dtypes(
         for name in reference
         if name in candidate and reference[name].dtype != candidate[name].dtype
     ]
-    told = [f"{name}, {candidate[name].dtype} for {reference[name].dtype}," for name in names]
-    return tuple(Difference(name, math.inf, math.inf, (), math.inf) for name in told)
+    described = [f"{name}, {candidate[name].dtype} for {reference[name].dtype}," for name in names]
+    return tuple(Difference(name, math.inf, math.inf, (), math.inf) for name in described)
 
 
 def measure_in_noise(
@@ -131,7 +131,7 @@ def measure_in_noise(
         missing |= {name} if difference.missing else set()
     measured = [size for size in own.values() if math.isfinite(size)]
     median = statistics.median(measured) if measured else 0.0
-    told = []
+    measured_differences = []
     for difference in found:
         size = max(own.get(difference.name, 0.0), median if difference.tiny else median / 4)
         if difference.name in vanishing and difference.size:
@@ -146,18 +146,18 @@ def measure_in_noise(
         # Without noise, or if the reference is not a number, nothing may differ.
         is_measure = size and math.isfinite(size)
         times = difference.rms / size if is_measure else (math.inf if difference.rms else 0.0)
-        told.append(replace(difference, largest=times))
-    return tuple(sorted(told, key=lambda difference: -difference.largest))
+        measured_differences.append(replace(difference, largest=times))
+    return tuple(sorted(measured_differences, key=lambda difference: -difference.largest))
 
 
 def nearer(found: Iterable[Difference], other: Iterable[Difference]) -> tuple[Difference, ...]:
     """Of each name the smaller of both, the largest first; what `other` lacks stays as found."""
     beside = {difference.name: difference for difference in other}
-    told = (
+    nearest = (
         min(one, beside.get(one.name, one), key=lambda difference: difference.largest)
         for one in found
     )
-    return tuple(sorted(told, key=lambda difference: -difference.largest))
+    return tuple(sorted(nearest, key=lambda difference: -difference.largest))
 
 
 def usual(own: Iterable[Difference], *others: Iterable[Difference]) -> tuple[Difference, ...]:

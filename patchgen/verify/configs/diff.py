@@ -77,9 +77,9 @@ def _tested(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
         constants = tuple(each.value for each in ast.walk(test) if isinstance(each, ast.Constant))
         constants = tuple(value for value in constants if isinstance(value, str))
         for each in ast.walk(test):
-            told = _of_config(each)
-            if told is not None:
-                yield told[0], _Others(told[1], constants)
+            config = _of_config(each)
+            if config is not None:
+                yield config[0], _Others(config[1], constants)
             elif (own := _own(each)) in flags:
                 name, default = flags[own]
                 yield name, _Others(default, constants)
@@ -98,9 +98,9 @@ def _flags(node: ast.stmt) -> Iterator[tuple[str, tuple[str, Any]]]:
     for each in ast.walk(node):
         if isinstance(each, ast.Assign) and (own := _own(each.targets[0])):
             value = each.value.body if isinstance(each.value, ast.IfExp) else each.value
-            told = _of_config(value)
-            if told is not None:
-                yield own, told
+            config = _of_config(value)
+            if config is not None:
+                yield own, config
 
 
 def _of_config(node: ast.AST) -> tuple[str, Any] | None:

@@ -86,10 +86,10 @@ def _square(made: Inputs, model_class: type[PreTrainedModel], config: PreTrained
     real = _mask(made).bool()
     place = torch.arange(real.shape[1])
     apart = place[:, None] - place[None, :]
-    seen = (real[:, None, :] & (apart > 0) & (apart != 3)) | (apart == 0)
+    visible = (real[:, None, :] & (apart > 0) & (apart != 3)) | (apart == 0)
     return _with(
         made,
-        attention_mask=torch.zeros(seen.shape, dtype=torch.float64).masked_fill(~seen, -1e9)[
+        attention_mask=torch.zeros(visible.shape, dtype=torch.float64).masked_fill(~visible, -1e9)[
             :, None
         ],
     )

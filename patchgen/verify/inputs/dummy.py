@@ -31,7 +31,7 @@ from patchgen.verify.inputs.arguments import (
 from patchgen.verify.inputs.audio import by_optimum, series
 from patchgen.verify.inputs.batch import FIRST_WORD, Batch, batch
 from patchgen.verify.inputs.calls import apply_argument_styles
-from patchgen.verify.inputs.vision import images, seen
+from patchgen.verify.inputs.vision import image_inputs, images
 from patchgen.verify.parts.scenario import Scenario
 
 ONE_ROW = ("tvp",)  # their forward adds up for one row alone
@@ -57,7 +57,7 @@ def _inputs(
     elif scenario.rows != "full":
         raise CannotBuild("there is no text to pad")
     elif "pixel_values" in names or "pixel_values_videos" in names:
-        made = seen(model_class, config, seed)
+        made = image_inputs(model_class, config, seed)
     elif "past_values" in names:
         made = series(names, config, seed, labels=scenario.labels)
     else:

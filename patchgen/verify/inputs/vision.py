@@ -17,7 +17,7 @@ IMAGE, PYRAMID = (
 )  # pixels each way where a configuration does not say how many; above a backbone
 
 
-def seen(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
+def image_inputs(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
     """Images or frames, and what is asked about them."""
     names, made = (
         takes(model_class),

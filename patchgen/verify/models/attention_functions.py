@@ -108,18 +108,18 @@ def flash_reference(
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     queries, keys = query.shape[2], key.shape[2]
     back = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)[None, :]
-    seen = torch.ones(1, 1, queries, keys, dtype=torch.bool)
+    visible = torch.ones(1, 1, queries, keys, dtype=torch.bool)
     if causal and queries > 1:
-        seen = seen & (back >= 0)
+        visible = visible & (back >= 0)
     if sliding_window is not None:
-        seen = seen & (back < sliding_window)
+        visible = visible & (back < sliding_window)
     if attention_mask is not None:
-        seen = seen & attention_mask.bool()[:, None, None, :]
+        visible = visible & attention_mask.bool()[:, None, None, :]
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     scores = (query @ key.transpose(2, 3) * scaling).masked_fill(
-        ~seen, torch.finfo(query.dtype).min
+        ~visible, torch.finfo(query.dtype).min
     )
     weights = nn.functional.dropout(scores.softmax(-1), p=dropout, training=module.training)
     return (weights @ value).transpose(1, 2).contiguous(), None

@@ -69,10 +69,10 @@ def _in_float64(master: PreTrainedModel, variant_class: type[PreTrainedModel]) -
 @contextmanager
 def quiet() -> Iterator[None]:
     """No bars of transformers for checkpoints of a hundred kilobytes."""
-    shown = logging.is_progress_bar_enabled()
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             logging.enable_progress_bar()

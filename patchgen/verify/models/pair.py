@@ -131,7 +131,7 @@ class Pair:
         return make_inputs(self.parent_class, self.config(), scenario, seed).to(self.device, dtype)
 
     @functools.cached_property
-    def _seen(self) -> dict[Any, dict[str, Tensor]]:
+    def _observations(self) -> dict[Any, dict[str, Tensor]]:
         return {}
 
     def observe_parent(
@@ -145,18 +145,18 @@ class Pair:
     ) -> dict[str, Tensor]:
         """The parent's side; it is never checkpointed.  `seed` draws other inputs."""
         key = (route.name, dtype, repr(replace(scenario, checkpointing=None)), weights, seed)
-        if key not in self._seen:
+        if key not in self._observations:
             parent, _ = self.models(route, dtype, scenario.dropout)
             inputs = self.inputs(scenario, dtype, seed)
             try:
-                self._seen[key] = observe_step(
+                self._observations[key] = observe_step(
                     parent, inputs, scenario, weights=weights, checkpointing=False
                 )
             except (
                 Exception
             ) as error:  # each model has its own: XLNet's positions are float32 whatever it is
                 raise CannotBuild(f"the parent itself does not run so: {error}") from error
-        return self._seen[key]
+        return self._observations[key]
 
     def observe_variant(
         self,
@@ -169,15 +169,15 @@ class Pair:
     ) -> Observation:
         """The variant's side, in the parent's terms."""
         variant = model if model is not None else self.models(route, dtype, scenario.dropout)[1]
-        seen: Observation = observe_step(
+        observed: Observation = observe_step(
             variant, self.inputs(scenario, dtype), scenario, weights=weights
         )
         for part_check in self.part_checks:
-            seen = part_check.terms(seen, variant)
-        return seen
+            observed = part_check.terms(observed, variant)
+        return observed
 
-    def shown(
-        self, seen: Observation, scenario: Scenario, given: Collection[str] = ()
+    def without_hidden(
+        self, observed: Observation, scenario: Scenario, given: Collection[str] = ()
     ) -> dict[str, Tensor]:
         """Without what the variant documents that it hides in `scenario`.
 
@@ -185,7 +185,7 @@ class Pair:
         """
         return {
             name: tensor
-            for name, tensor in seen.items()
+            for name, tensor in observed.items()
             if name in given or not self.explain_hidden(name, scenario)
         }
 
@@ -202,7 +202,7 @@ class Pair:
     def evidence(self, scenario: Scenario) -> tuple[Evidence, Evidence]:
         """What parent and variant run along the first route, in float32."""
         models = self.models(self.routes[0], torch.float32, scenario.dropout)
-        seen = []
+        gathered = []
         for model, checkpointing in zip(models, (False, True), strict=True):
             with gather_evidence(model) as evidence:
                 observe_step(
@@ -211,8 +211,8 @@ class Pair:
                     scenario,
                     checkpointing=checkpointing,
                 )
-            seen.append(evidence)
-        return seen[0], seen[1]
+            gathered.append(evidence)
+        return gathered[0], gathered[1]
 
     # --- what is measured of the parent
 

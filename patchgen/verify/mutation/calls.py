@@ -46,9 +46,9 @@ _SYMMETRIC = frozenset(
 def mutate_call(node: ast.Call, place: Place) -> Iterator[Mutation]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     for at, keyword in enumerate(node.keywords):
-        said = f"{keyword.arg}=" if keyword.arg else f"**{ast.unparse(keyword.value)}"
+        argument = f"{keyword.arg}=" if keyword.arg else f"**{ast.unparse(keyword.value)}"
         yield (
-            f"without {said}",
+            f"without {argument}",
             ast.Call(node.func, node.args, [*node.keywords[:at], *node.keywords[at + 1 :]]),
         )
     for at in range(len(node.args) - 1):

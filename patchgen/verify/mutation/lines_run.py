@@ -68,12 +68,12 @@ def refusals(tree: ast.Module) -> frozenset[int]:
 @contextmanager
 def watched(path: Path) -> Iterator[set[int]]:
     """A context; gives the set of the file's lines that run inside it, as it grows."""
-    seen: set[int] = set()
+    lines_run: set[int] = set()
     name = str(path)
 
     def line(frame: FrameType, event: str, given: Any) -> _Trace:
         if event == "line":
-            seen.add(frame.f_lineno)
+            lines_run.add(frame.f_lineno)
         return line
 
     def call(frame: FrameType, event: str, given: Any) -> _Trace | None:
@@ -82,14 +82,14 @@ def watched(path: Path) -> Iterator[set[int]]:
     before = sys.gettrace()
     sys.settrace(call)
     try:
-        with _compiler_watched(name, seen):
-            yield seen
+        with _compiler_watched(name, lines_run):
+            yield lines_run
     finally:
         sys.settrace(before)
 
 
 @contextmanager
-def _compiler_watched(name: str, seen: set[int]) -> Iterator[None]:
+def _compiler_watched(name: str, lines_run: set[int]) -> Iterator[None]:
     """Notes each line that torch.compile reads, where it has been loaded."""
     symbolic = sys.modules.get("torch._dynamo.symbolic_convert")
     reader: Any = getattr(symbolic, "InstructionTranslatorBase", None)
@@ -100,7 +100,7 @@ def _compiler_watched(name: str, seen: set[int]) -> Iterator[None]:
 
     def noted(self: Any, line: int) -> None:
         if self.f_code.co_filename == name:
-            seen.add(line)
+            lines_run.add(line)
         starts_line(self, line)
 
     reader.starts_line = noted

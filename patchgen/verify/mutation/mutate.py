@@ -56,8 +56,8 @@ class Mutant:
 
     def digest(self, right: str, seed: str = "") -> str:
         """What it is known by: its text and its function, and not the number of its line."""
-        told = "\0".join((seed, self.function, self.says, self.diff(right)))
-        return hashlib.sha256(told.encode()).hexdigest()
+        identity = "\0".join((seed, self.function, self.says, self.diff(right)))
+        return hashlib.sha256(identity.encode()).hexdigest()
 
 
 def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:

@@ -55,8 +55,8 @@ class MutatedPair(Pair):
         return built.to(self.device)
 
     @property
-    def _seen(self) -> dict[Any, dict[str, Tensor]]:
-        return self.right._seen
+    def _observations(self) -> dict[Any, dict[str, Tensor]]:
+        return self.right._observations
 
     @functools.cached_property
     def facts(self) -> PairFacts:

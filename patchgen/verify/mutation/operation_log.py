@@ -46,8 +46,8 @@ class recorded(TorchDispatchMode):
             out = func(*args, **given)
             self._call(out, self._name(args[0]))
             return out
-        said = _told_alike(func, _with_defaults(func, args, given))
-        named = tree_map_only((Tensor, torch.Generator), self._name, said)
+        canonical = _canonical_axes(func, _with_defaults(func, args, given))
+        named = tree_map_only((Tensor, torch.Generator), self._name, canonical)
         out = func(*args, **given)
         self._hash.update(f"{func}{named!r}\n".encode())
         for at, result in enumerate(tree_leaves(out)):
@@ -80,7 +80,7 @@ def _with_defaults(func: Any, args: tuple[Any, ...], given: Mapping[str, Any]) -
     return (*args, *(given.get(each.name, each.default_value) for each in rest))
 
 
-def _told_alike(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _canonical_axes(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """`args` with axes counted from the front; two that change places, in their order."""
     if (
         not args
@@ -90,11 +90,15 @@ def _told_alike(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return args
     names = [each.name for each in func._schema.arguments]
     axes = args[0].dim() or 1
-    told = [
+    canonical = [
         _from_front(each, axes) if name.startswith("dim") else each
         for name, each in zip(names, args, strict=False)
     ]
-    return (told[0], *sorted(told[1:])) if func is torch.ops.aten.transpose.int else tuple(told)
+    return (
+        (canonical[0], *sorted(canonical[1:]))
+        if func is torch.ops.aten.transpose.int
+        else tuple(canonical)
+    )
 
 
 def _from_front(axis: Any, axes: int) -> Any:

@@ -84,12 +84,12 @@ def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) 
     if not (unseen or missed or refused):
         return
     yield from ("", f"## {name}", "")
-    for said, lines in (
+    for heading, lines in (
         ("Lines that did not run", missed),
         ("Lines that only refuse, and did not run", refused),
     ):
         if lines:
-            yield f"{said}: {', '.join(str(number) for number, _ in lines)}."
+            yield f"{heading}: {', '.join(str(number) for number, _ in lines)}."
             yield ""
     for fate in unseen:
         yield from (

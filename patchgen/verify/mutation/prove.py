@@ -104,11 +104,11 @@ class MutationTest:
 
     def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
         """Of a case that compared well in `watching`."""
-        if case.kind in KINDS and not self._is_slow(case) and not self._is_told(case):
+        if case.kind in KINDS and not self._is_slow(case) and not self._is_covered(case):
             ready, pair = self.pair_for(case)
             self._watched.append(Watched(ready, pair, frozenset(lines), seconds))
 
-    def _is_told(self, case: Case) -> bool:
+    def _is_covered(self, case: Case) -> bool:
         """Whether it was watched, here or in a wider dtype, which sees more; no line is missing."""
         twin = replace(case, name="", dtype="")
         known = twin in self._twins and (case.name in self._names or not self._missed())
@@ -118,7 +118,7 @@ class MutationTest:
 
     def watch(self, case: Case) -> None:
         """See which lines run in `case`, where it compares something."""
-        if self._is_told(case):
+        if self._is_covered(case):
             return
         try:
             ready, pair = self.pair_for(case)
@@ -251,8 +251,8 @@ class MutationTest:
                     trials.judge(more)
                     return trials.outcome(fate, len(telling) + len(rest))
             except Exception as error:  # the text with the error is no module
-                told = f"{type(error).__name__}: {error}"
-                return replace(fate, outcome="failed", note=told[:200])
+                message = f"{type(error).__name__}: {error}"
+                return replace(fate, outcome="failed", note=message[:200])
 
     @contextmanager
     def _planted(self, mutant: Mutant) -> Iterator[MutatedPairs]:

@@ -50,14 +50,14 @@ def observe_step(
         remembering_nothing(model),
         apply_model_styles(model, scenario.ways),
     ):
-        seen = (
+        observed = (
             _accumulated(model, inputs, scenario)
             if scenario.accumulate > 1
             else _step(model, inputs, scenario, weights)
         )
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-    seen |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
-    return {name: tensor.detach().clone() for name, tensor in seen.items()}
+    observed |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
+    return {name: tensor.detach().clone() for name, tensor in observed.items()}
 
 
 @contextmanager
@@ -103,10 +103,10 @@ def _step(
     model: PreTrainedModel, inputs: Inputs, scenario: Scenario, weights: bool
 ) -> dict[str, Tensor]:
     out = _forward(model, inputs, scenario, weights)
-    seen = {name: _at_real_tokens(name, tensor, inputs.real) for name, tensor in outputs(out)}
-    loss = seen.get("loss")
-    (loss if loss is not None else _random_sum(seen)).backward()
-    return seen
+    observed = {name: _at_real_tokens(name, tensor, inputs.real) for name, tensor in outputs(out)}
+    loss = observed.get("loss")
+    (loss if loss is not None else _random_sum(observed)).backward()
+    return observed
 
 
 def _accumulated(model: PreTrainedModel, inputs: Inputs, scenario: Scenario) -> dict[str, Tensor]:
@@ -172,10 +172,10 @@ def _at_real_tokens(name: str, tensor: Tensor, real: tuple[Tensor, ...]) -> Tens
     return tensor
 
 
-def _random_sum(seen: Mapping[str, Tensor]) -> Tensor:
+def _random_sum(observed: Mapping[str, Tensor]) -> Tensor:
     """What is derived where a class has no loss: it depends on every output that has a gradient."""
     terms = []
-    for i, (name, tensor) in enumerate(sorted(seen.items())):
+    for i, (name, tensor) in enumerate(sorted(observed.items())):
         if tensor.requires_grad and "hidden_states." not in name:
             draw = torch.Generator().manual_seed(i)
             factors = torch.randn(tensor.shape, generator=draw, dtype=torch.float64)

@@ -104,15 +104,15 @@ def unseen_self(
     causal = getattr(module, "is_causal", True) if causal is None else causal
     queries, keys = query.shape[2], key.shape[2]
     places = torch.arange(keys, device=query.device)
-    seen = places[keys - queries :, None] != places
-    seen = seen.tril(keys - queries) if causal and mask is None else seen
-    seen[0, 0] = True  # or it would see none
+    visible = places[keys - queries :, None] != places
+    visible = visible.tril(keys - queries) if causal and mask is None else visible
+    visible[0, 0] = True  # or it would see none
     if mask is None:
-        mask = seen[None, None]
+        mask = visible[None, None]
     elif mask.dtype == torch.bool:
-        mask = mask & seen
+        mask = mask & visible
     else:
-        mask = mask.masked_fill(~seen, torch.finfo(mask.dtype).min)
+        mask = mask.masked_fill(~visible, torch.finfo(mask.dtype).min)
     return right(module, query, key, value, mask, **given)
 
 

@@ -58,19 +58,19 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
             yield f"{saved} where the parent saves {parent.saved_bytes}"
 
 
-def to_parent_names(seen: Observation, variant: PreTrainedModel) -> Observation:
+def to_parent_names(observed: Observation, variant: PreTrainedModel) -> Observation:
     """Gradients of fused parameters under the names that their parts have in the parent."""
-    told: dict[str, Tensor] = {}
+    renamed: dict[str, Tensor] = {}
     layers = fused_in(variant)
-    for name, tensor in seen.items():
+    for name, tensor in observed.items():
         layer, _, kind = name.removeprefix("gradient of ").rpartition(".")
         if not name.startswith("gradient of ") or layer not in layers:
-            told[name] = tensor
+            renamed[name] = tensor
             continue
         owner = layer.rpartition(".")[0]
         parts = zip(layers[layer], tensor.split(tuple(layers[layer].values())), strict=True)
-        told |= {f"gradient of {owner}.{part}.{kind}": gradient for part, gradient in parts}
-    return told
+        renamed |= {f"gradient of {owner}.{part}.{kind}": gradient for part, gradient in parts}
+    return renamed
 
 
 @contextmanager

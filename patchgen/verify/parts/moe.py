@@ -115,7 +115,7 @@ def terms(observation: Observation, variant: PreTrainedModel) -> Observation:
     """
     insist_on_formula(mixtures_of(variant)[0])
     dense: Mapping[str, tuple[str, ...]] = variant._dense_weights
-    seen: dict[str, Tensor] = {}
+    renamed: dict[str, Tensor] = {}
     for name, tensor in observation.items():
         weight = next((each for each in dense if name.endswith(f".{each}")), None)
         if weight is not None:
@@ -125,10 +125,10 @@ def terms(observation: Observation, variant: PreTrainedModel) -> Observation:
                 variant._dense_weights_transposed and summed.dim() == 2
             )  # a Conv1D's features of its input first
             parts = [part.t() if turned else part for part in summed.chunk(len(dense[weight]))]
-            seen |= {layer + each: part for each, part in zip(dense[weight], parts, strict=True)}
+            renamed |= {layer + each: part for each, part in zip(dense[weight], parts, strict=True)}
         elif not name.endswith(".router.weight"):
-            seen[name] = tensor
-    return seen
+            renamed[name] = tensor
+    return renamed
 
 
 def insist_on_formula(mixture: Any) -> None:

@@ -34,23 +34,25 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
         yield f"{ours} parameters where the parent has {theirs}"
 
 
-def to_parent_names(seen: Observation, variant: PreTrainedModel) -> Observation:
+def to_parent_names(observed: Observation, variant: PreTrainedModel) -> Observation:
     """Gradients under the names and in the layout of the parent's checkpoint.
 
     Without the zeros of experts that no token chose: a loop over modules gives them no gradient.
     """
     gradients = {
         name.removeprefix(GRADIENT): each
-        for name, each in seen.items()
+        for name, each in observed.items()
         if name.startswith(GRADIENT)
     }
     apart = revert_weight_conversion(variant, gradients)
-    told = {
+    renamed = {
         f"{GRADIENT}{name}": each
         for name, each in apart.items()
         if bool(each.any()) or not OF_AN_EXPERT.search(name)
     }
-    return {name: each for name, each in seen.items() if not name.startswith(GRADIENT)} | told
+    return {
+        name: each for name, each in observed.items() if not name.startswith(GRADIENT)
+    } | renamed
 
 
 @contextmanager

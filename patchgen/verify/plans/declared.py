@@ -103,8 +103,8 @@ def _weight(model: Any, name: str) -> Any:
 
 def recorded(model: Any) -> Iterator[tuple[str, type]]:
     """The outputs that the base model records, each with the class of module that gives it."""
-    told = getattr(getattr(model, "base_model", model), "_can_record_outputs", None) or {}
-    for name, kinds in told.items():
+    outputs = getattr(getattr(model, "base_model", model), "_can_record_outputs", None) or {}
+    for name, kinds in outputs.items():
         for each in kinds if isinstance(kinds, list | tuple) else (kinds,):
             kind = getattr(each, "target_class", each)
             if isinstance(kind, type):
@@ -145,12 +145,17 @@ def lost_conversions(model: Any, parent: Any) -> Iterator[Finding]:
     weights, it has others in their place: a mixture has no FFN.
     """
     theirs, ours, names = conversions(parent), conversions(model), all_names(model)
-    for told, pattern in theirs.items():
-        if told not in ours and any(re.search(pattern, name) for name in names & all_names(parent)):
+    for conversion, pattern in theirs.items():
+        if conversion not in ours and any(
+            re.search(pattern, name) for name in names & all_names(parent)
+        ):
             yield Finding(
-                "converted", told, "PG844", "is done for the parent's checkpoints, and not here"
+                "converted",
+                conversion,
+                "PG844",
+                "is done for the parent's checkpoints, and not here",
             )
-    own = {told: pattern for told, pattern in ours.items() if told not in theirs}
+    own = {conversion: pattern for conversion, pattern in ours.items() if conversion not in theirs}
     if own and not any(re.search(pattern, name) for pattern in own.values() for name in names):
         yield Finding("converted", next(iter(own)), "PG844", "no weight is called so")
 

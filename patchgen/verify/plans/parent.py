@@ -24,8 +24,8 @@ def parent_on_meta(model: Any) -> Any | None:
     kind = parent_class(type(model))
     if kind is None:
         return None
-    told = {name: value for name, value in model.config.to_dict().items() if name not in OWN}
-    config = kind.config_class.from_dict(told)
+    values = {name: value for name, value in model.config.to_dict().items() if name not in OWN}
+    config = kind.config_class.from_dict(values)
     with torch.device("meta"):
         return kind(config)
 

@@ -38,7 +38,7 @@ CALLED = {
 FSDP_STYLES = ("free_full_weight", "keep_full_weight")
 # An attribute of a model: for a kind of plan the reason for which a part has no plan for it.
 REFUSALS = "_plans_refused"
-TOLD = 4  # findings in one message
+MOST_NAMED = 4  # findings in one message
 
 
 def generic(name: str) -> str:
@@ -69,8 +69,8 @@ def _without_default(model: Any, plan: dict[str, Any]) -> dict[str, Any]:
 
 def refusal_of(model: Any, kind: Kind) -> str:
     """Why a part of the model has no plan of that kind; empty if none says so."""
-    told = (getattr(each, REFUSALS, None) or {} for each in model.modules())
-    return next((reasons[kind] for reasons in told if kind in reasons), "")
+    refusals = (getattr(each, REFUSALS, None) or {} for each in model.modules())
+    return next((reasons[kind] for reasons in refusals if kind in reasons), "")
 
 
 # --- every rule of a plan
@@ -147,14 +147,16 @@ def _fsdp_findings(model: Any, places: Places) -> Iterator[Finding]:
 
 def _pipeline_findings(model: Any) -> Iterator[Finding]:
     names = {name for name, _ in model.named_modules()}
-    for rule, told in plan_of(model, "pp").items():
+    for rule, stage in plan_of(model, "pp").items():
         if rule not in names:
             yield Finding("pp", rule, "PG840", "no module is called so")
-        elif not (len(told) == 2 and all(isinstance(each, list | tuple) and each for each in told)):
+        elif not (
+            len(stage) == 2 and all(isinstance(each, list | tuple) and each for each in stage)
+        ):
             yield Finding("pp", rule, "PG841", "it names no inputs and outputs")
         else:
             known = _names_in(model, rule.rpartition(".")[0])
-            for name in sorted({name for each in told for name in each} - known):
+            for name in sorted({name for each in stage for name in each} - known):
                 yield Finding(
                     "pp", f"{rule}: {name}", "PG840", "the class around it has nothing of this name"
                 )
@@ -214,18 +216,18 @@ def _whole_here(model: Any, parent: Any, kind: Kind) -> Iterator[Finding]:
     own = {name: each.numel() for name, each in model.named_parameters()}
     new = [name for name in own if name not in dict(parent.named_parameters())]
     modules = {name for name, _ in model.named_modules()}
-    told: set[str] = set()
+    reported: set[str] = set()
     for name in (name for name in theirs if name in sizes):
         near = [name] if name in own else _under(_nearest(name, modules), new)
         # What is as large stands in its place: a router beside experts does not.
         for each in (each for each in near if each not in ours and own[each] >= sizes[name]):
             rule = generic(each)
-            if rule not in told:
-                told.add(rule)
+            if rule not in reported:
+                reported.add(rule)
                 where = "" if name in own else f", where the parent has {generic(name)}"
                 yield Finding(kind, rule, "PG843", f"is whole on every process{where}")
-        if not near and (rule := generic(name)) not in told:
-            told.add(rule)
+        if not near and (rule := generic(name)) not in reported:
+            reported.add(rule)
             yield Finding(
                 kind, rule, "PG843", "is split in the parent, and nothing stands in its place"
             )

@@ -45,12 +45,12 @@ def read_record(path: Path, device: str, versions: Mapping[str, str]) -> Record:
     A file that cannot be read is replaced, as one that is not there.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if (told["device"], told["versions"]) != (device, dict(versions)):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if (data["device"], data["versions"]) != (device, dict(versions)):
             return Record()
-        results = tuple(from_json(case) for case in told["cases"])
+        results = tuple(from_json(case) for case in data["cases"])
         names = dict.fromkeys(each.variant for each in results)
-        commands = told.get("commands") or dict.fromkeys(names, told["command"])
+        commands = data.get("commands") or dict.fromkeys(names, data["command"])
     except (OSError, ValueError, KeyError, TypeError):
         return Record()
     return Record(results, commands)

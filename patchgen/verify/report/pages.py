@@ -83,7 +83,7 @@ def as_json(
     results: Sequence[Result], made: RunDescription, commands: Mapping[str, str] | None = None
 ) -> str:
     """Every case with its numbers; `commands` gives the command of each variant."""
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "command": made.command,
         "commands": commands or {},
         "device": made.device,
@@ -91,7 +91,7 @@ def as_json(
         "counts": counts(results),
         "cases": [result.as_json() for result in results],
     }
-    return json.dumps(told, indent=1) + "\n"
+    return json.dumps(data, indent=1) + "\n"
 
 
 def as_markdown(
@@ -141,8 +141,8 @@ def _cases_table(found: Sequence[Result]) -> list[str]:
     numbers = ("apart", "bound", "planted")
     rows = []
     for result in found:
-        shown = map(number, (result.apart, result.bound, result.seen))
-        rows.append((result.case, result.status, *shown, result.note))
+        cells = map(number, (result.apart, result.bound, result.seen))
+        rows.append((result.case, result.status, *cells, result.note))
     return table_lines(("case", "", *numbers, ""), rows, numbers=numbers)
 
 
@@ -177,10 +177,10 @@ def write_report(
     earlier = read_record(folder / "parity.json", made.device, dict(made.versions))
     names = [variant.name for variant in gallery]
     record = earlier.with_newer(make_record(results, made.command)).of(names)
-    shown = [variant for variant in gallery if variant.name in record.commands]
+    reported = [variant for variant in gallery if variant.name in record.commands]
     whole = replace(made, command="`, `".join(dict.fromkeys(record.commands.values())))
     ordered = sorted(record.results, key=lambda result: names.index(result.variant))
-    mutants = format_mutants_page(shown, ordered, whole.command, _versions(made))
+    mutants = format_mutants_page(reported, ordered, whole.command, _versions(made))
     replace_file(folder / "parity.json", as_json(ordered, made, record.commands).encode())
-    replace_file(folder / "parity.md", as_markdown(shown, ordered, whole).encode())
+    replace_file(folder / "parity.md", as_markdown(reported, ordered, whole).encode())
     replace_file(folder / "mutants.md", mutants.encode())

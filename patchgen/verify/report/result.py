@@ -47,23 +47,23 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """For JSON, which has no infinity."""
-        told = {
+        fields = {
             name: value
             for name, value in asdict(self).items()
             if value or name not in ("lines", "fates")
         }
         return {
-            name: str(value) if value in (float("inf"),) else value for name, value in told.items()
+            name: str(value) if value in (float("inf"),) else value
+            for name, value in fields.items()
         }
 
     def __str__(self) -> str:
         numbers = [f"{self.apart:.2e} apart"] if self.apart is not None else []
         numbers += [f"{self.bound:.2e} allowed"] if self.bound is not None else []
         numbers += [f"{self.seen:.2e} the smallest planted error"] if self.seen is not None else []
-        told = f" ({self.unit}: {', '.join(numbers)})" if numbers else ""
-        return (
-            f"{self.status} {self.variant} {self.case}{told}{': ' if self.note else ''}{self.note}"
-        )
+        measured = f" ({self.unit}: {', '.join(numbers)})" if numbers else ""
+        note = f": {self.note}" if self.note else ""
+        return f"{self.status} {self.variant} {self.case}{measured}{note}"
 
 
 def make_lines_result(variant: str, lines: LinesRun) -> Result:
@@ -100,16 +100,16 @@ def counts(results: Iterable[Result]) -> dict[str, int]:
 
 def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
     """Those of `variants` for which no numbers were compared with the parent's."""
-    shown = {
+    proven = {
         each.variant for each in results if each.apart is not None and " planted: " not in each.case
     }
-    return tuple(name for name in variants if name not in shown)
+    return tuple(name for name in variants if name not in proven)
 
 
-def from_json(told: dict[str, Any]) -> Result:
+def from_json(fields: dict[str, Any]) -> Result:
     """The inverse of `as_json`."""
     for name in ("apart", "bound", "seen"):
-        told[name] = None if told[name] is None else float(told[name])
-    lines = lines_from_json(told["lines"]) if told.get("lines") else None
-    fates = tuple(MutantResult(**fate) for fate in told.get("fates", ()))
-    return Result(**{**told, "lines": lines, "fates": fates})
+        fields[name] = None if fields[name] is None else float(fields[name])
+    lines = lines_from_json(fields["lines"]) if fields.get("lines") else None
+    fates = tuple(MutantResult(**fate) for fate in fields.get("fates", ()))
+    return Result(**{**fields, "lines": lines, "fates": fates})

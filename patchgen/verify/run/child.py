@@ -50,13 +50,15 @@ class Work:
 
 def read_work(text: str) -> Work:
     """The inverse of `Work.as_text`."""
-    told: dict[str, Any] = json.loads(text, object_hook=_with_tuples)
-    return Work(**{**told, "variant": Variant(**told["variant"]), "plan": Plan(**told["plan"])})
+    fields: dict[str, Any] = json.loads(text, object_hook=_with_tuples)
+    return Work(
+        **{**fields, "variant": Variant(**fields["variant"]), "plan": Plan(**fields["plan"])}
+    )
 
 
-def _with_tuples(told: dict[str, Any]) -> dict[str, Any]:
+def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in told.items()
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
     }
 
 
@@ -75,8 +77,8 @@ def main() -> None:
     from patchgen.verify.cases.select import select_cases
     from patchgen.verify.parts.combine import find_part_checks
 
-    def say(**told: Any) -> None:
-        print(json.dumps(told), file=answers, flush=True)
+    def say(**answer: Any) -> None:
+        print(json.dumps(answer), file=answers, flush=True)
 
     torch.set_num_threads(1)
     logging.set_verbosity_error()

@@ -64,13 +64,13 @@ def verify(
     )
     several = jobs or (processors if wanted.device == "cpu" else 1)
     several = max(1, min(several, len(find_variants)))
-    told = threading.Lock()
+    lock = threading.Lock()
 
     def one(variant: Variant) -> list[Result]:
         found = []
         for result in run_work(Work(variant, wanted.plan, wanted.device), wanted.limits):
             found.append(result)
-            with told:
+            with lock:
                 progress(result)
         return found
 

@@ -67,11 +67,11 @@ class Child:
                 if not line.endswith("\n"):
                     continue  # it was ended in the middle of an answer: its end says so
                 try:
-                    said = json.loads(line)
+                    answer = json.loads(line)
                 except ValueError:
                     yield {"fault": f"the process said what is no answer: {line.strip()[:100]}"}
                     return
-                yield said
+                yield answer
         finally:
             self.end()
 

@@ -78,10 +78,10 @@ def test_who_else_reads_a_mask(outside, read, whole, why):
     found = Attentions(
         module(MODEL.format(outside=outside, hide=ADDED, read=read)), whole_masks=whole
     )
-    told = [reason.what for reason in found.reasons]
-    assert len(told) == len(why) and all(
-        part in what for part, what in zip(why, told, strict=True)
-    ), told
+    reasons = [reason.what for reason in found.reasons]
+    assert len(reasons) == len(why) and all(
+        part in what for part, what in zip(why, reasons, strict=True)
+    ), reasons
     (chain,) = found.chains
     (term,) = chain.scores.terms
     assert found.follows(chain.owner, chain.method, term.value) is not whole

@@ -8,7 +8,7 @@ from patchgen.cli import main
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (["--again"], "--again needs --numeric"),
         (["--most", "3"], "--most needs --numeric"),
@@ -17,7 +17,7 @@ from patchgen.cli import main
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_usage(argv, said, tmp_path, capsys):
+def test_usage(argv, message, tmp_path, capsys):
     assert main(["coverage", "bert", "--folder", str(tmp_path), *argv]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

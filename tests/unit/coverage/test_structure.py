@@ -92,10 +92,10 @@ def test_the_key_is_of_the_code_that_is_tried_and_of_no_comment(env):
     found = [declared(env, Task("mpnet", name, part)) for part in ("sdpa", "checkpoint", "loss")]
     keys = [settled(env, one).key for one in found]
     assert len(set(keys)) == 3
-    said = replace(
+    with_reason = replace(
         found[0], text=found[0].text.replace('"""', '"""Said otherwise: ', 1) + "# nothing\n"
     )
-    assert settled(env, said).key == keys[0]
+    assert settled(env, with_reason).key == keys[0]
     renamed = replace(found[0], text=found[0].text.replace("\nclass ", "\nFLAG = 1\n\n\nclass ", 1))
     assert settled(env, renamed).key != keys[0]
 

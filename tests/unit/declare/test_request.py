@@ -242,8 +242,8 @@ def test_the_command_writes_what_converts(project, capsys):
 def test_a_project_without_sources_is_told_what_to_convert(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["new", "mpnet", "--with", "checkpoint"]) == 0
-    told = capsys.readouterr().err
-    (named,) = re.findall(r"run patchgen (convert \S+),", told)
+    output = capsys.readouterr().err
+    (named,) = re.findall(r"run patchgen (convert \S+),", output)
     assert main([*named.split(), "-q", "--no-cache", "--jobs", "1"]) == 0
     (tmp_path / "pyproject.toml").write_text(
         '[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8"

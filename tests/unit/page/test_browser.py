@@ -124,42 +124,42 @@ def browse(folder: Path, html: str, size: str) -> dict[str, Any]:
     assert "CONSOLE" not in done.stderr, done.stderr
     found = re.search(r'<script type="application/json" id="seen">(.*?)</script>', done.stdout)
     assert found is not None, done.stdout[-2000:]
-    seen: dict[str, Any] = json.loads(unescape(found[1]))
-    return seen
+    page_state: dict[str, Any] = json.loads(unescape(found[1]))
+    return page_state
 
 
 @pytest.mark.parametrize("size", ["1600,900", "500,900"], ids=["wide", "phone"])
 def test_lines_light_up_where_they_come_from(tmp_path: Path, size: str) -> None:
     name = "mpnet_sdpa_checkpoint"
     verdict = judge_models(read_report(None, REPOSITORY), name)
-    seen = browse(tmp_path, render_page(traced(name), [verdict]), size)
-    assert seen["problems"] == []
+    page_state = browse(tmp_path, render_page(traced(name), [verdict]), size)
+    assert page_state["problems"] == []
 
-    assert any("position_bias=position_bias" in line for line in seen["hover"]["declaration"])
-    assert any("torch.matmul(q, k.transpose" in line for line in seen["hover"]["parent"])
-    assert not seen["left"]["flat"]
+    assert any("position_bias=position_bias" in line for line in page_state["hover"]["declaration"])
+    assert any("torch.matmul(q, k.transpose" in line for line in page_state["hover"]["parent"])
+    assert not page_state["left"]["flat"]
 
-    assert seen["click"]["chosen"] == 1
-    assert seen["click"]["declaration"] == ["            self.config = config"]
-    assert "modular_mpnet_sdpa_checkpoint.py:62" in seen["click"]["status"]
-    assert seen["hash"].startswith("#f")
-    assert seen["active"].strip() == "self.config = config"
+    assert page_state["click"]["chosen"] == 1
+    assert page_state["click"]["declaration"] == ["            self.config = config"]
+    assert "modular_mpnet_sdpa_checkpoint.py:62" in page_state["click"]["status"]
+    assert page_state["hash"].startswith("#f")
+    assert page_state["active"].strip() == "self.config = config"
     # The line below is the parent's.
-    assert seen["down"]["parent"] and not seen["down"]["declaration"]
+    assert page_state["down"]["parent"] and not page_state["down"]["declaration"]
 
-    assert any("call_the_interface" in line for line in seen["parent"]["declaration"])
-    assert any("attention_interface(" in line for line in seen["parent"]["flat"])
-    assert seen["declaration"]["flat"] == ["    _supports_sdpa = True"]
+    assert any("call_the_interface" in line for line in page_state["parent"]["declaration"])
+    assert any("attention_interface(" in line for line in page_state["parent"]["flat"])
+    assert page_state["declaration"]["flat"] == ["    _supports_sdpa = True"]
 
-    assert not seen["escape"]["flat"] and not seen["escape"]["chosen"]
-    assert seen["first"]["status"].startswith("Change 1 of ")
-    count = seen["second"].removeprefix("2 of ")
-    assert seen["last"] == f"{count} of {count}"
-    assert "call_the_interface" in seen["change"]["status"]
-    assert seen["inView"] == [True, True, True]
-    assert seen["focus"] == "Parent: transformers/models/mpnet/modeling_mpnet.py"
-    assert seen["colours"][0] != seen["colours"][1]
-    assert seen["wide"] and seen["roles"] and not seen["nameless"]
+    assert not page_state["escape"]["flat"] and not page_state["escape"]["chosen"]
+    assert page_state["first"]["status"].startswith("Change 1 of ")
+    count = page_state["second"].removeprefix("2 of ")
+    assert page_state["last"] == f"{count} of {count}"
+    assert "call_the_interface" in page_state["change"]["status"]
+    assert page_state["inView"] == [True, True, True]
+    assert page_state["focus"] == "Parent: transformers/models/mpnet/modeling_mpnet.py"
+    assert page_state["colours"][0] != page_state["colours"][1]
+    assert page_state["wide"] and page_state["roles"] and not page_state["nameless"]
 
 
 def test_the_index_has_no_error(tmp_path: Path) -> None:

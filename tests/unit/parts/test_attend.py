@@ -18,7 +18,7 @@ def drawn(*shape):
     )
 
 
-def seen(*shape):
+def visible(*shape):
     mask = torch.rand(*shape, generator=torch.Generator().manual_seed(3)) > 0.4
     mask[..., 0] = True
     return mask
@@ -29,15 +29,15 @@ def least(mask):
 
 
 QUERY, KEY, VALUE = drawn(B, H, L, D), drawn(B, H, S, D), drawn(B, H, S, D + 1)
-MASK, BIAS = seen(B, 1, L, S), drawn(1, H, L, S)
+MASK, BIAS = visible(B, 1, L, S), drawn(1, H, L, S)
 CASES = {  # what is passed, what is added to the scores
     "nothing": ((None,), 0.0),
     "a bool mask": ((MASK,), least(MASK)),
-    "two bool masks": ((MASK, seen(B, H, 1, S)), least(MASK & seen(B, H, 1, S))),
+    "two bool masks": ((MASK, visible(B, H, 1, S)), least(MASK & visible(B, H, 1, S))),
     "a float mask and a bias": ((least(MASK), BIAS), least(MASK) + BIAS),
     "a bool mask and a bias": ((MASK, BIAS), least(MASK) + BIAS),
     "a bias that is not given": ((least(MASK), None), least(MASK)),
-    "a mask of one query": ((seen(B, 1, 1, S),), least(seen(B, 1, 1, S))),
+    "a mask of one query": ((visible(B, 1, 1, S),), least(visible(B, 1, 1, S))),
 }
 
 
@@ -60,7 +60,7 @@ def test_folded_heads_give_a_folded_output(bias):
 
 
 def test_windows_have_their_own_masks():
-    mask = least(seen(2, L, S))[None, :, None]
+    mask = least(visible(2, L, S))[None, :, None]
     torch.testing.assert_close(attend(QUERY, KEY, VALUE, mask, scaling=0.7), written_out(mask[0]))
 
 

@@ -277,11 +277,11 @@ class TestParentsPath:
             ours.logits[words.real], theirs.logits[words.real], rtol=0, atol=EXACT
         )
         assert ours.past_key_values.get_seq_length() == 13
-        told = [
+        lengths = [
             model.generate(**asked, max_new_tokens=5, do_sample=False)
             for model in (parent, variant)
         ]
-        assert torch.equal(*told)
+        assert torch.equal(*lengths)
 
     def test_training_makes_no_cache(self):
         _, variant = pair("llama")

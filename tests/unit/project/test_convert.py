@@ -321,10 +321,10 @@ def test_list_has_the_figures(made, cli):
 
 
 def test_list_as_json_has_the_outputs_and_classes(made, cli):
-    told = json.loads(cli("list", "--output-format", "json")[1])
-    first = told["variants"][0]
+    data = json.loads(cli("list", "--output-format", "json")[1])
+    first = data["variants"][0]
     assert (first["outputs"], first["classes"], first["parents"]) == ([ONE], ["A"], ["toy"])
-    assert told["total"]["added"] == sum(row["added"] for row in told["variants"])
+    assert data["total"]["added"] == sum(row["added"] for row in data["variants"])
 
 
 def test_list_has_no_more_lines_than_the_modular_file_when_it_is_stale(made, cli):

@@ -112,8 +112,8 @@ def test_many_definitions_of_a_module_are_counted(made, cli):
     new = made.top.parent / "next/toy.py"
     new.write_text(made.read("lib/toy.py").replace("z = 0", "z = 1"))
     out = cli("check", "--package-root", str(new.parent))[1]
-    said = "regenerates clean; upstream changed 5 definitions of toy (C, D, E, ...)\n"
-    assert f"modular/two/modular_two.py: {said}" in out
+    expected = "regenerates clean; upstream changed 5 definitions of toy (C, D, E, ...)\n"
+    assert f"modular/two/modular_two.py: {expected}" in out
 
 
 def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):

@@ -65,10 +65,10 @@ def test_outputs_alone(tmp_path):
 
 def test_the_parents_are_sorted_whatever_the_file_says(tmp_path):
     path = tmp_path / "patchgen.lock"
-    told = json.loads(render_lock([RECORD]))
-    parents = told["outputs"][RECORD.output]["parents"]
-    told["outputs"][RECORD.output]["parents"] = dict(reversed(parents.items()))
-    path.write_text(json.dumps(told))
+    data = json.loads(render_lock([RECORD]))
+    parents = data["outputs"][RECORD.output]["parents"]
+    data["outputs"][RECORD.output]["parents"] = dict(reversed(parents.items()))
+    path.write_text(json.dumps(data))
     assert read_lock(path)[RECORD.output] == RECORD
 
 

@@ -158,9 +158,9 @@ def stale(capsys: pytest.CaptureFixture[str]) -> Check:
     def run(*argv: str) -> list[str]:
         capsys.readouterr()
         code = main([*argv, "--output-format", "json"])
-        told = json.loads(capsys.readouterr().out)
-        codes = [problem["code"] for problem in told["problems"]]
-        names = [override["override"] for override in told.get("overrides", [])]
+        data = json.loads(capsys.readouterr().out)
+        codes = [problem["code"] for problem in data["problems"]]
+        names = [override["override"] for override in data.get("overrides", [])]
         assert codes.count("PG510") == len(names)
         assert code == int(bool(codes))
         return names

@@ -25,7 +25,7 @@ def touch(home, *names):
         (home / name).touch()
 
 
-def shown(found):
+def texts_of(found):
     return [modular.display_path for modular in found.modulars]
 
 
@@ -42,7 +42,7 @@ def test_sorted_and_only_modular_names(home):
         "m/a/notes.txt",
         "m/modular.py",
     )
-    assert shown(discover(project(home, sources=("m",)))) == [
+    assert texts_of(discover(project(home, sources=("m",)))) == [
         "m/a/modular_a.py",
         "m/b/modular_b.py",
     ]
@@ -53,18 +53,20 @@ def test_sorted_and_only_modular_names(home):
 )
 def test_folders_that_are_not_the_projects_are_passed_over(name, home):
     touch(home, f"m/{name}", "m/modular_a.py")
-    assert shown(discover(project(home, sources=("m",)))) == ["m/modular_a.py"]
+    assert texts_of(discover(project(home, sources=("m",)))) == ["m/modular_a.py"]
 
 
 @pytest.mark.parametrize("pattern", ["m/old", "m/old/*", "*/old/modular_*"])
 def test_exclude(pattern, home):
     touch(home, "m/old/modular_x.py", "m/modular_a.py")
-    assert shown(discover(project(home, sources=("m",), exclude=(pattern,)))) == ["m/modular_a.py"]
+    assert texts_of(discover(project(home, sources=("m",), exclude=(pattern,)))) == [
+        "m/modular_a.py"
+    ]
 
 
 def test_a_file_named_twice_counts_once(home):
     touch(home, "m/modular_a.py")
-    assert shown(discover(project(home), [home / "m", home / "m/modular_a.py"])) == [
+    assert texts_of(discover(project(home), [home / "m", home / "m/modular_a.py"])) == [
         "m/modular_a.py"
     ]
 
@@ -118,7 +120,7 @@ def test_name_that_no_module_can_have(name, home):
 def test_one_bad_path_does_not_hide_the_others(home):
     touch(home, "m/modular_a.py")
     found = discover(project(home), [home / "m", home / "n"])
-    assert (shown(found), [problem.code for problem in found.problems]) == (
+    assert (texts_of(found), [problem.code for problem in found.problems]) == (
         ["m/modular_a.py"],
         ["PG506"],
     )
@@ -126,7 +128,7 @@ def test_one_bad_path_does_not_hide_the_others(home):
 
 def test_folder_with_a_modular_name_is_left_to_the_reader_to_refuse(home):
     (home / "m/modular_x.py").mkdir(parents=True)
-    assert shown(discover(project(home, sources=("m",)))) == ["m/modular_x.py"]
+    assert texts_of(discover(project(home, sources=("m",)))) == ["m/modular_x.py"]
 
 
 def test_outputs_go_beside_the_file(home):

@@ -63,9 +63,9 @@ def rebase(tree: Tree, capsys: pytest.CaptureFixture[str]) -> Rebase:
         capsys.readouterr()
         roots = ("--from-root", "../old", "--to-root", "../new")
         code = main(["rebase", name, *roots, "--output-format", "json", *options])
-        (told,) = json.loads(capsys.readouterr().out)
-        assert code == int(not told["done"])
-        return {f"{one['class']}.{one['member']}": one["state"] for one in told["changes"]}
+        (reported,) = json.loads(capsys.readouterr().out)
+        assert code == int(not reported["done"])
+        return {f"{one['class']}.{one['member']}": one["state"] for one in reported["changes"]}
 
     return run
 

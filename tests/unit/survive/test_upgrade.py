@@ -41,8 +41,10 @@ def upgrade(project, cli, tmp_path):
             text=True,
             check=False,
         )
-        said = (tmp_path / "text.md").read_text() if (tmp_path / "text.md").exists() else ""
-        return done.returncode, done.stdout + done.stderr, said
+        text_of_request = (
+            (tmp_path / "text.md").read_text() if (tmp_path / "text.md").exists() else ""
+        )
+        return done.returncode, done.stdout + done.stderr, text_of_request
 
     return run
 
@@ -53,7 +55,7 @@ def test_a_branch_with_what_is_clear_and_a_list_of_the_rest(upgrade, project, tm
     )
     project.edit("modular/toy/modular_toy_edited.py", "torch.tanh(x)", "torch.relu(2 * x)")
     project.write("notes.txt", "not committed\n")
-    code, out, said = upgrade(text)
+    code, out, text_of_request = upgrade(text)
     assert (code, out) == (0, "made the branch transformers-5.2.0\n")
     assert (tmp_path / "outputs").read_text() == (
         f"branch=transformers-5.2.0\nversion=5.2.0\ntext={tmp_path / 'text.md'}\n"
@@ -63,10 +65,15 @@ def test_a_branch_with_what_is_clear_and_a_list_of_the_rest(upgrade, project, tm
     assert "generated/toy/modeling_toy_edited.py" in changed
     edited = _git(project.top, "show", "transformers-5.2.0:modular/toy/modular_toy_edited.py")
     assert "torch.relu(2 * x, out=None)" in edited
-    assert "1 of 2 modular files need nobody" in said
-    assert "### modular/toy/modular_toy_overridden.py\n\n- [ ] `ToyNorm.forward`: " in said
-    assert "- modular/toy/modular_toy_edited.py: `ToyMLP.forward`: re-anchored" in said
-    assert "## `patchgen check` fails" in said and "PG510 ToyNorm.forward overrides" in said
+    assert "1 of 2 modular files need nobody" in text_of_request
+    assert (
+        "### modular/toy/modular_toy_overridden.py\n\n- [ ] `ToyNorm.forward`: " in text_of_request
+    )
+    assert "- modular/toy/modular_toy_edited.py: `ToyMLP.forward`: re-anchored" in text_of_request
+    assert (
+        "## `patchgen check` fails" in text_of_request
+        and "PG510 ToyNorm.forward overrides" in text_of_request
+    )
     # The checkout is as it was, with what was not committed.
     assert _git(project.top, "branch", "--show-current") == "main\n"
     assert "out=None" not in project.read("modular/toy/modular_toy_edited.py")
@@ -93,7 +100,7 @@ def test_a_lock_that_cannot_be_read_makes_no_branch(upgrade, project):
     upgrade(PARENT)
     project.write("patchgen.lock", "<<<<<<< ours\n")
     _git(project.top, "commit", "--quiet", "-am", "Break the lock")
-    code, out, said = upgrade(PARENT.replace("relu", "selu"))
-    assert (code, said) == (2, "")
+    code, out, text_of_request = upgrade(PARENT.replace("relu", "selu"))
+    assert (code, text_of_request) == (2, "")
     assert "patchgen rebase failed" in out and "PG507" in out
     assert _git(project.top, "branch", "--list").split() == ["*", "main"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.syntax.locate import Environment, is_beside, make_environment, shown_module
+from patchgen.syntax.locate import Environment, display_module, is_beside, make_environment
 
 
 @pytest.fixture
@@ -48,5 +48,5 @@ def test_neighbours_of_a_top_level_file(environment: Environment) -> None:
     beside = environment.beside("single")
     assert beside is not None and is_beside(beside)
     assert environment.path(f"{beside}.own") == environment.path("own")
-    assert shown_module(f"{beside}.own") == ".own"
+    assert display_module(f"{beside}.own") == ".own"
     assert environment.beside("own.inner") is None

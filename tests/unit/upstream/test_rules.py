@@ -149,7 +149,7 @@ def test_a_comment_at_the_end_of_a_class_is_part_of_it():
 )
 def test_a_parent_reads_like_a_modular_file(text):
     # Of a parent, the insides of classes and functions are not parsed.
-    def told(path):
+    def findings_of(path):
         facts = read_facts(text, path)
         return (
             facts.header,
@@ -160,7 +160,7 @@ def test_a_parent_reads_like_a_modular_file(text):
             ],
         )
 
-    assert told("models/z/modeling_z.py") == told("models/z/modular_z.py")
+    assert findings_of("models/z/modeling_z.py") == findings_of("models/z/modular_z.py")
 
 
 @pytest.mark.parametrize(

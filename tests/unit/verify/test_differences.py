@@ -155,7 +155,7 @@ def test_calls_are_counted_where_python_makes_them():
 def test_a_bias_without_a_gradient_is_measured_in_the_noise_of_its_matrix():
     generator = torch.Generator().manual_seed(0)
 
-    def seen(noise, bias):
+    def observed(noise, bias):
         weight = torch.ones(8, 8) + noise * torch.randn(8, 8, generator=generator)
         return {
             "gradient of k.weight": weight,
@@ -164,7 +164,11 @@ def test_a_bias_without_a_gradient_is_measured_in_the_noise_of_its_matrix():
         }
 
     def apart(truth, narrow, candidate):
-        wide, one, other = seen(0, truth), seen(1e-2, truth + narrow), seen(1e-2, truth + candidate)
+        wide, one, other = (
+            observed(0, truth),
+            observed(1e-2, truth + narrow),
+            observed(1e-2, truth + candidate),
+        )
         found = measure_in_noise(differences(one, other), differences(wide, one))
         return next(each.largest for each in found if each.name == "gradient of k.bias")
 
@@ -202,10 +206,10 @@ def test_a_variant_on_the_other_side_of_the_truth_is_held_against_the_truth():
     noise = differences(wide, narrow)
 
     def apart(logits, loss):
-        seen = {"logits": torch.ones(4) * logits, "loss": torch.ones(1) * loss}
+        observed = {"logits": torch.ones(4) * logits, "loss": torch.ones(1) * loss}
         found = nearer(
-            measure_in_noise(differences(narrow, seen), noise),
-            measure_in_noise(differences(wide, seen), noise),
+            measure_in_noise(differences(narrow, observed), noise),
+            measure_in_noise(differences(wide, observed), noise),
         )
         return {each.name: round(each.largest, 1) for each in found}
 

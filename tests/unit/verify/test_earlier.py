@@ -16,8 +16,8 @@ VERSIONS = (("torch", "2"),)
 
 def write(folder, command, results, gallery=GALLERY, versions=VERSIONS):
     write_report(folder, gallery, results, RunDescription(command, "cpu", versions))
-    told = json.loads((folder / "parity.json").read_text())
-    return {case["variant"]: case["note"] for case in told["cases"]}
+    data = json.loads((folder / "parity.json").read_text())
+    return {case["variant"]: case["note"] for case in data["cases"]}
 
 
 def test_others_are_kept_in_the_order_of_the_gallery(tmp_path):

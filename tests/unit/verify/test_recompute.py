@@ -51,8 +51,8 @@ def test_what_is_kept_is_right(bench):
     assert verdicts(bench) == ["PASS", "PASS"]
 
 
-@pytest.mark.parametrize(("wrong", "told"), WRONG.values(), ids=WRONG)
-def test_what_is_kept_wrongly_is_seen(bench, wrong, told):
+@pytest.mark.parametrize(("wrong", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_kept_wrongly_is_seen(bench, wrong, message):
     with replaced(checkpointing, "is_kept", kept_by(wrong)):
         found = verdicts(bench)
-    assert found == told
+    assert found == message

@@ -102,5 +102,5 @@ def test_it_is_seen(name):
     line = text[:start].count("\n") + 1
     error = Mutant(name, line, function, start, start + len(right), wrong, line)
     with plant_mutant(living(module, text), error):
-        seen = CaseRunner(BY_NAME[variant]).run(case)
-    assert seen.status == "FAIL", seen.note
+        result = CaseRunner(BY_NAME[variant]).run(case)
+    assert result.status == "FAIL", result.note

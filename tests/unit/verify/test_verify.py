@@ -113,9 +113,9 @@ RESULTS = (
 
 
 def test_results_go_through_json_infinity_included():
-    told = json.loads(as_json(RESULTS, RunDescription("patchgen verify", "cpu", ())))
-    assert told["counts"] == counts(RESULTS) == {"PASS": 1, "WARN": 0, "FAIL": 1, "NONE": 0}
-    assert [from_json(case) for case in told["cases"]] == list(RESULTS)
+    data = json.loads(as_json(RESULTS, RunDescription("patchgen verify", "cpu", ())))
+    assert data["counts"] == counts(RESULTS) == {"PASS": 1, "WARN": 0, "FAIL": 1, "NONE": 0}
+    assert [from_json(case) for case in data["cases"]] == list(RESULTS)
 
 
 SILENT = Result("llama", "LlamaModel float32 full closest", "NONE", note="it cannot be built")
@@ -212,8 +212,10 @@ def test_each_choice_is_a_row_of_its_own_where_it_is_padded():
     inputs = make_inputs(transformers.BertForMultipleChoice, config, Scenario(rows="right"))
     (real,) = inputs.real
     assert torch.equal(inputs.given["attention_mask"].flatten(0, 1).bool(), real)
-    seen = observe_step(transformers.BertForMultipleChoice(config), inputs, Scenario(rows="right"))
-    assert seen["hidden_states.1"].shape == (int(real.sum()), config.hidden_size)
+    observed = observe_step(
+        transformers.BertForMultipleChoice(config), inputs, Scenario(rows="right")
+    )
+    assert observed["hidden_states.1"].shape == (int(real.sum()), config.hidden_size)
 
 
 def test_what_cannot_be_made_is_said():
@@ -226,17 +228,17 @@ def test_what_cannot_be_made_is_said():
 
 def test_what_is_run_again_in_the_backward_pass_is_wide_too():
     x = torch.ones(3, dtype=torch.float64, requires_grad=True)
-    seen = []
+    observed = []
 
     class Layer(torch.nn.Module):
         def forward(self, given):
             wide = given.float() * 2
-            seen.append(wide.dtype)
+            observed.append(wide.dtype)
             return wide.sin().float()  # the recompute ends before its end
 
     with compute_in_float64():
         torch.utils.checkpoint.checkpoint(Layer(), x, use_reentrant=False).sum().backward()
-    assert seen == [torch.float64] * 2
+    assert observed == [torch.float64] * 2
 
 
 def test_buffers_are_as_before_after_a_step():

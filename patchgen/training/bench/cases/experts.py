@@ -54,7 +54,9 @@ M1 = Case(
         LEAN,
         replace(LEAN, name="lean experts + compiled layers", compiled="layers", saves=None),
         variant("qwen3_moe_checkpoint_loss"),
-        variant("qwen3_moe_checkpoint_loss", said=", selective", checkpoint="selective", saves=0.9),
+        variant(
+            "qwen3_moe_checkpoint_loss", suffix=", selective", checkpoint="selective", saves=0.9
+        ),
         CHECKPOINTED,
         LAYERS,
         FIVE_LINES,

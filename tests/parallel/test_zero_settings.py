@@ -34,15 +34,18 @@ def test_other_engines_are_told_nothing():
 
 @pytest.mark.parametrize("zero_stage", [1, 2, 3])
 def test_stages(zero_stage):
-    told = configuration(engine(f"zero{zero_stage}"), "fp32", "cpu")
-    assert told["zero_optimization"]["stage"] == zero_stage
-    assert ("stage3_prefetch_bucket_size" in told["zero_optimization"]) == (zero_stage == 3)
-    assert "torch_autocast" not in told and "offload_optimizer" not in told["zero_optimization"]
+    settings = configuration(engine(f"zero{zero_stage}"), "fp32", "cpu")
+    assert settings["zero_optimization"]["stage"] == zero_stage
+    assert ("stage3_prefetch_bucket_size" in settings["zero_optimization"]) == (zero_stage == 3)
+    assert (
+        "torch_autocast" not in settings
+        and "offload_optimizer" not in settings["zero_optimization"]
+    )
 
 
 def test_weights_stay_in_float32():
-    told = make_zero_arguments(engine("zero2"), "amp-bf16", "cpu")
-    assert told["bf16"] is False and told["deepspeed"]["torch_autocast"] == {
+    settings = make_zero_arguments(engine("zero2"), "amp-bf16", "cpu")
+    assert settings["bf16"] is False and settings["deepspeed"]["torch_autocast"] == {
         "enabled": True,
         "dtype": "bfloat16",
     }
@@ -110,7 +113,7 @@ def test_checkpoints_that_go_on(tmp_path, written, asked):
 
 
 @pytest.mark.parametrize(
-    ("written", "asked", "told"),
+    ("written", "asked", "message"),
     [
         (3, engine("zero3", 4), "states of zero3 on 2 processes"),
         (3, engine("zero2"), "--engine zero3 on 2 processes goes on"),
@@ -119,10 +122,10 @@ def test_checkpoints_that_go_on(tmp_path, written, asked):
         (3, Engine(), "--engine single goes on with whole states or DTensors"),
     ],
 )
-def test_checkpoints_of_another_engine(tmp_path, written, asked, told):
+def test_checkpoints_of_another_engine(tmp_path, written, asked, message):
     with pytest.raises(PatchgenError, match="PG848") as refused:
         check_checkpoint(checkpoint(tmp_path, written, 2), asked)
-    assert told in f"{refused.value} {refused.value.problem.hint}"
+    assert message in f"{refused.value} {refused.value.problem.hint}"
 
 
 def test_zero_does_not_go_on_with_what_others_wrote(tmp_path):
