@@ -36,8 +36,8 @@ class Row:
 class Page:
     """The content of a report.
 
-    `notes` are all of them; `told` are those that are printed without --verbose.  `refused` counts
-    modular files with errors.  `base` is put before every path of an annotation.
+    `notes` are all of them; `printed_notes` are those that are printed without --verbose.
+    `refused` counts modular files with errors.  `base` is put before every path of an annotation.
     """
 
     rows: tuple[Row, ...] = ()

@@ -71,7 +71,7 @@ def _read_json(path: Path, rows: str, command: str) -> Mapping[str, Any]:
 
 
 def judge_models(report: Mapping[str, Any], variant: str) -> Verdict:
-    """What `verify` said of `variant`."""
+    """The verdict of `verify` on `variant`."""
     cases = [case for case in report.get("cases", ()) if case["variant"] == variant]
     if not cases:
         hint = f"run `patchgen verify {variant} --report DIR`"
@@ -83,7 +83,7 @@ def judge_models(report: Mapping[str, Any], variant: str) -> Verdict:
 
 
 def judge_releases(survey: Mapping[str, Any], variant: str) -> Verdict:
-    """What `survive` said of `variant`."""
+    """The verdict of `survive` on `variant`."""
     row = next((row for row in survey["variants"] if row["variant"] == variant), None)
     if row is None:
         hint = f"run `patchgen survive {variant} --output-format json`"

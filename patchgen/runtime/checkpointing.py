@@ -59,11 +59,11 @@ ATTENTIONS = frozenset(
 
 
 class ChangedInPlace(RuntimeError):
-    """A layer changes in place a product that is kept, so that a recompute would see another."""
+    """A layer changes a kept product in place, so a recompute would read another value."""
 
 
 def keep_products() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """For `context_fn`: what stands around the forward of a layer, and around its recompute."""
+    """For `context_fn`: the contexts of a layer's forward and of its recompute."""
     forward, recompute = create_selective_checkpoint_contexts(SaveOrRecompute())
     return forward, recompute
 
@@ -112,7 +112,7 @@ def is_kept(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
     """Whether the output of `operation` is kept from the forward pass."""
     name = name_of(operation)
     if name in BATCHED_PRODUCTS:
-        # Scores of attention take much memory and little time; what is made of them, the reverse.
+        # Attention scores take much memory and little time; the attention output is the reverse.
         (*_, rows, inner), columns = args[-2].shape, args[-1].shape[-1]
         return bool(rows * columns <= inner * (rows + columns))
     if name in ATTENTIONS:

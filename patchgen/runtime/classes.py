@@ -97,7 +97,7 @@ def has_own_configuration(model: ModelClass) -> bool:
 
 
 def auto_classes() -> tuple[Any, ...]:
-    """`AutoModel`, `AutoModelForCausalLM`, ...: all that transformers has."""
+    """All auto classes of transformers: `AutoModel`, `AutoModelForCausalLM`, ..."""
     from transformers.models.auto import modeling_auto
 
     found = [
@@ -110,7 +110,7 @@ def auto_classes() -> tuple[Any, ...]:
 
 def auto_entries(variant: Variant) -> dict[Any, dict[Any, tuple[ModelClass, ...]]]:
     """For each auto class, by configuration class, the variant's models for the parent's."""
-    # By name: another variant may stand there for the parent.
+    # By name: another variant may be registered in place of the parent.
     models = {parent.__name__: model for model, parent in pairs(variant)}
     configurations = {parent.config_class: model.config_class for model, parent in pairs(variant)}
     entries: dict[Any, dict[Any, tuple[ModelClass, ...]]] = {}

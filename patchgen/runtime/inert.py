@@ -1,4 +1,4 @@
-"""A warning where a trainer goes past the loss of a variant.
+"""Warn if a trainer does not run the loss of a variant.
 
 TRL 1.16 gives the model another `forward` in `SFTTrainer` and `DPOTrainer`, which runs the base
 model and takes the loss by a head of its own: no statement of the variant's head runs.
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-# What a part calls in a head, by its name in the generated module, and what TRL leaves out then.
+# Functions that parts call in a head, by their generated names, and what TRL then leaves out.
 LEFT_OUT = {
     "loss_from_states": "the part `loss` of the variant does not run",
     "labelled_tokens": "the part `loss` of the variant does not run",
@@ -23,7 +23,7 @@ LEFT_OUT = {
 
 
 def warn_where_the_loss_is_inert(model: PreTrainedModel, text: str) -> None:
-    """Let `model`, whose generated module has `text`, say once that TRL computes its loss."""
+    """Let `model`, whose generated module has `text`, warn once if TRL computes its loss."""
     base = model.base_model
     left_out = dict.fromkeys(words for name, words in LEFT_OUT.items() if name in text)
     if base is not model and left_out:

@@ -13,7 +13,7 @@ from patchgen.runtime.classes import ModelClass, model_classes, module_of, pairs
 from patchgen.runtime.inert import warn_where_the_loss_is_inert
 from patchgen.runtime.variants import Variant, find_variant, known_variants
 
-# What says where a checkpoint is to be looked for; all else is for the model.
+# Arguments that say where to look for a checkpoint; all others go to the model.
 _WHERE = (
     "cache_dir",
     "force_download",

@@ -24,14 +24,14 @@ _standing: dict[Any, Registration] = {}  # by configuration class
 
 @dataclass(eq=False)
 class Registration:
-    """What `register` did, until `undo`, or until the `with` block ends that it opens."""
+    """A registration.  It lasts until `undo`, or until the end of its `with` block."""
 
     variant: Variant
     configurations: tuple[Any, ...]
     _before: list[tuple[dict[Any, Any], Any, Any]] = field(default_factory=list, repr=False)
 
     def undo(self) -> None:
-        """Give the auto classes back what they had.  Harmless when done already."""
+        """Restore the auto classes.  A second call does nothing."""
         while self._before:
             content, key, value = self._before.pop()
             if value is _ABSENT:
@@ -54,14 +54,14 @@ class Registration:
         self.undo()
 
     def _put(self, mapping: Any, key: Any, value: Any) -> None:
-        # The auto classes have a public way in (`register`), and none out.
+        # The auto classes have a public `register`, and nothing to undo it.
         content = mapping._extra_content
         self._before.append((content, key, content.get(key, _ABSENT)))
         content[key] = value
 
 
 def register(variant: str) -> Registration:
-    """Let `AutoModel...`, and what builds on it, such as pipelines, build the variant of that name.
+    """Let `AutoModel...`, and its users such as pipelines, build the variant of that name.
 
     ValueError where there is none, or where one stands already for the same configuration: it is to
     be undone first.

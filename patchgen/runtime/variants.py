@@ -1,4 +1,4 @@
-"""Which variants there are to use: those that the project records, and those that are installed.
+"""Find variants: those that the project records, and those that are installed.
 
 Read from patchgen.lock and from the text of outputs: nothing is imported.  A project's variant
 hides an installed one of the same name.
@@ -27,18 +27,18 @@ _PARENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A generated modeling module; `modular` and `made_by` are "" for one that no lock tells of."""
+    """A generated modeling module; `modular` and `made_by` are "" if no lock records it."""
 
     name: str  # "llama_loss"
     module: str  # "generated.llama.modeling_llama_loss"
     path: Path
     home: Path  # the folder that `module` is imported from
-    modular: str = ""  # as shown
+    modular: str = ""  # its display path
     made_by: str = ""
 
     @property
     def transformers(self) -> str:
-        """The release of transformers that it was made from; "" where no lock tells."""
+        """The release of transformers that it was made from; "" if no lock records it."""
         found = re.search(r"\btransformers (\S+?)(?:,|$)", self.made_by)
         return found[1] if found else ""
 
@@ -86,7 +86,7 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
 
 
 def known_variants(start: Path) -> Iterator[Variant]:
-    """Those of the project that governs `start`, then the installed ones that these do not hide."""
+    """The variants of the project of `start`, then installed ones with other names."""
     home = find_config([start]).home
     ours = [
         _recorded(record, home)

@@ -50,12 +50,12 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What attention is, beside its three tensors."""
+    """The options of an attention call."""
 
     causal: bool
     scaling: float | None = None  # of the scores; None: 1 / sqrt(size of a head)
     dropout: float = 0.0
-    window: int | None = None  # so many keys are seen to each side, a token's own among them
+    window: int | None = None  # visible keys on each side, the token's own included
 
 
 def varlen_attention(
@@ -147,7 +147,7 @@ def attend(
 
 
 def _dtype_of_kernels(states: Tensor) -> torch.dtype:
-    """Under autocast that of autocast: a rotary embedding leaves queries and keys in float32."""
+    """The dtype of autocast, if it is on: a rotary embedding leaves queries and keys in float32."""
     device = states.device.type
     if states.dtype == torch.float32 and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
@@ -169,7 +169,7 @@ def fits_kernels(query: Tensor, key: Tensor, value: Tensor, dtype: torch.dtype) 
 
 
 def _by_kernel(query: Tensor, key: Tensor, value: Tensor, texts: Texts, form: Form) -> Tensor:
-    """By `varlen_attn`, in the words that this release of torch has for it."""
+    """Call `varlen_attn` with the argument names of this release of torch."""
     asked: dict[str, Any] = {}
     left = -1 if form.window is None else form.window - 1
     if "window_size" in _OPTIONS:

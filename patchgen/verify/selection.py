@@ -1,6 +1,6 @@
 """How much is run of each variant.
 
-This module imports nothing: whoever starts a child needs no torch.
+This module imports nothing, so a process that starts a child needs no torch.
 """
 
 from __future__ import annotations

@@ -18,10 +18,7 @@ _COPIED = 1.3
 
 @dataclass(frozen=True)
 class Doubts:
-    """What was tried and did not give the fork.
-
-    That is methods whose edits did not, and classes that need to be whole.
-    """
+    """What did not reproduce the fork: edits of methods, and classes that have to be whole."""
 
     edits: frozenset[tuple[str, str]] = frozenset()
     whole: frozenset[str] = frozenset()
@@ -29,13 +26,13 @@ class Doubts:
     statements: frozenset[ast.stmt] = frozenset()
 
     def about(self, name: str, method: str = "") -> Doubts:
-        """These, and that what is said of `name`, or of a method of it by edits, is not right."""
+        """Add that the declaration of `name`, or the edits of its `method`, are not right."""
         if method and (name, method) not in self.edits:
             return replace(self, edits=self.edits | {(name, method)})
         return replace(self, whole=self.whole | {name})
 
     def lacking(self, names: Iterable[str], statements: Iterable[ast.stmt] = ()) -> Doubts:
-        """These, and that definitions and statements have to be declared."""
+        """Add definitions and statements that have to be declared."""
         definitions = self.definitions | {*names}
         return replace(self, definitions=definitions, statements=self.statements | {*statements})
 
@@ -73,7 +70,7 @@ def declare_class(
 def _over_parent(
     new: Definition, old: Definition, words: Words, doubts: Doubts
 ) -> DeclaredDefinition | None:
-    """The class as one that derives from the parent's; None where that cannot be said."""
+    """The class as one that derives from the parent's; None if that is impossible."""
     bases = _bases(new, old, words)
     if bases is None or not _same_around(new, old):
         return None
@@ -131,7 +128,7 @@ def _is_plain_module(bases: Sequence[ast.expr]) -> bool:
 
 
 def _same_around(new: Definition, old: Definition) -> bool:
-    """Whether decorators, and what stands in the body beside members, are the parent's."""
+    """Whether decorators, and statements of the body besides members, are the parent's."""
     assert isinstance(new.node, ast.ClassDef) and isinstance(old.node, ast.ClassDef)
     mine = [plain_text(d) for d in new.node.decorator_list if not is_documenting(d)]
     theirs = [plain_text(d) for d in old.node.decorator_list if not is_documenting(d)]
@@ -142,7 +139,7 @@ def _same_around(new: Definition, old: Definition) -> bool:
 def declare_member(
     new: Member, old: Member | None, owner: str, words: Words, doubts: Doubts, taken: set[str]
 ) -> list[str] | None:
-    """What is said of a member: nothing where it is the parent's; None where it cannot be said."""
+    """The declaration of a member: empty if it is the parent's; None if it cannot be declared."""
     if old is not None and _plain_texts(new) == _plain_texts(old):
         return []
     if all(isinstance(n, ast.AnnAssign) and n.value is None for n in new.nodes):
@@ -186,7 +183,7 @@ def _says_super(node: ast.stmt) -> bool:
 
 
 def _after_parent(new: Function, old: Function, words: Words) -> list[str] | None:
-    """A method that does what the parent's does, and then something: `super()` and what follows."""
+    """A method that does what the parent's does, and then more: `super()` and the rest."""
     mine, theirs = without_docstring(new.body), without_docstring(old.body)
     more = mine[len(theirs) :]
     same = [plain_text(n) for n in mine[: len(theirs)]] == [plain_text(n) for n in theirs]

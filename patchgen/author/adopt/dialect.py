@@ -22,7 +22,7 @@ from patchgen.syntax.blocks import first_line
 
 @dataclass(frozen=True)
 class Doubts:
-    """What has to be said at more length.
+    """What has to be written at greater length.
 
     `declared` are definitions, `whole` classes and `spelled` methods to be written out.
 

@@ -1,6 +1,6 @@
 """Which model of transformers, and of which release, a fork was made from.
 
-Models are told apart by the lines that they have in common with the fork, rare ones counting most;
+Models are ranked by the lines that they share with the fork; rare lines count most;
 releases by the length of the declaration that each would need.
 """
 
@@ -191,7 +191,7 @@ def find_parents(
 ) -> list[Candidate]:
     """Parents and releases, the one with the shortest declaration first.
 
-    `done` is told of each release.
+    `done` is called for each release.
 
     Raises PatchgenError PG806 where nothing is like the fork, PG808 where two models fit equally.
     """

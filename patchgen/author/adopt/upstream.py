@@ -2,7 +2,7 @@
 
 Each class is a subclass of the model's class that it repeats most of; what no other model has
 stands as it is.  The `transformers` profile converts the draft, and what does not come out as in
-the model is said at more length.
+the model is written at greater length.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _convert(text: str, modular: Path, model: File) -> Proof:
 
 
 def _widen(doubts: Doubts, made: Draft, written: Written, writer: Writer) -> Doubts:
-    """What to say at more length, by what the converter made of a draft."""
+    """What to write at greater length, by the converter's result for a draft."""
     proof = made.proof
     if not proof.output:
         names = _blamed(proof.problems, made.text) & written.derived

@@ -50,7 +50,7 @@ class Adopted:
 def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) -> Adopted:
     """The declaration of a fork as the file `name`.
 
-    What the converter does not give again is said at more length.
+    If the result differs from the fork, the differing members are declared at greater length.
 
     Raises PatchgenError PG806 for a copy in which nothing was changed.
     """
@@ -87,7 +87,7 @@ def _left(proof: Proof) -> int:
 
 
 def _wider(doubts: Doubts, made: Adopted) -> Doubts:
-    """What to say at more length, by what the converter said of `made`."""
+    """`doubts` and what the converter could not reproduce in `made`."""
     proof = made.proof
     for problem in proof.problems:
         owner, method = _place(made.text, problem.at.line)

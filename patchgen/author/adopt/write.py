@@ -20,7 +20,7 @@ _EDIT_WORDS = ("edit", "new", "old")
 
 @dataclass(frozen=True)
 class Declaration:
-    """A modular file: its text, not yet formatted, and what it says of each definition."""
+    """A modular file: its text, not yet formatted, and the declaration of each definition."""
 
     text: str
     definitions: tuple[DeclaredDefinition, ...]

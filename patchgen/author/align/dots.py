@@ -1,4 +1,4 @@
-"""Statements that are made up: code of a method with `...` for what need not be said.
+"""Statements that are made up: code of a method with `...` for what may be left out.
 
 if mask is None:            if mask is None:
     scores = f(x)               ...
@@ -13,7 +13,7 @@ from patchgen.author.align.suites import suites_of
 
 
 def is_made_up(node: ast.AST) -> bool:
-    """Whether a node stands in neither file: it has `...` for what is not said."""
+    """Whether a node is in neither file, because it has `...` for what is left out."""
     return getattr(node, "make_up", False)
 
 

@@ -87,7 +87,7 @@ def _group(aligned: Aligned) -> Counter[tuple[str, str]]:
 class _Work:
     """The method that is edited, counted once.
 
-    `told` are changes that a draft with a count has said already.
+    `changes_drafted` are changes that a draft with a count covers already.
     """
 
     method: Function
@@ -165,7 +165,7 @@ class _Work:
     def _at(
         self, rows: Sequence[Row], place: int, inner: dict[int, list[Draft] | None], floor: int
     ) -> tuple[int, int, list[Draft]] | None:
-        """What is said of the row at `place`, and of which rows it is said."""
+        """The drafts for the row at `place`, and the rows that they cover."""
         row = rows[place]
         own = inner[place] if row.state == "opened" else self._atomic(row)
         grown = self._grown(rows, place, place + 1, floor)
@@ -261,7 +261,7 @@ class _Work:
         return Draft(self._brief(old, place), new)
 
     def _brief(self, old: tuple[ast.stmt, ...], place: Place) -> tuple[ast.stmt, ...]:
-        """`old` with `...` for what need not be said to find it."""
+        """`old` with `...` for everything that is not needed to find it."""
         if _lines(old) <= 3:
             return old
         ends = (old[0], dots(), old[-1]) if len(old) > 2 else old

@@ -100,7 +100,7 @@ def _answer(process: Any, ours: Connection, limits: Limits, key: str) -> Entry:
 
 
 def _child(found: Structural, home: Path, answers: Connection) -> None:
-    # What models print is nobody's business.
+    # Discard what models print.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)

@@ -68,7 +68,7 @@ def left_open(cases: Iterable[Case]) -> dict[Declared, None]:
 
 
 def taken_out(cases: Iterable[Case]) -> dict[Declared, None]:
-    """What goes out of the modular file: upstream does it by itself now, or a person said so."""
+    """What to remove from the modular file: upstream does it now, or a person decided so."""
     return {
         case.change: None
         for case in cases

@@ -8,7 +8,7 @@ wherever the same conflict is met: the same change of upstream under the same de
     modular = "modular/llama/modular_llama_cap.py"
     conflict = "logits means something else where the declaration reads it"
     upstream = ...          what upstream changed
-    declared = ...          what the declaration said
+    declared = ...          the declaration at that time
     decision = ...          what it should say instead; or "keep", or "drop"
 """
 
@@ -121,7 +121,7 @@ def learn(entries: Entries, home: Path) -> Entries:
 
 
 def _decided(entry: Entry, home: Path) -> str:
-    """What stands in the modular file in the place of what was declared; "" if it is the same."""
+    """The text in the modular file in place of what was declared; "" if it is the same."""
     path = home / entry.modular
     try:
         modular = read_file(read_source(path, display_path=entry.modular))

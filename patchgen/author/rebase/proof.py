@@ -64,7 +64,7 @@ class Prover:
 def without_bases(text: str, is_gone: Callable[[str, str], bool]) -> str:
     """A modular file whose classes derive from `object` where their parent is gone.
 
-    So the rest of it can be proved; that the parent is gone is said all the same.
+    So the rest of it can be proved.  The missing parent is reported anyway.
     """
     file = read_file(make_source(text, "modular.py"))
     lines = [line.encode() for line in file.source.lines]

@@ -41,7 +41,7 @@ class Rewritten:
 def rewrite(
     change: Declared, modular: File, ours: File, theirs: File, merged: str, settings: Settings
 ) -> Rewritten | None:
-    """The declaration of a merged member; None where it cannot be said.
+    """The declaration of a merged member; None if it cannot be declared.
 
     `merged` is the text of the member, `theirs` the new parent's file.
     """

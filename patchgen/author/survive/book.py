@@ -1,4 +1,4 @@
-"""What is known from earlier runs: one line of JSON for each result, written as it comes.
+"""What is known from earlier runs: one line of JSON for each result, written at once.
 
 A run that is killed loses the result that it was working on, and nothing else.  A line that is cut
 off, or that another version of patchgen wrote, does not count.

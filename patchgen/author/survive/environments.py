@@ -27,7 +27,7 @@ _LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "
 
 @dataclass(frozen=True)
 class Verified:
-    """What `patchgen verify` said of some variants on a release; `code` is its exit code."""
+    """The output of `patchgen verify` for some variants on a release; `code` is its exit code."""
 
     version: str
     names: tuple[str, ...]

@@ -4,7 +4,7 @@ A command takes its options, calls the module of `patchgen.cli` that does the wo
 exit code.  Those modules are imported inside the commands, because neither `--help` nor completion
 in a shell needs them.
 
-What can be piped goes to stdout: code, diffs, reports.  What is said about the run goes to stderr.
+What can be piped goes to stdout: code, diffs, reports.  Messages about the run go to stderr.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import click
 def errors(codes: tuple[str, ...], markdown: bool) -> int:
     """Explain error codes; without one, list all of them.
 
-    The beginning of codes, such as PG1, lists those.
+    A prefix such as PG1 lists the codes that start with it.
 
     \b
     Example:

@@ -41,7 +41,7 @@ from patchgen.training import precision
     type=click.Choice(precision.NAMES),
     default="fp32",
     show_default=True,
-    help="As of `train`; amp: autocast over float32 weights; pure: weights and states too.",
+    help="As in `train`; amp: autocast over float32 weights; pure: weights and states too.",
 )
 @click.option(
     "--optimizer",

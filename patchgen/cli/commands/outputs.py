@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--accept",
     is_flag=True,
-    help="Record that overrides were looked at whose parents have changed; PATHS may be variants.",
+    help="Accept the changed parents of overrides; PATHS may be variants.",
 )
 @click.option(
     "--stdin-filename",

@@ -1,7 +1,7 @@
 """Look up the recorded parents of overrides in a modular file that does not convert.
 
 One class that is gone upstream stops a modular file.  Its other overrides may be stale as well, and
-whoever repairs the file wants to know all of them.  What it overrides is known only by its records.
+a person who repairs the file needs all of them.  What it overrides is known only by its records.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Entry:
 
 
 def variant(name: str, compiled: Compiled = "", *, suffix: str = "", **more: Any) -> Entry:
-    """Return the entry of a variant of the gallery, named after it, with `said` appended."""
+    """Return the entry of a variant of the gallery, named after it, with `suffix` appended."""
     ways = {
         "whole": " + compile",
         "layers": " + compiled layers",

@@ -116,7 +116,7 @@ class _Keeper:
             self.record.write()
 
     def keep(self, answer: dict[str, Any]) -> None:
-        """Record what a child said beside results."""
+        """Record an answer of a child that is not a result."""
         with self.lock:
             match answer:
                 case {"machine": machine, "versions": versions}:

@@ -218,8 +218,8 @@ def build(
 ) -> Any:
     """Return the model in the dtype of the precision, with LoRA where it is asked for.
 
-    `note` is told of weights that the checkpoint lacks, or that the model has no use for.  Random
-    weights come from the global generator, which the caller has seeded.
+    `note` gets a message on weights that the checkpoint lacks, or that the model does not use.
+    Random weights come from the global generator, which the caller has seeded.
     """
     if source.checkpoint:
         model = _loaded(source, recipe, labels, note)

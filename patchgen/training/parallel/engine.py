@@ -120,7 +120,7 @@ def parse_engine(text: str, environment: Mapping[str, str]) -> Engine:
             "PG833", _at(text), what, "launch without it; --engine fsdp2 shards by itself"
         )
     if ADDRESS in environment and LAUNCHED[0] not in environment and ACCELERATED in environment:
-        what = "accelerate launch was told of several processes, and has started this one alone"
+        what = "accelerate launch was asked for several processes, and has started only this one"
         hint = "accelerate launch --multi_gpu starts them, on a CPU too; or use torchrun"
         raise PatchgenError("PG831", _at(text), what, hint)
     if name == "single" and launch.world > 1:

@@ -11,7 +11,7 @@ from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.parts.scenario import Scenario
 
-# `Scenario.ways` are keys of `inputs.calls`.  All of these run in float64, which shows most.
+# `Scenario.ways` are keys of `inputs.calls`.  All run in float64, the most sensitive dtype.
 CALLS: Mapping[str, Scenario] = {
     "typed": Scenario(rows="right", ways=("types of tokens",)),
     "embedded": Scenario(rows="right", ways=("embeddings",)),
@@ -55,7 +55,7 @@ TRAINING_CALLS: Mapping[str, Scenario] = {
 
 
 def compare_calls(head: str, checks: tuple[PartCheck, ...]) -> Iterator[Case]:
-    """Each way to call the model; in training with every part at work."""
+    """A case for each way to call the model, in training with every part active."""
     for name, scenario in CALLS.items():
         yield compare_numbers(head, "float64", name, scenario)
     checkpointing = training_scenario(checks).checkpointing

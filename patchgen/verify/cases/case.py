@@ -1,4 +1,4 @@
-"""One case: a single thing to find out about a variant."""
+"""One case: a single question about a variant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONG = 37
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing to find out.  `kind` is a key of `checks.CHECKS`."""
+    """One question about a variant.  `kind` is a key of `checks.CHECKS`."""
 
     name: str
     kind: str
@@ -28,9 +28,9 @@ class Case:
     dtype: str = "float32"
     route: int = 0  # 0: the closest, 1: the most independent, 2: both sides eager
     scenario: Scenario = Scenario()
-    # Changes of the configuration: it must know the first name, and may know the others.
+    # Changes of the configuration.  It must have the first name, and may have the others.
     changes: tuple[tuple[str, Any], ...] = ()
-    # What the kind needs to know: the name of a planted error, of an attention, of a compiler.
+    # An argument of the kind: the name of a planted error, of an attention, of a compiler.
     detail: str = ""
     # Apply all of `changes`, whether the configuration lists such names or not.
     whole: bool = False

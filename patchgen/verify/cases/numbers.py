@@ -22,7 +22,7 @@ PartChecks = tuple[PartCheck, ...]
 
 
 def compare_dtypes(head: str, checks: PartChecks, dtypes: tuple[str, ...]) -> Iterator[Case]:
-    """Every padding in training, where all parts work; a few in eval, where some do nothing."""
+    """Every padding in training, where all parts are active; a few in eval, where some are not."""
     for dtype in dtypes:
         for rows in ROWS:
             training = training_scenario(checks, rows)
@@ -75,7 +75,7 @@ def _describe(options: Mapping[str, Any]) -> str:
 
 
 def compare_other_head(head: str, checks: PartChecks, dtypes: tuple[str, ...]) -> Iterator[Case]:
-    """A few cases for a head beside the main one."""
+    """A few cases for a head other than the main one."""
     for dtype in dtypes:
         for rows in ROWS[:2]:
             yield compare_numbers(head, dtype, rows, training_scenario(checks, rows))
@@ -85,7 +85,7 @@ def compare_other_head(head: str, checks: PartChecks, dtypes: tuple[str, ...]) -
 
 
 def compare_hidden_states(head: str, checks: PartChecks) -> Iterator[Case]:
-    """Hidden states, if the other cases do not ask for them."""
+    """A case with hidden states, if the other cases do not ask for them."""
     if all(check.works_with_hidden_states for check in checks):
         return
     for rows in ROWS:

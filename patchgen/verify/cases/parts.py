@@ -25,7 +25,7 @@ INTERFACE = ("eager", "flex_attention", "flash", "registered")
 
 
 def show_effects(head: str, checks: PartChecks) -> Iterator[Case]:
-    """What each part is there for, and what a recompute policy keeps."""
+    """The effect of each part, and what a recompute policy keeps."""
     for check in checks:
         yield Case(f"{head} effect of {check.part}", "effect", head, detail=check.part)
         for options in check.checkpointing:
@@ -37,7 +37,7 @@ def show_effects(head: str, checks: PartChecks) -> Iterator[Case]:
 
 
 def check_operations(head: str) -> Iterator[Case]:
-    """Operators of its own, and what a recompute chooses again, where the variant has either."""
+    """The variant's own operators, and whether a recompute chooses experts again."""
     for dtype in ("float32", "bfloat16"):
         scenario = Scenario(rows="right", train=True)
         yield Case(f"{head} {dtype} operators", "operators", head, dtype, scenario=scenario)
@@ -48,7 +48,7 @@ def check_operations(head: str) -> Iterator[Case]:
 
 
 def compare_with_itself(head: str, checks: PartChecks) -> Iterator[Case]:
-    """What one way to run the variant must give as another does, by the parts that promise it."""
+    """Two ways to run the variant that must give the same, as its parts promise."""
     parts = {check.part for check in checks}
     if "loss" in parts:
         # A narrow dtype shows what is not summed in float32.
@@ -62,7 +62,7 @@ def compare_with_itself(head: str, checks: PartChecks) -> Iterator[Case]:
 
 
 def plant_errors(head: str, checks: PartChecks, dtypes: tuple[str, ...]) -> Iterator[Case]:
-    """Each error that a part lists.  The comparison must see it."""
+    """Each error that a part lists.  The comparison must notice it."""
     for dtype in dtypes:
         for check in checks:
             for error in check.planted_errors:
@@ -85,7 +85,7 @@ def try_interface(head: str, checks: PartChecks) -> Iterator[Case]:
 
 
 def check_padding_and_dropout(variant: Variant, checks: PartChecks) -> Iterator[Case]:
-    """For layers that draw dropout in another order, so that no single step can be compared."""
+    """Dropout of layers that draw it in another order, so that no single step can be compared."""
     if all(check.same_rng_order for check in checks):
         return
     head = variant.heads[0]

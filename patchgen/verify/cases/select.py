@@ -38,9 +38,9 @@ SHORT_DTYPES = ("float64", "float32")
 
 
 def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tuple[Case, ...]:
-    """Every case of `variant`.  Cheap cases that show much come first.
+    """Every case of `variant`.  Cheap cases that find most errors come first.
 
-    Raises LookupError if the variant has no class to run: nothing would be shown.
+    Raises LookupError if the variant has no class to run: nothing would be compared.
     """
     if not variant.heads:
         raise LookupError(f"{variant.module} has no public model class")
@@ -74,7 +74,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
 
 
 def _select_short(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
-    """What every model is compared in, whatever its parts."""
+    """The cases of every model, whatever its parts."""
     dtypes = tuple(dtype for dtype in plan.dtypes if dtype in SHORT_DTYPES)
     yield from load_and_initialize(head)
     yield from show_effects(head, checks)
@@ -85,7 +85,7 @@ def _select_short(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
 
 
 def _find_other_heads(variant: Variant, plan: Plan) -> tuple[str, ...]:
-    """Heads beside the main one: all if the plan is full, else the base model and changed heads."""
+    """The other heads: all if the plan is full, otherwise the base model and changed heads."""
     if plan.full:
         return variant.heads[1:]
     wanted = {*variant.heads[1:2], *changed_heads(variant)}

@@ -20,7 +20,7 @@ PartChecks = tuple[PartCheck, ...]
 def compare_settings(
     variant: Variant, checks: PartChecks, dtypes: tuple[str, ...]
 ) -> Iterator[Case]:
-    """Settings that the text of the module mentions: `Variant.settings`."""
+    """Cases with settings that the text of the module mentions: `Variant.settings`."""
     known = {
         "sliding_window": (variant.heads[0], (("sliding_window", 5),)),
         "add_cross_attention": (
@@ -40,7 +40,7 @@ def compare_settings(
 
 
 def compare_published(variant: Variant, checks: PartChecks) -> Iterator[Case]:
-    """Configurations of checkpoints, and settings that parts and changed lines read."""
+    """Cases with configurations of checkpoints, and settings that parts and changed lines read."""
     for setting in find_settings(variant):
         makes_decoder = "is_decoder" in setting.changes
         head = _decoder_of(variant) if makes_decoder else variant.heads[0]

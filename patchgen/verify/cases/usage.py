@@ -12,7 +12,7 @@ from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.selection import Plan
 
 PartChecks = tuple[PartCheck, ...]
-# Names of attention that transformers has, and one that nobody has.
+# Names of attention functions of transformers, and one that does not exist.
 ATTENTIONS = (
     "eager",
     "sdpa",
@@ -24,7 +24,7 @@ ATTENTIONS = (
 
 
 def load_and_initialize(head: str) -> Iterator[Case]:
-    """Checkpoints go both ways, and a new model draws its weights as the parent does."""
+    """Checkpoints load in both directions, and a new model draws its weights like the parent."""
     yield Case(f"{head} checkpoints", "checkpoints", head)
     yield Case(f"{head} begins as the parent", "fresh", head)
 
@@ -49,7 +49,7 @@ def _generate(head: str, plan: Plan) -> Iterator[Case]:
 def _choose_attention(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
     is_declared = any(check.attentions is not None for check in checks)
     for name in ATTENTIONS:
-        # The parent's own flex attention compiles for seconds, only to be refused on a CPU.
+        # The parent's own flex attention compiles for seconds, and is then refused on a CPU.
         if name == "flex_attention" and not is_declared and not plan.full:
             continue
         yield Case(f"{head} attn_implementation {name}", "attention", head, detail=name)

@@ -1,4 +1,4 @@
-"""What becomes of `attn_implementation`, and of attention weights that a user asks for."""
+"""Check `attn_implementation`, and the attention weights that a user asks for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from patchgen.verify.parts.scenario import Scenario
 
 
 def check_attention_weights(context: CheckContext) -> Verdict:
-    """Attention weights of both sides, which in transformers only the eager attention gives."""
+    """Compare attention weights, which in transformers only eager attention returns."""
     pair, dtype, scenario = context.pair, context.dtype, context.case.scenario
     route = pair.weights_route
     reference = pair.observe_parent(route, dtype, scenario, weights=True)
@@ -33,7 +33,7 @@ def check_attention_weights(context: CheckContext) -> Verdict:
 
 
 def check_attn_implementation(context: CheckContext) -> Verdict:
-    """Accepted or refused as the part checks say, or else as in the parent."""
+    """Check that the value is accepted or refused as the part checks or the parent say."""
     pair, name = context.pair, context.case.detail
     declared = [
         part_check.attentions
@@ -54,7 +54,7 @@ def check_attn_implementation(context: CheckContext) -> Verdict:
     if any(part_check.by_flags for part_check in pair.part_checks) and supports(
         pair.variant_class, name
     ):
-        # FlashAttention is not installed on a CPU: transformers says how it is.
+        # FlashAttention is not installed on a CPU, and transformers says so.
         right = isinstance(ours, ImportError) if name.startswith("flash") else ours is None
         return Verdict("PASS" if right else "FAIL", f"supported by its flags; {_outcome(ours)}")
     return Verdict(
@@ -73,7 +73,7 @@ def supports(model_class: type[PreTrainedModel], name: str) -> bool:
 
 
 def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Exception | None:
-    """What building and running a model with this attention raises."""
+    """The error of building and running a model with this attention."""
     try:
         if model_class is pair.variant_class and pair.build is not reload:
             with tempfile.TemporaryDirectory() as folder, quiet():

@@ -1,4 +1,4 @@
-"""Whether checkpoints go both ways between parent and variant."""
+"""Check that parent and variant load each other's checkpoints."""
 
 from __future__ import annotations
 

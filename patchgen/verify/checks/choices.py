@@ -22,7 +22,7 @@ CHOICE = "aten.topk"
 
 
 def check_choices(context: CheckContext) -> Verdict:
-    """As many choices in a checkpointed step as in a plain one."""
+    """A checkpointed step makes as many choices as a plain one."""
     pair, scenario = context.pair, context.case.scenario
     if not hasattr(pair.module, KEEPS):
         raise NothingToCompare("it does not choose what a recompute keeps")

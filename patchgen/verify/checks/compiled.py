@@ -25,7 +25,7 @@ WRITE_KERNELS = frozenset({"inductor"})
 
 
 def check_compiled(context: CheckContext) -> Verdict:
-    """The compiled variant against itself uncompiled, by the backend that the case's detail names.
+    """Compare the compiled variant with the uncompiled one, with the backend of the case's detail.
 
     FAIL where nothing was compiled, since the variant would be held against itself, and where a
     graph ends for a reason that ends none of the parent's.
@@ -58,11 +58,11 @@ def check_compiled(context: CheckContext) -> Verdict:
 
 @dataclass(slots=True)
 class _Graphs:
-    """What torch compiled."""
+    """What torch.compile did."""
 
     graphs: int = 0
     operations: int = 0
-    breaks: frozenset[str] = frozenset()  # why graphs ended, without the names that were met
+    breaks: frozenset[str] = frozenset()  # the reasons of graph breaks, without names
 
     def __str__(self) -> str:
         return f"{self.graphs} graphs of {self.operations} operations"
@@ -70,7 +70,7 @@ class _Graphs:
 
 @contextmanager
 def _compiling(model: PreTrainedModel, backend: str) -> Iterator[_Graphs]:
-    """A context in which `model` is compiled; afterwards it gives what was."""
+    """A context in which `model` is compiled.  It yields a record that is filled at its end."""
     found = _Graphs()
     torch._dynamo.reset()
     counters.clear()
@@ -80,7 +80,7 @@ def _compiling(model: PreTrainedModel, backend: str) -> Iterator[_Graphs]:
     finally:
         found.graphs = counters["stats"]["unique_graphs"]
         found.operations = counters["stats"]["calls_captured"]
-        # The first line is the kind; below it stand the function, the model and what helps.
+        # The first line is the kind; the lines below name the function, the model and a remedy.
         found.breaks = frozenset(reason.partition("\n")[0] for reason in counters["graph_break"])
         torch._dynamo.reset()
 

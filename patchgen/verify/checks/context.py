@@ -1,4 +1,4 @@
-"""What a check gets and returns: a `CheckContext`, and a `Verdict` on the differences found."""
+"""The argument of a check, `CheckContext`, and its result, `Verdict`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """One case, the two sides that it is about, and what its bound stands beside."""
+    """One case, its two models, and the smallest planted error to compare its bound with."""
 
     pair: Pair
     case: Case
@@ -48,12 +48,12 @@ class CheckContext:
 
 
 def is_narrow(dtype: torch.dtype, scenario: Scenario) -> bool:
-    """Whether differences count in noises of the parent."""
+    """Whether differences are measured in units of the parent's noise."""
     return dtype in NARROW or scenario.autocast
 
 
 def allowed(bound: Bound, dtype: torch.dtype, scenario: Scenario) -> float:
-    """What `bound` comes to in `scenario`."""
+    """The value of `bound` in `scenario`."""
     return bound.at(dtype, *([torch.bfloat16] if scenario.autocast else []))
 
 

@@ -22,7 +22,7 @@ APART = 1.25
 
 
 def check_dropout(context: CheckContext) -> Verdict:
-    """Of the rate that the case's detail names, all others being zero."""
+    """Check the rate that the case's detail names, with all other rates zero."""
     pair, name = context.pair, context.case.detail
     if all(part_check.same_rng_order for part_check in pair.part_checks):
         raise NothingToCompare("it draws as the parent does, and is compared step by step")
@@ -41,7 +41,7 @@ def check_dropout(context: CheckContext) -> Verdict:
 
 @torch.no_grad()
 def _moved(model: PreTrainedModel, context: CheckContext, pair: Pair) -> float:
-    """Root mean square of what dropout adds to the first output, relative to the output's own."""
+    """Root mean square of the change of the first output by dropout, relative to the output."""
     inputs = pair.inputs(context.case.scenario, torch.float32)
     still = _first(model.eval(), inputs.given)
     real = next((mask for mask in inputs.real if mask.shape == still.shape[:2]), ...)

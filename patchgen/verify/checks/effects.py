@@ -1,4 +1,4 @@
-"""Whether a part did what it is there for."""
+"""Check that a part had its effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from patchgen.verify.observe.trace import SdpaCall
 
 
 def check_effect(context: CheckContext) -> Verdict:
-    """The effect of the part that the case's detail names."""
+    """Check the effect of the part that the case's detail names."""
     pair = context.pair
     part_check = next(
         part_check for part_check in pair.part_checks if part_check.part == context.case.detail

@@ -15,7 +15,7 @@ from patchgen.verify.models.build import quiet
 from patchgen.verify.models.pair import Pair
 
 SEED = 5
-# Unlike the default of any torch module, so that a weight that is never drawn stands out.
+# Differs from the default of every torch module, so a weight that is never drawn stands out.
 RANGE = 0.5
 # Standard errors that two samples of one distribution may be apart.
 ERRORS = 6.0
@@ -30,7 +30,7 @@ def check_initialization(context: CheckContext) -> Verdict:
     set_seed(SEED)
     variant = pair.variant_class(copy.deepcopy(laid_out.config))
     theirs, ours = laid_out.state_dict(), variant.state_dict()
-    # What is not zero in a variant of zeros is no weight of the parent: a router, for example.
+    # A tensor that is not zero in a variant of zeros is no weight of the parent, such as a router.
     names = [
         name
         for name in ours

@@ -1,4 +1,4 @@
-"""Whether the variant generates what the parent does, and reads its cache as it reads the text."""
+"""Check that the variant generates the parent's text, and that its cache gives the same."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from patchgen.verify.observe.step import takes_cache
 
 NEW_TOKENS = 5
 SPARE = 6  # places of a static cache that stay empty
-# Where a text of 13 tokens is cut.  A piece of two tokens needs a mask: being in order is not
-# enough, as it is for one token or for all.
+# Where a text of 13 tokens is cut.  A piece of two tokens needs a mask.  One token, or the whole
+# text, would be right without one.
 CUTS = ((9, 11, 12, 13), (9, 10, 11, 12, 13))
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},
@@ -29,7 +29,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def check_cache(context: CheckContext) -> Verdict:
-    """A text read in pieces, by a cache, gives what the whole gives.
+    """A text that is read in pieces, with a cache, gives the logits of the whole text.
 
     The pieces are a prompt, two tokens at once, then one by one.
     NONE where the parent has no cache that does so; where it has, a variant that gives none is a
@@ -52,7 +52,7 @@ def check_cache(context: CheckContext) -> Verdict:
 def _pieces_for(
     parent: PreTrainedModel, ids: Tensor, bound: float, *, static: bool
 ) -> tuple[int, ...]:
-    """Where the text is cut.  State spaces cannot read several tokens behind a cache."""
+    """Where the text is cut.  State-space models cannot read several tokens after a cache."""
     for pieces in CUTS:
         try:
             found = _apart_in_pieces(parent, ids, pieces, static=static)
@@ -85,7 +85,7 @@ def _apart_in_pieces(
 
 
 def check_generation(context: CheckContext) -> Verdict:
-    """The same tokens, in the way that the case's detail names."""
+    """Check that both generate the same tokens, by the method that the case's detail names."""
     pair, way = context.pair, WAYS[context.case.detail]
     if not pair.parent_class.can_generate():
         raise NothingToCompare("it generates no text")

@@ -24,7 +24,7 @@ OWN = "a_function_of_ones_own"
 
 
 def check_interface(context: CheckContext) -> Verdict:
-    """What the parent computes under "eager", in the case's scene."""
+    """Compare with the parent under "eager", in the case's scenario."""
     pair, how = context.pair, context.case.detail
     if how == "flex_attention" and not pair.variant_class._supports_flex_attn:
         raise NothingToCompare("its flags say that it does not take flex attention")
@@ -53,7 +53,7 @@ def _route(name: str, bound: Any = REORDERED) -> Route:
 
 @contextmanager
 def _eager(pair: Pair) -> Iterator[Way]:
-    """Bit for bit the parent's scores; other parts of the variant have bounds of their own."""
+    """The bound: bit for bit, unless other parts of the variant have larger bounds."""
     others = [check for check in pair.part_checks if not check.by_flags]
     closest = [check.routes(pair.parent_class)[0] for check in others]
     yield _route("eager", loosest([EQUAL, *(route.bound for route in closest)])), None

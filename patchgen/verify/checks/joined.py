@@ -1,4 +1,4 @@
-"""Whether texts in one row, told apart by their positions, are read as texts of their own."""
+"""Check that texts packed into one row, as `position_ids` show, do not see each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from patchgen.verify.observe.step import outputs, takes_cache
 
 
 def check_joined_texts(context: CheckContext) -> Verdict:
-    """The variant on two texts in one row, against itself on each text alone.
+    """Compare the variant on two texts in one row with itself on each text alone.
 
     What it gives for each token is compared at that token, and what it gives for each text, as a
     pooler does, at that text.
@@ -47,7 +47,7 @@ def check_joined_texts(context: CheckContext) -> Verdict:
 
 
 def _first_position(model: PreTrainedModel) -> int:
-    """Roberta's positions begin behind that of padding."""
+    """The first position: RoBERTa's positions start after that of padding."""
     for name, module in model.named_modules():
         padding = getattr(module, "padding_idx", None)
         if name.endswith("position_embeddings") and padding is not None:

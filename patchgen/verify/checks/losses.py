@@ -1,4 +1,4 @@
-"""Whether a loss that is taken without logits is as exact as the one that is taken of them."""
+"""Check that a loss without logits is as exact as the loss of the logits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLOSE = 2e-5
 
 
 def check_loss_beside_logits(context: CheckContext) -> Verdict:
-    """The variant's loss against its own from logits, which `loss_chunk_size = 0` asks for.
+    """Compare the variant's loss with its loss from logits, which `loss_chunk_size = 0` gives.
 
     The states of both are equal bit for bit, whatever the dtype.  Beside the parent's loss, the
     noise of a narrow dtype would hide a loss that is summed in it.

@@ -1,4 +1,4 @@
-"""Whether everything that the variant gives in one step of training is what the parent gives."""
+"""Check that one training step of the variant gives the same numbers as the parent's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, th
 
 
 def check_numbers(context: CheckContext) -> Verdict:
-    """Along the case's route, in its scene."""
+    """Compare along the case's route, in its scenario."""
     pair, case, dtype = context.pair, context.case, context.dtype
     route, scenario = pair.route(case.route), case.scenario
     if case.route == 1 and pair.routes[0].name == pair.routes[1].name:
@@ -45,7 +45,7 @@ def check_numbers(context: CheckContext) -> Verdict:
     require_scenario(pair, scenario)
     pair.observe_parent(
         route, dtype, scenario
-    )  # first: what it cannot do, nobody asks of the variant
+    )  # first: the variant need not do what the parent cannot
     found = compare(pair, route, dtype, scenario, _of_variant(context, route))
     if found[0].largest > allowed(route.bound, dtype, scenario) and _sums_anew(
         pair, route, dtype, scenario
@@ -101,7 +101,7 @@ def compare(
     *,
     weights: bool = False,
 ) -> tuple[Difference, ...]:
-    """The differences between the parent's observation and `seen`, the largest first.
+    """The differences between the parent's observation and `observed`, the largest first.
 
     In a narrow dtype they are in units of noise, and each tensor is compared with the nearer of
     two: the parent's own, and the parent's in float32, which that rounds.  A variant as near to the
@@ -124,7 +124,7 @@ def compare(
 def _noise(
     pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario, weights: bool
 ) -> tuple[Difference, ...]:
-    """What the narrow dtype does to the parent along `route`, on this or on usual inputs."""
+    """The rounding noise of the narrow dtype in the parent along `route`."""
     own, *others = (_noise_of(pair, route, dtype, scenario, weights, seed) for seed in DRAWS)
     return usual(own, *others)
 
@@ -187,6 +187,6 @@ def require_scenario(pair: Pair, scenario: Scenario) -> None:
 
 
 def _scales(pair: Pair) -> bool:
-    # As `Trainer` finds out.
+    # `Trainer` finds it out in the same way.
     kinds = {p.kind for p in inspect.signature(pair.parent_class.forward).parameters.values()}
     return inspect.Parameter.VAR_KEYWORD in kinds

@@ -19,7 +19,7 @@ from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdi
 from patchgen.verify.observe.step import observe_step
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
-# Those of torch itself.
+# Namespaces of torch's own operators.
 NATIVE = frozenset(
     {"aten", "prim", "prims", "profiler", "higher_order", "c10d", "_c10d_functional"}
 )
@@ -27,9 +27,9 @@ TESTS = ("test_schema", "test_faketensor")
 
 
 def check_operators(context: CheckContext) -> Verdict:
-    """Each operator of its own, as the case's step calls it, forward and backward."""
+    """Check each of the variant's own operators, as the case's step calls it."""
     pair, scenario = context.pair, context.case.scenario
-    pair.observe_parent(pair.routes[0], context.dtype, scenario)  # what it cannot, nobody asks
+    pair.observe_parent(pair.routes[0], context.dtype, scenario)  # raises if the parent cannot
     _, variant = pair.models(pair.routes[0], context.dtype)
     with _Calls() as calls:
         observe_step(variant, pair.inputs(scenario, context.dtype), scenario)
@@ -45,7 +45,7 @@ def check_operators(context: CheckContext) -> Verdict:
 
 
 class _Calls(TorchDispatchMode):
-    """The first call of each operator that is not torch's, with copies of what it was given."""
+    """The first call of each operator that is not torch's, with copies of its arguments."""
 
     def __init__(self) -> None:
         super().__init__()

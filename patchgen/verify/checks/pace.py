@@ -22,7 +22,7 @@ LENGTHS = (13, 11, 17)
 
 
 def check_fast_path(context: CheckContext) -> Verdict:
-    """One step of the case's scene against the plain one; the case's detail names the recipe."""
+    """Compare one step with the plain step; the case's detail names the recipe."""
     pair, scenario = context.pair, context.case.scenario
     plain = replace(scenario, dropout=0.0, autocast=False, accumulate=1)
     require_scenario(pair, replace(scenario, dropout=0.0))
@@ -76,7 +76,7 @@ def _forward_pace(pair: Pair, side: int, dtype: torch.dtype, scenario: Scenario)
 
 
 def _slower(base: Pace, ours: Pace, parent_base: Pace, parent: Pace) -> str:
-    """What the recipe costs more than in the parent; nothing where it does not."""
+    """The extra costs of the recipe in comparison with the parent."""
     attentions = max(0, parent.attentions - parent_base.attentions)
     waits = max(0, parent.waited - parent_base.waited)
     if ours.attentions > base.attentions + attentions:
@@ -87,7 +87,7 @@ def _slower(base: Pace, ours: Pace, parent_base: Pace, parent: Pace) -> str:
 
 
 def _wider(pair: Pair, parent: Pace, ours: Pace) -> str:
-    """What autocast does not make narrow, though it does in the parent."""
+    """Products that stay in float32 under autocast, but not in the parent."""
     more = ours.wide_flops - parent.wide_flops
     allowed = max((part_check.wide_share for part_check in pair.part_checks), default=0.0)
     if more <= allowed * ours.flops:
@@ -104,7 +104,7 @@ def _pace(pair: Pair, side: int, dtype: torch.dtype, scenario: Scenario) -> Pace
 
 
 def check_recompilation(context: CheckContext) -> Verdict:
-    """Over several lengths no more graphs, breaks and masks than the parent."""
+    """Check that several lengths give no more graphs, breaks and masks than in the parent."""
     pair, scenario = context.pair, context.case.scenario
     require_scenario(pair, scenario)
     parent, variant = pair.models(pair.routes[0], torch.float32, fresh=True)
@@ -112,7 +112,7 @@ def check_recompilation(context: CheckContext) -> Verdict:
     note = f"{ours}; the parent {theirs}"
     if not ours.graphs:
         return Verdict("FAIL", "nothing was compiled")
-    # transformers warns while it looks up a loss: whoever looks it up twice has two breaks.
+    # transformers warns when it looks up a loss, so two look-ups are two graph breaks.
     if ours.graphs > theirs.graphs or ours.reasons - theirs.reasons:
         return Verdict("FAIL", note)
     if ours.masked > theirs.masked:

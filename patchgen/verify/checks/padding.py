@@ -1,4 +1,4 @@
-"""What stands where there is no token in a variant that computes none."""
+"""Check the outputs at padding in a variant that does not compute it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdi
 
 
 def check_padding(context: CheckContext) -> Verdict:
-    """The base model returns zeros at padding, as the part promises."""
+    """Check that the base model returns zeros at padding, as the part promises."""
     pair = context.pair
     _, variant = pair.models(pair.routes[0], context.dtype)
     inputs = pair.inputs(context.case.scenario, context.dtype)

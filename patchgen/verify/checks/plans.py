@@ -56,7 +56,7 @@ def both_on_meta(pair: Pair) -> tuple[PreTrainedModel, PreTrainedModel]:
 
 
 def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
-    """A model that takes no memory."""
+    """A model on the meta device, which takes no memory."""
     with torch.device("meta"):
         return model_class(config)
 

@@ -1,4 +1,4 @@
-"""Whether an error that is planted in the variant is seen."""
+"""Check that the comparison notices an error that is planted in the variant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
     """How far the variant with this error is from the parent; infinite if it does not even run.
 
     Raises NothingToCompare or CannotBuild if the error does not fit the class, or if the variant
-    does not run without it either: that would look like an error that is seen.
+    does not run without it either: that would look like an error that was noticed.
     """
     if not planted_error.fits(pair.facts):
         raise NothingToCompare("this error would change nothing in this class")
@@ -49,7 +49,7 @@ def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.
 
 
 def check_planted_error(context: CheckContext) -> Verdict:
-    """The error that the case's detail names, as PART:NAME."""
+    """Plant the error that the case's detail names, as PART:NAME."""
     pair, dtype = context.pair, context.dtype
     part, _, name = context.case.detail.partition(":")
     planted_error = next(

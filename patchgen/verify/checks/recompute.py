@@ -1,4 +1,4 @@
-"""Whether selective checkpointing keeps what it says, and runs the rest again.
+"""Check that selective checkpointing keeps what it promises, and computes the rest again.
 
 Numbers do not tell: what is kept for nothing, or computed twice, is the same.  So products are
 counted by their shapes in one step without checkpointing, with all of it, and with what keeps
@@ -34,7 +34,7 @@ BATCHED = frozenset({"aten.bmm", "aten.baddbmm"})
 
 
 def check_recompute(context: CheckContext) -> Verdict:
-    """Under the scene of the case: products that are cheap to keep are kept, and nothing else."""
+    """Check that the products that are cheap to keep are kept, and nothing else."""
     pair, scenario = context.pair, context.case.scenario
     if not pair.variant_class.supports_gradient_checkpointing:
         raise NothingToCompare("it has no gradient checkpointing")
@@ -63,7 +63,7 @@ def _wrong(again: Counter[Product], now: Counter[Product]) -> Iterator[str]:
 
 
 def _is_cheap_to_keep(product: Product) -> bool:
-    """Weights' products, attention in one kernel, batched products no larger than factors."""
+    """Products with weights, attention kernels, and batched products no larger than factors."""
     name, left, right = product
     if name not in BATCHED:
         return True

@@ -96,7 +96,7 @@ def worst(found: Iterable[Difference]) -> float:
 def find_other_dtypes(
     reference: Mapping[str, Tensor], candidate: Mapping[str, Tensor]
 ) -> tuple[Difference, ...]:
-    """An infinite difference for each tensor of another dtype: values would not show it."""
+    """An infinite difference for each tensor of another dtype, which values do not show."""
     names = [
         name
         for name in reference

@@ -1,4 +1,4 @@
-"""How far apart two computations of the same thing may be, and why: the one table.
+"""The table of tolerances: how far two computations of the same thing may differ, and why.
 
 A bound belongs to a part check and a route.  Its value depends on the coarsest dtype of either
 side.  In bfloat16 and float16 it is relative to the parent's own noise there, measured in the same
@@ -42,7 +42,7 @@ class Bound:
 
 NARROW = frozenset({torch.bfloat16, torch.float16})
 
-# Both paths run the same operations in the same order: nothing may differ, in no dtype.
+# Both paths run the same operations in the same order: nothing may differ, in any dtype.
 EQUAL = Bound(0, 0, "bit-equal")
 # The same formula with sums in another order.  In a narrow dtype two such paths are each one noise
 # from the truth and 1.4 from each other.  SDPA against eager, in four models and three paddings,
@@ -55,7 +55,7 @@ IN_FLOAT32 = Bound(4 * ROUNDINGS, 3, "reformulated in float32", torch.float32)
 
 
 def loosest(bounds: Iterable[Bound]) -> Bound:
-    """The bound of what several parts do together."""
+    """The bound of several parts together."""
     return max(bounds)
 
 

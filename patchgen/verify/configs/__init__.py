@@ -1,1 +1,1 @@
-"""Tiny configurations, and the settings that a variant is run with beside them."""
+"""Tiny configurations, and the other settings that a variant is run with."""

@@ -17,14 +17,14 @@ from typing import Any
 from patchgen.verify.mutation.changed_lines import find_touched_lines
 
 Definition = ast.ClassDef | ast.FunctionDef
-SMALL = 3  # of a number that nothing is known of
+SMALL = 3  # a value for a number of which nothing is known
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
     """What changed lines read."""
 
-    classes: tuple[str, ...]  # that a changed line stands in
+    classes: tuple[str, ...]  # that contain a changed line
     values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
 
 
@@ -64,10 +64,10 @@ def _holds(node: ast.stmt, lines: frozenset[int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Others:
-    """What is known of a name where it is read."""
+    """What the code that reads a name says about its values."""
 
     default: Any = None  # the third argument of `getattr`
-    compared: tuple[Any, ...] = ()  # constants that it is compared with
+    compared: tuple[Any, ...] = ()  # constants that the code compares it with
 
 
 def _tested(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
@@ -124,7 +124,7 @@ def _is_config(node: ast.expr) -> bool:
 
 
 def _own(node: ast.AST) -> str:
-    """`name` of `self.name`; of anything else nothing."""
+    """`name` for `self.name`; "" for anything else."""
     is_own = (
         isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
@@ -134,7 +134,7 @@ def _own(node: ast.AST) -> str:
 
 
 def _values(default: Any, compared: tuple[Any, ...]) -> Iterator[Any]:
-    """Values that a test may come out otherwise with."""
+    """Values with which a test of the code may have another result."""
     if isinstance(default, bool):
         yield not default
     elif isinstance(default, str):

@@ -9,7 +9,7 @@ from typing import Any
 
 from patchgen.verify.configs.vision_families import VISION
 
-_TOWER = {"hidden_size": 128}  # of which BridgeTower makes heads of 64
+_TOWER = {"hidden_size": 128}  # BridgeTower splits it into heads of 64
 
 _SERIES = {
     "num_input_channels": 2,
@@ -19,7 +19,7 @@ _SERIES = {
     "prediction_length": 5,
 }
 
-# A value each step, behind which a model looks at those of some steps before.
+# One value for each step; the model also looks at values of earlier steps.
 _LAGGED = {
     "context_length": 11,
     "prediction_length": 6,

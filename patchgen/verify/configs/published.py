@@ -19,7 +19,7 @@ Padding = Literal["full", "right", "left"]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Changes of a tiny configuration, and the rows that they are tried with."""
+    """Changes of a tiny configuration, and the rows that they are run with."""
 
     name: str
     changes: Mapping[str, Any]
@@ -27,7 +27,7 @@ class Setting:
     route: int = (
         0  # as of a `Case`: 1 where the parent's closest computation sums in another order then
     )
-    drawn: bool = False  # from changed lines: nobody says that the model takes it
+    drawn: bool = False  # from changed lines: the model may refuse it
 
 
 # Of four frequencies of the tiny rotary embedding one stays, one is between, two are scaled.

@@ -1,4 +1,4 @@
-"""Which configurations and heads a variant is run with, beside the tiny one and its first two.
+"""Which other configurations and heads a variant is run with.
 
 Those of published checkpoints, what its parts read, and then whatever else its changed lines test.
 Read from the record and from texts: nothing is imported.
@@ -17,7 +17,7 @@ from patchgen.verify.configs.published import OF_PARTS, PUBLISHED, Setting
 from patchgen.verify.configs.sizes import MORE_SIZES, SIZES
 from patchgen.verify.variants import Variant
 
-# What other cases are about, or no case can be: how the model is called, and what it is for.
+# Names that other cases change, or that no case can: how the model is called, and its purpose.
 ELSEWHERE = re.compile(
     r"^_|^(output_\w+|return_dict|use_cache|is_encoder_decoder|is_decoder"
     r"|problem_type|num_labels|model_type|dtype)$"
@@ -26,7 +26,7 @@ ELSEWHERE = re.compile(
 
 
 def find_settings(variant: Variant) -> tuple[Setting, ...]:
-    """All that are known, those of checkpoints first."""
+    """All known settings, those of checkpoints first."""
     published = PUBLISHED.get(family_of(variant), ())
     text = text_of(variant)
     read = (name for name in OF_PARTS if re.search(rf"\b{name}\b", text))
@@ -35,7 +35,7 @@ def find_settings(variant: Variant) -> tuple[Setting, ...]:
 
 
 def changed_heads(variant: Variant) -> tuple[str, ...]:
-    """The heads that a changed line stands in."""
+    """The heads that contain a changed line."""
     changed = read_of(variant).classes
     return tuple(head for head in variant.heads if head in changed)
 
@@ -51,7 +51,7 @@ def _drawn(read: Read, known: tuple[Setting, ...]) -> Iterator[Setting]:
 
 
 def family_of(variant: Variant) -> str:
-    """The folder of the parent in transformers."""
+    """The parent's folder in transformers."""
     return variant.parent.split(".")[-2] if "." in variant.parent else variant.parent
 
 

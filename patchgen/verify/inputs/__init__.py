@@ -1,1 +1,1 @@
-"""Dummy inputs: what the forward of a tiny model is given."""
+"""Dummy inputs: the arguments of a tiny model's forward."""

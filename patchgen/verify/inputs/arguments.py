@@ -1,4 +1,4 @@
-"""What a forward is given, and how much of it: arguments, and the places of real tokens in them."""
+"""The arguments of a forward, their sizes, and masks of the real tokens in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST = 5_000_000  # parameters
 
 
 class CannotBuild(Exception):
-    """Why a model or its inputs cannot be made here."""
+    """A model or its inputs cannot be made here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Inputs:
     )  # further arguments, which are no tensors
 
     def to(self, device: str, dtype: torch.dtype) -> Inputs:
-        """On `device`; what is floating, in `dtype`."""
+        """Move all to `device`, and floating tensors to `dtype`."""
         given = {
             name: t.to(device, dtype if t.is_floating_point() else None)
             for name, t in self.given.items()
@@ -47,7 +47,7 @@ class Inputs:
 
     @property
     def lengths(self) -> frozenset[int]:
-        """Of the sequences that attention may run over."""
+        """The lengths of the sequences that attention may run over."""
         return frozenset(mask.shape[1] for mask in self.real)
 
 

@@ -41,7 +41,7 @@ def series(names: frozenset[str], config: PreTrainedConfig, seed: int, *, labels
 
 
 def by_optimum(names: frozenset[str], config: PreTrainedConfig, *, labels: bool) -> Inputs:
-    """What optimum makes for the first input of another kind."""
+    """The first input of another kind, as optimum makes it."""
     first = next((name for name in ("input_features", "input_values") if name in names), None)
     draw = torch.Generator().manual_seed(0)
     if first == "input_features" and hasattr(config, "input_feat_per_channel"):

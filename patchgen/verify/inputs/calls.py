@@ -34,7 +34,7 @@ def apply_argument_styles(
     model_class: type[PreTrainedModel],
     config: PreTrainedConfig,
 ) -> Inputs:
-    """`made` in all of `ways` that are about arguments."""
+    """`made` changed by all of `ways` that change arguments."""
     for way in ways:
         if way in OF_ARGUMENTS:
             made = OF_ARGUMENTS[way](made, model_class, config)
@@ -44,7 +44,7 @@ def apply_argument_styles(
 
 
 def _typed(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
-    """The second half of each text is of another type."""
+    """Token types: the second half of each text is of another type."""
     kinds = getattr(config, "type_vocab_size", SIZES["vocab_size"])
     if "token_type_ids" not in takes(model_class) or kinds < 2:
         raise CannotBuild("it knows no types of tokens")
@@ -54,7 +54,7 @@ def _typed(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedC
 
 
 def _embedded(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
-    """States in place of tokens."""
+    """Embeddings (`inputs_embeds`) in place of tokens."""
     if "inputs_embeds" not in takes(model_class):
         raise CannotBuild("its forward takes no inputs_embeds")
     ids = _text(made)
@@ -67,7 +67,7 @@ def _embedded(made: Inputs, model_class: type[PreTrainedModel], config: PreTrain
 
 
 def _placed(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
-    """Positions that begin with two."""
+    """Position ids that start at 2."""
     if "position_ids" not in takes(model_class):
         raise CannotBuild("its forward takes no position_ids")
     ids = _text(made)
@@ -96,7 +96,7 @@ def _square(made: Inputs, model_class: type[PreTrainedModel], config: PreTrained
 
 
 def _ignoring(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
-    """What does not count has a label that the caller names."""
+    """Ignored tokens have a label that the caller chooses."""
     if "labels" not in made.given or made.given["labels"].shape != _text(made).shape:
         raise CannotBuild("it has no label for each token")
     labels = made.given["labels"]
@@ -106,7 +106,7 @@ def _ignoring(made: Inputs, model_class: type[PreTrainedModel], config: PreTrain
 
 
 def _counted(made: Inputs, model_class: type[PreTrainedModel], config: PreTrainedConfig) -> Inputs:
-    """A loss over as many labels as the caller says."""
+    """A loss over the number of labels that the caller passes."""
     if "labels" not in made.given:
         raise CannotBuild("it has no labels")
     return replace(made, options={**made.options, "num_items_in_batch": ITEMS})
@@ -162,7 +162,7 @@ OF_ARGUMENTS: Mapping[str, Callable[..., Inputs]] = {
 
 @contextmanager
 def apply_model_styles(model: PreTrainedModel, ways: tuple[str, ...]) -> Iterator[None]:
-    """`model` in all of `ways` that are about models, and as it was afterwards."""
+    """A context in which `model` is changed by all of `ways` that change models."""
     with ExitStack() as stack:
         for way in ways:
             if way in OF_MODELS:
@@ -170,8 +170,7 @@ def apply_model_styles(model: PreTrainedModel, ways: tuple[str, ...]) -> Iterato
         yield
 
 
-# Hooks that change what they are given: a head that is not called, or whose hook is left out,
-# shows.
+# Hooks that change their inputs: it shows if a head is not called, or its hook is skipped.
 
 
 @contextmanager
@@ -214,7 +213,7 @@ def _removing(hook: RemovableHandle) -> Iterator[None]:
 
 @contextmanager
 def _wrapped(model: PreTrainedModel) -> Iterator[None]:
-    """As accelerate wraps a module: `forward` stands in the instance."""
+    """Wrap a module as accelerate does: `forward` is an attribute of the instance."""
     head = _head(model)
     forward = head.forward
     head.forward = lambda *args, **kwargs: forward(*args, **kwargs) / 2
@@ -253,7 +252,7 @@ def _biased(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def _showing(model: PreTrainedModel) -> Iterator[None]:
-    """Its configuration asks for attention weights."""
+    """The configuration asks for attention weights."""
     was = model.config._output_attentions
     model.config._output_attentions = True
     try:

@@ -34,14 +34,14 @@ from patchgen.verify.inputs.calls import apply_argument_styles
 from patchgen.verify.inputs.vision import image_inputs, images
 from patchgen.verify.parts.scenario import Scenario
 
-ONE_ROW = ("tvp",)  # their forward adds up for one row alone
+ONE_ROW = ("tvp",)  # their forward is right for one row only
 MEMORY = 7  # tokens of an encoder whose states are given
 
 
 def make_inputs(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int = 0
 ) -> Inputs:
-    """What `model_class` is given in `scenario`, on the CPU.  Raises CannotBuild."""
+    """The inputs of `model_class` in `scenario`, on the CPU.  Raises CannotBuild."""
     made = apply_argument_styles(
         scenario.ways, _inputs(model_class, config, scenario, seed), model_class, config
     )
@@ -72,7 +72,7 @@ def _inputs(
 
 
 def _refuses_labels(model_class: type[PreTrainedModel]) -> bool:
-    """Whether all that the forward does with labels is to say that it was not made for training."""
+    """Whether the forward refuses labels because it was not made for training."""
     return _raises_at_labels(inspect.unwrap(model_class.forward))
 
 

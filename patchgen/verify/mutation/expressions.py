@@ -107,7 +107,7 @@ def _may_be_tensor(node: ast.expr) -> bool:
 def _is_optional_argument(place: Place) -> bool:
     """Whether an argument is, by its name, one that a function can do without."""
     if isinstance(place.parent, ast.keyword):
-        return False  # leaving it out is told of already
+        return False  # another operator already leaves it out
     named = (
         place.node.attr if isinstance(place.node, ast.Attribute) else getattr(place.node, "id", "")
     )

@@ -40,7 +40,7 @@ class MutantResult:
 
 @dataclass(frozen=True, slots=True)
 class LinesRun:
-    """Which of the lines that a variant adds or changes ran in some case."""
+    """Which of the added and changed lines of a variant ran in some case."""
 
     file: str
     changed: int  # lines at which something can run
@@ -49,7 +49,7 @@ class LinesRun:
     refusals: tuple[
         tuple[int, str], ...
     ] = ()  # those of the lines that did not run which only refuse what is given
-    mutants: int = 0  # that can be made of lines that ran
+    mutants: int = 0  # possible mutants of lines that ran
     unplanted: int = 0  # that can be made of lines that did not run: none of them is planted
 
     def as_json(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def lines_from_json(format_counts: Mapping[str, Any]) -> LinesRun:
 
 
 def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
-    """How many of each outcome."""
+    """The number of mutants with each outcome."""
     found = Counter(fate.outcome for fate in fates)
     return {outcome: found[outcome] for outcome in OUTCOMES}
 

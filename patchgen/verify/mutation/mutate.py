@@ -1,6 +1,6 @@
 """Which small errors can the changed lines of a file have?
 
-Each `Mutant` is one replacement in the file's text, so that what is shown of it is what ran:
+Each `Mutant` is one replacement in the file's text, so the diff that is shown is the code that ran:
 
     -    causal = queries > 1 and mask is None and causal
     +    causal = queries >= 1 and mask is None and causal
@@ -25,7 +25,7 @@ _COMMA = re.compile(r"\s*,\s*")
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One error: `replacement` stands in the text in place of what is between `start` and `end`."""
+    """One error: `replacement` replaces the text between `start` and `end`."""
 
     says: str
     line: int
@@ -55,7 +55,7 @@ class Mutant:
         return "\n".join(lines[moved[0] : moved[-1] + 1]) if moved else ""
 
     def digest(self, right: str, seed: str = "") -> str:
-        """What it is known by: its text and its function, and not the number of its line."""
+        """A stable id, of its text and its function but not its line number."""
         identity = "\0".join((seed, self.function, self.says, self.diff(right)))
         return hashlib.sha256(identity.encode()).hexdigest()
 
@@ -170,7 +170,7 @@ def _in_place(new: ast.expr, place: Place, offsets: _Offsets) -> str:
 
 
 def _written(new: ast.expr, offsets: _Offsets) -> str:
-    """As in the file, where it stands there."""
+    """The text of a node as it is in the file, if it is there."""
     if hasattr(new, "lineno"):
         start, end = offsets.span(new)
         return offsets.text[start:end]

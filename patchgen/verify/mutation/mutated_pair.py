@@ -1,4 +1,4 @@
-"""The two sides of a comparison while an error stands in the variant."""
+"""The two models of a comparison while an error is planted in the variant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MutatedPair(Pair):
     right: Pair = field(kw_only=True)
     wrong: ModuleType = field(kw_only=True)
     is_built_anew: bool = field(kw_only=True)
-    loans: ExitStack = field(kw_only=True)  # closed, the right pair's models are as they were
+    loans: ExitStack = field(kw_only=True)  # closing it restores the right pair's models
 
     @property
     def module(self) -> ModuleType:
@@ -82,7 +82,7 @@ class MutatedPair(Pair):
 def mutated(
     right: Pair, wrong: ModuleType, loans: ExitStack, *, is_built_anew: bool
 ) -> MutatedPair:
-    """`right` with the error that `wrong` has."""
+    """`right` with the error of the module `wrong`."""
     return MutatedPair(
         right.variant,
         right.head,

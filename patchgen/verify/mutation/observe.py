@@ -1,7 +1,7 @@
 """Which case sees an error?
 
 Cases are run as `verify` runs them, with the same bounds: an error is seen where one compares
-unequal.  Where one does not run at all, that tells nothing: a crash is found by whoever runs the
+unequal.  A case that crashes says nothing: everybody notices a crash who runs the
 file, and not by comparing.
 """
 
@@ -30,7 +30,7 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.lines_run import watched
 from patchgen.verify.mutation.operation_log import recorded
 
-# Those whose verdict is a comparison, of the variant without another error in it.
+# Kinds whose verdict is a comparison, with no other error planted.
 KINDS = (
     "numbers",
     "weights",
@@ -74,7 +74,7 @@ Answer = Literal["equal", "unequal", "crash"]
 
 
 class TooSlow(Exception):
-    """An error has made a case go on and on."""
+    """A case with the error does not end within its limit."""
 
 
 @dataclass(frozen=True)
@@ -91,17 +91,17 @@ class Watched:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Of what is computed; empty where it cannot be recorded.  Asked for without any error."""
+        """The digest of what the right variant computes; empty if it cannot be recorded."""
         return record_operations(self.case, self.pair, math.inf)
 
     @property
     def limit(self) -> float:
-        """What the case may take with an error in the variant."""
+        """The CPU time that the case may take with an error in the variant."""
         return max(SECONDS, TIMES * self.seconds)
 
 
 def watch(case: Case, pair: Pair, path: Path) -> Watched | None:
-    """How `case` runs without any error; None where it has nothing to compare, or fails."""
+    """The case without any error; None if it has nothing to compare, or fails."""
     begun = time.process_time()
     with watched(path) as lines:
         answer, _ = judged(case, pair, seconds=math.inf)
@@ -110,14 +110,14 @@ def watch(case: Case, pair: Pair, path: Path) -> Watched | None:
 
 
 def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, str]:
-    """What `case` says of `pair`, and in which words."""
+    """The verdict of `case` on `pair`, and its words."""
     set_seed(0)  # some cases draw weights of their own
     try:
         with _limited(seconds):
             verdict = CHECKS[case.kind](CheckContext(pair, case, lambda _: None))
     except (NothingToCompare, CannotBuild) as reason:
         return "crash", str(reason)
-    except Exception as error:  # whatever an error makes of a model
+    except Exception as error:  # a model with an error may raise anything
         return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     if verdict.status != "FAIL":
         return "equal", ""
@@ -143,7 +143,7 @@ def record_operations(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
                 pair.observe_variant(
                     route, getattr(torch, case.dtype), case.scenario, weights=weighed
                 )
-        except Exception:  # as an error makes of it
+        except Exception:  # a model with an error may raise anything
             return ""
     return recording.digest()
 

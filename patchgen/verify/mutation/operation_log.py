@@ -1,4 +1,4 @@
-"""What is computed, operation by operation: of two equal recordings the same numbers came out.
+"""Record each operation: two equal recordings computed the same numbers.
 
 A recording names each operation that torch runs, in the forward and the backward pass, with its
 constants, and for each tensor that it is given which operation made it; of a tensor that none made
@@ -28,7 +28,7 @@ class recorded(TorchDispatchMode):
         self._hash = hashlib.sha256()
         self._made: dict[int, str] = {}  # by the id of a tensor
         self._stored: dict[int, str] = {}  # by the address of its storage
-        self._alive: list[Tensor] = []  # so that no id and no address is used twice
+        self._alive: list[Tensor] = []  # keeps ids and addresses from being reused
         self.operations = 0
 
     def digest(self) -> str:

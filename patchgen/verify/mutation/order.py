@@ -1,4 +1,4 @@
-"""In which order do cases show most, soonest?
+"""The order of cases that finds errors soonest.
 
 Two cases that differ in nothing but a setting that an error does not touch show the same.  So each
 case comes next that brings most that is new (another padding, head, configuration, way to call the
@@ -52,7 +52,7 @@ class Ordered:
 
 
 def cost_of(case: Case) -> float:
-    """What it costs to run, in steps of a tiny model; nothing is measured."""
+    """The estimated cost of a run, in steps of a tiny model."""
     narrow = NARROW if case.dtype == "bfloat16" else 1
     return COSTS.get(case.kind, 1.0) * narrow
 
@@ -66,7 +66,7 @@ def order_cases(cases: Sequence[Case], paths: Sequence[frozenset[int]]) -> Order
         if not traits[best] - met:
             best = max(
                 left, key=lambda at: (len(traits[at] - met), -at)
-            )  # a dear one may bring more
+            )  # an expensive case may bring more
         if not traits[best] - met:
             break
         telling.append(best)

@@ -12,30 +12,29 @@ from patchgen.verify.variants import Variant
 _LEGEND = """\
 A *mutant* is one small error in a line that the variant adds or changes: an operator, a constant,
 an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
-dropped, a condition turned round, a gradient detached, a statement removed. It is planted, and the
-cases of `patchgen verify` that run its line are run, those that tell most first: each brings \
-another
-padding, head, configuration, way to call the model or changed line. **seen**: one
-of them compares unequal, by the bound that it always has. **equivalent**: in all of those that \
-bring
-something new the same operations run on the same data with the same constants, forward and
-backward. **failed**: wherever it changes anything, it does not run. That is neither seen nor \
-unseen:
-whoever runs the file finds it. **unseen**: none of these; each is listed below.
+dropped, a condition inverted, a gradient detached, a statement removed. Each mutant is planted, and
+the cases of `patchgen verify` that run its line are run. Those come first that bring another
+padding, head, configuration, way to call the model or changed line.
 
-A mutant is made only of a line that some case runs (*made*); how many more could be made of lines
-that no case runs is told beside them (*on lines not run*), and those lines are listed below. Of the
-first a sample is planted, drawn by the digests of their texts and of the variant's name, so that it
-is the same in every run: one of each line first, then a second of each, until there are as many as
-the command says.
+- **seen**: one of the cases fails, by its usual bound.
+- **equivalent**: all cases that bring something new run the same operations on the same data with
+  the same constants, forward and backward.
+- **failed**: the mutant crashes wherever it changes anything. It counts as neither seen nor unseen,
+  because nobody can overlook it.
+- **unseen**: none of these. Each is listed below.
+
+Mutants are made only of lines that some case runs (*made*). *On lines not run* is the number of
+mutants that lines without a case would give; those lines are listed below. Of the first, a sample
+is planted. It is drawn by the digests of their texts and of the variant's name, so it is the same
+in every run: one of each line, then a second of each, up to the number that the command gives.
 """
 
 
 def format_mutants_page(
-    find_variants: Iterable[Variant], results: Sequence[Result], command: str, versions: str
+    variants: Iterable[Variant], results: Sequence[Result], command: str, versions: str
 ) -> str:
     """The page."""
-    found = {variant.name: _found(variant.name, results) for variant in find_variants}
+    found = {variant.name: _found(variant.name, results) for variant in variants}
     every = [fate for fates, _ in found.values() for fate in fates]
     total = counted(every)
     decided = total["seen"] + total["unseen"]

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-# What an error is called, and the expression that takes the place of the right one.
+# The name of an error, and the expression that replaces the right one.
 Mutation = tuple[str, ast.expr]
 _SPEAKS = ("logger", "warnings", "logging")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node, what it stands in, and in which function: "LlamaModel.forward", "" in none."""
+    """A node, its parent, and its function: "LlamaModel.forward", or "" outside of functions."""
 
     node: ast.AST
     parent: ast.AST
@@ -29,13 +29,13 @@ class Place:
 
 
 def places_of(tree: ast.Module) -> Iterator[Place]:
-    """Every place of a file."""
+    """Every place in a file where an error can be planted."""
     yield from _inside(tree, _Scope())
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What a node stands in: the names of classes and functions, and the outermost function."""
+    """The names of the classes and functions around a node, and the outermost function."""
 
     name: str = ""
     body: _Function | None = None
@@ -119,5 +119,5 @@ def _only_speaks(node: ast.AST) -> bool:
 
 
 def only_refuses(node: ast.AST) -> bool:
-    """Whether this is an `if` that does nothing but raise, or speak."""
+    """Whether this is an `if` that only raises, warns or logs."""
     return isinstance(node, ast.If) and all(map(_only_speaks, node.body))

@@ -1,4 +1,4 @@
-"""How does an error in the text become one in the module that runs?
+"""Plant an error of the text in the module that runs.
 
 Inside a function: the function is given the code that is compiled from the wrong text, so that
 classes, models and weights stay as they are.  Elsewhere (a default, a constant, a flag of a class):
@@ -48,7 +48,7 @@ def is_in_function(mutant: Mutant) -> bool:
 
 @contextmanager
 def plant_mutant(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
-    """A context in which the module has the error; gives it.  Raises what its text raises."""
+    """A context in which the module has the error; yields the module.  Raises its import errors."""
     code = compile(mutant.text(right.text), right.path, "exec", dont_inherit=True)
     if not is_in_function(mutant):
         with _run_as_module(right.module, code) as module:
@@ -89,7 +89,7 @@ def _key(code: CodeType) -> _Key:
 
 
 def _forget(module: ModuleType) -> None:
-    """What functions of the module remember of earlier calls (`functools.cache`)."""
+    """The caches of the module's functions (`functools.cache`)."""
     for each in vars(module).values():
         clear = getattr(each, "cache_clear", None)
         if callable(clear) and getattr(each, "__module__", "") == module.__name__:

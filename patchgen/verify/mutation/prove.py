@@ -1,6 +1,6 @@
-"""Small errors in the changed lines of one variant: each planted, and what became of it.
+"""Plant small errors in the changed lines of one variant, and see which are noticed.
 
-Only cases that run a mutant's line are run for it, those that tell most first, until one compares
+Only cases that run a mutant's line are run for it, the most telling first, until one compares
 unequal.  Where the first few do not, the operations are compared: what computes the same need not
 be compared further.
 """
@@ -85,7 +85,7 @@ class MutationTest:
 
     @property
     def runs(self) -> list[Watched]:
-        """The cases that were watched."""
+        """The cases whose lines were recorded."""
         return self._watched
 
     @contextmanager
@@ -96,20 +96,20 @@ class MutationTest:
             return
         try:
             path = self._path
-        except Exception:  # the file is no module: the case itself says so
+        except Exception:  # the file cannot be imported, and the case itself fails with that
             yield set()
             return
         with watched(path) as lines:
             yield lines
 
     def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
-        """Of a case that compared well in `watching`."""
+        """Record the lines of a case that passed inside `watching`."""
         if case.kind in KINDS and not self._is_slow(case) and not self._is_covered(case):
             ready, pair = self.pair_for(case)
             self._watched.append(Watched(ready, pair, frozenset(lines), seconds))
 
     def _is_covered(self, case: Case) -> bool:
-        """Whether it was watched, here or in a wider dtype, which sees more; no line is missing."""
+        """Whether it was watched, here or in a more sensitive dtype, and no line is missing."""
         twin = replace(case, name="", dtype="")
         known = twin in self._twins and (case.name in self._names or not self._missed())
         self._twins.append(twin)
@@ -117,19 +117,19 @@ class MutationTest:
         return known
 
     def watch(self, case: Case) -> None:
-        """See which lines run in `case`, where it compares something."""
+        """Record which lines run in `case`, if it compares something."""
         if self._is_covered(case):
             return
         try:
             ready, pair = self.pair_for(case)
-        except Exception:  # the case itself has said so
+        except Exception:  # the case itself has failed with it
             return
         run = watch(ready, pair, self._path)
         if run is not None:
             self._watched.append(run)
 
     def cases(self, plan: Plan) -> Iterator[Case]:
-        """Those of a plan whose verdict is a comparison."""
+        """The cases of a plan whose verdict is a comparison."""
         for case in select_cases(self.variant, find_part_checks(self.variant.checked_parts), plan):
             if case.kind in KINDS and not self._is_slow(case):
                 yield case
@@ -171,7 +171,7 @@ class MutationTest:
 
     @property
     def built_lines(self) -> frozenset[int]:
-        """Those that run while a model is built."""
+        """The lines that run while a model is built."""
         return frozenset().union(*self._built.values())
 
     @functools.cached_property
@@ -188,7 +188,7 @@ class MutationTest:
         return self._can_run - self._imported.union(*(run.lines for run in self._watched))
 
     def lines_run(self) -> LinesRun:
-        """Which of the changed lines ran."""
+        """The record of which changed lines ran."""
         refusing = refusals(self.tree)
         missed = sorted(self._missed() - self.built_lines)
         named = tuple(
@@ -219,13 +219,13 @@ class MutationTest:
         return not is_in_function(mutant) or _touches(mutant, self._ran)
 
     def unknown(self, mutant: Mutant) -> MutantResult:
-        """What is known of `mutant` before it is planted."""
+        """The result of `mutant` before it is planted."""
         place, text = f"{self.flat.name}:{mutant.line}", self.flat.text
         diff, digest = mutant.diff(text), mutant.digest(text)
         return MutantResult(place, mutant.function, mutant.says, diff, "unseen", digest=digest)
 
     def fate(self, mutant: Mutant) -> MutantResult:
-        """What becomes of `mutant`."""
+        """Plant `mutant`, and return its outcome."""
         fate = self.unknown(mutant)
         telling, rest = self._that_run(mutant)
         if not telling:

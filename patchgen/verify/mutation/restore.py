@@ -1,7 +1,7 @@
-"""A model that is lent to whoever may spoil it, and is afterwards what it was.
+"""Lend a model to code that may change it, and restore it afterwards.
 
 Not a copy: at another address kernels may add in another order, and differences of one rounding
-would be seen where there is no error.
+would look like an error where there is none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the cases say of one planted error, and the models that have it."""
+"""The verdicts of the cases on one planted error, and the models that have it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchgen.verify.mutation.observe import TooSlow, Watched, judged
 
 
 class Trials:
-    """What cases said of one error, as they came."""
+    """The verdicts of the cases on one error, in the order of the runs."""
 
     def __init__(self, pairs: MutatedPairs) -> None:
         self.pairs = pairs
@@ -33,11 +33,11 @@ class Trials:
             if answer == "crash":
                 self.crashes.append(f"{run.case.name}: {note}")
                 if note.startswith(TooSlow.__name__):
-                    return False  # so would the others be
+                    return False  # the others would be too slow as well
         return False
 
     def outcome(self, fate: MutantResult, every: int) -> MutantResult:
-        """seen; failed where a case crashed, which whoever runs the file finds; else unseen."""
+        """seen; failed if a case crashed, which anybody notices; otherwise unseen."""
         fate = replace(fate, cases=self.run)
         if self.seen_by:
             return replace(fate, outcome="seen", note=self.seen_by)

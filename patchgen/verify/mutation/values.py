@@ -15,7 +15,7 @@ def mutate_constant(node: ast.Constant, place: Place) -> Iterator[Mutation]:
         and isinstance(place.parent.op, ast.USub)
         and isinstance(value, int)
     ):
-        return  # told of with its sign
+        return  # it is handled with its sign
     if isinstance(value, bool):
         yield f"{value} becomes {not value}", ast.Constant(not value)
     elif isinstance(value, int):

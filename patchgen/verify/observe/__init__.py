@@ -1,1 +1,1 @@
-"""What a model computes in one step, and which operations it runs for that."""
+"""Observe what a model computes in one step, and which operations it runs."""

@@ -1,4 +1,4 @@
-"""Looks inside operators that are written in Python (`torch.library.custom_op`).
+"""Look inside operators that are written in Python (`torch.library.custom_op`).
 
 A dispatch mode sees such an operator as one call.  To see what it computes, run its body.
 """

@@ -1,4 +1,4 @@
-"""Which tokens of a text a model's outputs depend on, measured."""
+"""Measure which tokens of a text a model's outputs depend on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from patchgen.verify.observe.step import outputs, takes_cache
 
 
 def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
-    """No output depends on a later token of the text."""
+    """Whether no output depends on a later token of the text."""
     return _is_apart(model, full, changed=-1, looked_at=slice(0, -1))
 
 
 def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
-    """The second of two texts in a row does not see the first."""
+    """Whether the second of two texts in a row does not see the first."""
     return _is_apart(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
 
 

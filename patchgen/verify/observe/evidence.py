@@ -31,7 +31,7 @@ class Saved:
 
 @dataclass(slots=True)
 class Evidence:
-    """What one side ran in one step: filled by `gather_evidence`."""
+    """What one model ran in one step: filled by `gather_evidence`."""
 
     trace: Trace = field(default_factory=Trace)
     kernels: Counter[str] = field(
@@ -46,7 +46,7 @@ class Evidence:
 
     @property
     def saved_bytes(self) -> int:
-        """Of all storages that autograd kept."""
+        """The bytes of all storages that autograd kept."""
         return sum(each.bytes for each in self.saved)
 
     @property

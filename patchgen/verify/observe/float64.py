@@ -1,4 +1,4 @@
-"""Everything in float64, what a model computes in float32 for safety's sake included.
+"""Compute everything in float64, also what a model deliberately computes in float32.
 
 Llama computes its norm, its softmax and its rotary embedding in float32 whatever the model's dtype
 is.  Two float64 models that differ in the last bit before a norm then differ by a float32 rounding

@@ -40,12 +40,12 @@ BY_INDEX = frozenset(
     {"aten.index", "aten.index_put", "aten.index_put_"}
 )  # by a mask of bools: as many as are True
 CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
-CALLS = frozenset({"tolist", "numpy"})  # which dispatch nothing
+CALLS = frozenset({"tolist", "numpy"})  # these dispatch no operation
 
 
 @dataclass(slots=True)
 class Pace:
-    """What one step ran."""
+    """The counts of one step."""
 
     attentions: int = 0
     waits: Counter[str] = field(default_factory=Counter)
@@ -134,7 +134,7 @@ def _run_inside(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
 
 
 def _count_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int:
-    """Of a product; 0 for other operations."""
+    """The FLOPs of a product; 0 for other operations."""
     if func.overloadpacket in flop_registry:
         return int(flop_registry[func.overloadpacket](*args, **kwargs, out_val=out))
     # A CPU has an attention of its own, which torch's counter does not know.

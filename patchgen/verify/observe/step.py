@@ -1,4 +1,4 @@
-"""One step of training as a scene sets it, and all that can be seen of it."""
+"""Run one training step in a scenario, and return everything that can be observed."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _forward(
 
 
 def takes_cache(model_class: type[PreTrainedModel]) -> bool:
-    """Whether the forward may keep keys and values, and must be told not to."""
+    """Whether the forward has an option to keep keys and values, which has to be switched off."""
     return bool({"use_cache", "past_key_values"} & takes(model_class))
 
 
@@ -173,7 +173,7 @@ def _at_real_tokens(name: str, tensor: Tensor, real: tuple[Tensor, ...]) -> Tens
 
 
 def _random_sum(observed: Mapping[str, Tensor]) -> Tensor:
-    """What is derived where a class has no loss: it depends on every output that has a gradient."""
+    """A scalar for classes without a loss: it depends on every output that has a gradient."""
     terms = []
     for i, (name, tensor) in enumerate(sorted(observed.items())):
         if tensor.requires_grad and "hidden_states." not in name:

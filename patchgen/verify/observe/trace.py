@@ -35,7 +35,7 @@ class SdpaCall:
 
 @dataclass(slots=True)
 class Trace:
-    """What ran inside `with traced() as trace:`."""
+    """The calls inside `with traced() as trace:`."""
 
     sdpa: list[SdpaCall] = field(default_factory=list)
     softmaxes: list[tuple[int, ...]] = field(
@@ -75,7 +75,7 @@ class traced(TorchFunctionMode):
             if not is_projected(scores):
                 self.trace.softmaxes.append(tuple(scores.shape))
         elif func is F.multi_head_attention_forward and given.get("need_weights", True):
-            # One of torch's own compositions, inside of which nothing is seen.
+            # A composition of torch's own, whose inner calls are not recorded.
             query, key, heads = args[0], args[1], args[4]
             self.trace.softmaxes.append((query.shape[1] * heads, query.shape[0], key.shape[0]))
         return func(*args, **given)
@@ -126,7 +126,7 @@ def _sdpa_call(
 
 
 def _measure_deviation(query: Tensor, key: Tensor, scale: float | None) -> float:
-    # Neither autograd nor a watch on kernels sees what is done for the sake of looking.
+    # Neither autograd nor a recorder of kernels sees these computations.
     with torch.no_grad(), _disable_current_modes():
         heads = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
         scores = (

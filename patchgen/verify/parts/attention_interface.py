@@ -25,7 +25,7 @@ Attention = Callable[..., Given]
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The parent's own scores; that "eager" is they to the last bit is a case of its own."""
+    """The parent's own scores.  Another case checks that "eager" equals them bit for bit."""
     return (
         Route(
             "eager", REORDERED, {"attn_implementation": "eager"}, {"attn_implementation": "sdpa"}
@@ -99,14 +99,14 @@ def unseen_self(
     mask: Any,
     **given: Any,
 ) -> Given:
-    """A mask off by one: no query sees its own key, but the first."""
+    """A mask off by one: no query sees its own key, except the first."""
     causal = given.get("is_causal")
     causal = getattr(module, "is_causal", True) if causal is None else causal
     queries, keys = query.shape[2], key.shape[2]
     places = torch.arange(keys, device=query.device)
     visible = places[keys - queries :, None] != places
     visible = visible.tril(keys - queries) if causal and mask is None else visible
-    visible[0, 0] = True  # or it would see none
+    visible[0, 0] = True  # otherwise it would see no key
     if mask is None:
         mask = visible[None, None]
     elif mask.dtype == torch.bool:

@@ -39,7 +39,7 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
 
 
 def _layers(facts: PairFacts) -> frozenset[str]:
-    """The names of the classes of layers that this file makes to be run again."""
+    """The names of the layer classes that this file makes checkpointed."""
     return frozenset(
         name
         for name, one in vars(facts.module).items()
@@ -74,7 +74,7 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
 
 
 def in_variant(class_name: str, facts: PairFacts) -> str:
-    """What a class of the parent is called in the variant, which may have a prefix of its own."""
+    """The name of a parent's class in the variant, which may have a prefix of its own."""
     theirs, ours = facts.parent_class.__name__, facts.variant_class.__name__
     ending = commonprefix([theirs[::-1], ours[::-1]])[::-1]
     prefix = theirs.removesuffix(ending)

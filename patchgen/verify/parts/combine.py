@@ -58,7 +58,7 @@ def merge_routes(
 
 
 def _elsewhere(route: Route) -> Route:
-    """`route` without a word about the attention."""
+    """`route` without a setting of the attention."""
     return replace(
         route, parent=_but_attention(route.parent), variant=_but_attention(route.variant)
     )
@@ -104,7 +104,7 @@ def weights_route(part_checks: tuple[PartCheck, ...], routes: tuple[Route, Route
 
 
 def training_scenario(part_checks: tuple[PartCheck, ...], rows: Rows = "full") -> Scenario:
-    """A training step with every part at work and no dropout; checkpointed if a part needs that."""
+    """A training step with every part active and no dropout; checkpointed if a part needs that."""
     ways = [
         part_check.effect_scenario.checkpointing
         for part_check in part_checks

@@ -31,7 +31,7 @@ VARLEN = {"attn_implementation": patchgen.runtime.varlen.NAME}
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """An encoder drops padding always, a decoder only if attention takes text lengths."""
+    """An encoder always drops padding, a decoder only if its attention takes text lengths."""
     sdpa, eager = {"attn_implementation": "sdpa"}, {"attn_implementation": "eager"}
     encodes = hasattr(sys.modules[parent_class.__module__], "create_bidirectional_mask")
     if parent_class.__name__.endswith(
@@ -78,7 +78,7 @@ def layers_of(facts: PairFacts) -> list[str]:
 
 
 def products_over(evidence: Evidence, places: int) -> int:
-    """Linear layers that ran on so many places."""
+    """The linear layers that ran on this number of places."""
     return sum(prod(shape[:-1]) == places for shape in evidence.forwards.get("Linear", ()))
 
 

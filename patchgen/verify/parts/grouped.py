@@ -63,7 +63,7 @@ def swapped(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def moved(model: PreTrainedModel) -> Iterator[None]:
-    """What experts give goes to the token behind."""
+    """The output of the experts goes to the next token."""
     hooks = [module.register_forward_hook(_one_behind) for module, _ in stacks_of(model)]
     yield
     for hook in hooks:

@@ -57,7 +57,7 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
 
 
 def rows_of(evidence: Evidence, words: int) -> int:
-    """Of the largest saved tensor whose last axis is the vocabulary."""
+    """The bytes of the largest saved tensor whose last axis is the vocabulary."""
     return max(
         (prod(each.shape[:-1]) for each in evidence.saved if each.shape[-1:] == (words,)), default=0
     )

@@ -46,7 +46,7 @@ NARROW_ROUNDINGS = 16
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The dense model, by the grouped product and by the loop."""
+    """The dense model, compared with the grouped product and with the loop."""
     loop = {"experts_implementation": "eager"}
     return (
         Route("dense", REFORMULATED),

@@ -23,7 +23,7 @@ from patchgen.verify.parts.planting import around, defines, replaced
 from patchgen.verify.parts.scenario import Scenario
 
 Norm = Callable[..., Tensor]
-# At the usual epsilon, a millionth, it could be left out and nothing would show.
+# Leaving out the usual epsilon, a millionth, would not show.
 EPSILON = 2.0
 AUTOCAST = Scenario(train=True, autocast=True)
 
@@ -84,7 +84,7 @@ def centred(norm: Norm, x: Tensor, shape: Any, weight: Tensor | None, eps: float
 
 
 def no_gradient(norm: Norm, x: Tensor, shape: Any, weight: Tensor | None, eps: float) -> Tensor:
-    """That of the root mean square is forgotten."""
+    """The epsilon of the root mean square is left out."""
     scale = norm(x.detach(), shape, None, eps) / torch.where(x == 0, 1, x.detach())
     return x * scale if weight is None else x * scale * weight
 

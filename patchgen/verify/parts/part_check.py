@@ -1,4 +1,4 @@
-"""What a part promises of the models that it is put into, and how `patchgen verify` checks it.
+"""What a part promises about its models, and how `patchgen verify` checks that.
 
 `patchgen/verify/parts/PART.py` defines the `PartCheck` of a part as `PART_CHECK`.  A variant of
 several parts is checked with all of theirs: the loosest bound, everything that any of them hides,
@@ -60,7 +60,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Outputs that the variant does not give in some scenarios, as its documentation says."""
+    """Outputs that the variant leaves out in some scenarios, as documented."""
 
     pattern: str  # for `fnmatch`: "logits", "attentions.*"
     why: str
@@ -72,7 +72,7 @@ class Hidden:
 class Refusal:
     """A ValueError that the variant raises on purpose, where the parent computes."""
 
-    words: str  # of its message
+    words: str  # part of its message
     way: str  # of calling the model: a key of `inputs.calls`
 
 
@@ -149,7 +149,7 @@ class PartCheck:
     # Make the variant from the parent, which is on the CPU with the weights of `models.weights`, in
     # an empty folder, with the route's settings.  One part of a variant at most has its own.
     build: Build = reload
-    # Put an observation of the variant in the parent's terms: split fused weights, sum the
+    # Convert an observation of the variant to the parent's names: split fused weights, sum the
     # gradients of experts.
     terms: Callable[[Observation, PreTrainedModel], Observation] = keep_names
     # Accepted values of `attn_implementation`; others must be a ValueError when the model is built.
@@ -171,5 +171,5 @@ class PartCheck:
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
     same_rng_order: bool = True
-    # Whether the part works when hidden states are asked for.
+    # Whether the part works if hidden states are requested.
     works_with_hidden_states: bool = True

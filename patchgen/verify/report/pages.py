@@ -18,25 +18,23 @@ from patchgen.verify.report.result import Result, counts
 from patchgen.verify.variants import Variant
 
 _LEGEND = """\
-Each case compares the variant with its parent: loss, logits, every hidden state, and the gradient \
-of every parameter,
-at real tokens, in training with dropout off where it says nothing else. *closest* is the parent's \
-nearest computation
-(its own SDPA, where it has that), *independent* another one (its eager attention). **PASS**: no \
-further apart than the
-bound, and the smallest error planted on purpose is at least ten times larger than the bound. \
-**WARN**: equal within
-the bound, but a planted error is not that much larger; or a plan names something that is not \
-there, in the parent as
-well. **NONE**: there is nothing to compare, with the reason. In bfloat16 distances are in units \
-of the parent's own
-noise there, measured in the same run, from the nearer of the parent and the parent in float32, \
-which both round; else
-they are relative to the largest entry of each tensor. *lines run*: of the lines that the variant \
-adds or changes,
-those that ran in some case. *mutants seen*: of small errors planted in those lines, those that a \
-case saw; each that
-none saw is listed, with its diff, in [mutants.md](mutants.md).
+Each case compares the variant with its parent: loss, logits, every hidden state, and the gradient
+of every parameter, at real tokens, in training with dropout off unless the case says otherwise.
+*closest* is the parent's nearest computation (its own SDPA, if it has that), *independent* another
+one (its eager attention).
+
+- **PASS**: the difference is within the bound, and the smallest error planted on purpose is at
+  least ten times larger than the bound.
+- **WARN**: the difference is within the bound, but a planted error is not that much larger; or a
+  plan names something that does not exist, in the parent as well.
+- **NONE**: there is nothing to compare, for the reason that is given.
+
+Differences are relative to the largest entry of each tensor. In bfloat16 they are in units of the
+parent's own noise, which is measured in the same run, and are taken from the nearer of two
+references: the parent, and the parent in float32 (both round). *lines run*: how many of the lines
+that the variant adds or changes ran in some case. *mutants seen*: how many of the small errors
+planted in those lines some case noticed. [mutants.md](mutants.md) lists all others, with their
+diffs.
 """
 
 

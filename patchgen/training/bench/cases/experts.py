@@ -17,7 +17,7 @@ from patchgen.training.bench.entry import (
 
 LEAN = Entry("lean experts", "variant", experts="lean", saves=0.9)
 
-# Few words: what is asked of a mixture of experts is its layers.
+# A small vocabulary: this case is about the layers of a mixture.
 _QWEN3_MOE_BLOCKS = (
     ("vocab_size", 1024),
     ("hidden_size", 2048),
