@@ -1,1 +1,1 @@
-"""What writes modular files: for a model, for a fork, and for every model of transformers."""
+"""Write modular files: for a model, for a fork, and for every model of transformers."""

@@ -103,7 +103,7 @@ def _removal(member: Member) -> list[str]:
 
 
 def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
-    """The bases that the fork's class has beside the parent's."""
+    """The bases that the fork's class adds to the parent's."""
     assert isinstance(new.node, ast.ClassDef) and isinstance(old.node, ast.ClassDef)
     mine = [plain_text(base) for base in new.node.bases]
     theirs = [plain_text(base) for base in old.node.bases]
@@ -211,7 +211,7 @@ def _signature_lines(new: Function) -> int:
 
 
 def _passed(old: Function) -> list[str] | None:
-    """The arguments that hand a method's own parameters on."""
+    """The arguments that pass a method's own parameters on."""
     a = old.args
     if a.vararg or a.kwarg or a.posonlyargs:
         return None

@@ -129,7 +129,7 @@ class Writer:
     def _derived(
         self, new: Definition, doubts: Doubts, text: Text, imports: dict[str, set[str]]
     ) -> list[str] | None:
-        """A class as a subclass of its source's; None where writing it out is as short."""
+        """A class as a subclass of its source's; None if the whole class is as short."""
         found = self._best.get(new.name)
         if new.kind != "class" or found is None or new.name in doubts.whole:
             return None
@@ -150,7 +150,7 @@ class Writer:
     def _lacking(
         self, text: Text, declared: set[str], doubts: Doubts, imports: dict[str, set[str]]
     ) -> set[str]:
-        """What the declared code reads.
+        """The imports and definitions that the declared code reads.
 
         It is imported from the source that has the same, else to be declared.
         """

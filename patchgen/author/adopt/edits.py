@@ -26,7 +26,7 @@ class Spoken:
 def spoken(
     draft: Draft, old: Function, new: Function, words: Words, taken: set[str]
 ) -> Spoken | None:
-    """The edit that `draft` is, of the method `old`.
+    """The edit of the method `old` that makes `draft`.
 
     None where it needs a name that only another edit makes.
     """
@@ -140,7 +140,7 @@ def _begins_alike(draft: Draft) -> bool:
 
 
 def _noun(draft: Draft) -> str:
-    """What the changed code sets, calls or reads."""
+    """The names that the changed code sets, calls or reads."""
     mine = set(map(ast.dump, _nodes(draft.old)))
     changed = [node for node in _nodes(draft.new) if ast.dump(node) not in mine] or list(
         _nodes(draft.old)

@@ -1,4 +1,4 @@
-"""What a fork's code needs of a release: names to import and to read, and calls that fit.
+"""Whether a release has what a fork needs: names to import and to read, and calls that fit.
 
 A fork was made from one release.  Another one may lack a name that the fork imports, or may have
 given a function other parameters.  Nothing of a release is imported to find out; its files are read
@@ -72,7 +72,7 @@ def _text(path: Path) -> str:
 
 
 def lacking_imports(fork: File, root: Path) -> list[str]:
-    """What the fork imports from transformers and the release does not have.
+    """The names that the fork imports from transformers and the release lacks.
 
     For example `transformers.utils.is_x_available`.
     """

@@ -1,4 +1,4 @@
-"""What a modular file says below `super().__init__(config)` to make one `__init__` of another.
+"""The statements below `super().__init__(config)` that turn one `__init__` into another.
 
 The dialect of transformers puts the parent's statements there.  An assignment below replaces the
 parent's to the same target, in its place; `del` takes one away; all else follows at the end.
@@ -21,7 +21,7 @@ _Changes = tuple[list[str], list[ast.stmt]]
 
 
 def find_changes(mine: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> _Changes | None:
-    """The targets to delete and the statements to write, fewest first; None where none will do."""
+    """The targets to delete and the statements to write, fewest first; None if there are none."""
     best: _Changes | None = None
     for place in range(len(mine), -1, -1):
         found = _at(mine[:place], mine[place:], theirs)

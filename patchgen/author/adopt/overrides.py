@@ -26,7 +26,7 @@ _COPIED = "# Copied from"
 
 
 class Text:
-    """Writes statements of a model's file as they stand, and notes the names that they read."""
+    """Writes statements of a model's file unchanged, and notes the names that they read."""
 
     def __init__(self, file: File) -> None:
         self.file = file
@@ -50,7 +50,7 @@ class Text:
 def derive(
     new: Definition, old: Definition, base: str, text: Text, spelled: frozenset[tuple[str, str]]
 ) -> list[str] | None:
-    """The class `new` as a subclass of `base`; None where the dialect cannot say it.
+    """The class `new` as a subclass of `base`; None if the dialect cannot express it.
 
     `old` is that class in the names of the model.  Methods in `spelled` are written out.
     """
@@ -146,7 +146,7 @@ def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> li
 
 
 def _after_super(new: Function, old: Function, text: Text) -> list[str] | None:
-    """`__init__` as the parent's and what is assigned otherwise.
+    """`__init__` as the parent's and the assignments that differ.
 
     None where that is not all that differs.
     """

@@ -1,4 +1,4 @@
-"""Which model of transformers, and of which release, a fork was made from.
+"""Find the model and the release of transformers that a fork was made from.
 
 Models are ranked by the lines that they share with the fork; rare lines count most;
 releases by the length of the declaration that each would need.
@@ -35,7 +35,7 @@ _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Likeness:
-    """A model and how much of the fork it has.
+    """A model, and its share of the fork's lines.
 
     `share` is of its lines; in `weight` rare lines count more.
     """
@@ -58,7 +58,7 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[int, int, float, tuple[int, ...]]:
-        """Sorts the best one first: one that can hold, the shortest, the most alike, the newest."""
+        """The sort key: may reproduce the fork, then shortest, most similar, newest."""
         return (
             self.blockers,
             self.lines,
@@ -143,7 +143,7 @@ def _beside(fork: File, release: Release, module: str, path: Path) -> Subject:
 
 
 def _measured(subject: Subject, release: Release) -> Candidate:
-    """How long a declaration over this parent would be, and what would stand in its way."""
+    """The length of a declaration over this parent, and what prevents it."""
     fork, parent = subject.fork, subject.parent
     shared = lines_of(fork.source.text) & lines_of(parent.source.text)
     text = declare(subject, Doubts()).text if subject.pairs else fork.source.text
@@ -223,7 +223,7 @@ def find_parents(
 def _declare_nearest(fork: File, near: Sequence[_Near]) -> list[Candidate]:
     """The nearest parents with their declarations.
 
-    If something stands in the way of all of them, the first farther one that it does not stop.
+    If something prevents all of them, the first farther one that works.
     """
     found: list[Candidate] = []
     for number, one in enumerate(near[:_MOST_LOOKED_AT]):

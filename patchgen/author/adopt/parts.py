@@ -1,4 +1,4 @@
-"""What a flat file has from patchgen's own parts: definitions to import, and mixins of its classes.
+"""Find patchgen's own parts in a flat file: definitions to import, and mixins of its classes.
 
 In: a fork beside its parent.  Out: the same, with the parent's classes as they are under the
 mixins.

@@ -1,4 +1,4 @@
-"""Flatten a declaration, and compare what comes out with the fork."""
+"""Flatten a declaration, and compare the output with the fork."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from patchgen.syntax.text import make_source
 
 @dataclass(frozen=True)
 class Proof:
-    """What became of a declaration.
+    """The result of flattening a declaration.
 
     The output, or why there is none, and what of the fork is not in it.
 
@@ -56,7 +56,7 @@ def prove(text: str, subject: Subject, name: str, root: Path | None, settings: S
 def flatten_text(
     text: str, name: str, root: Path | None, settings: Settings
 ) -> tuple[str, tuple[Problem, ...]]:
-    """The modeling file that the modular file `name` with this text gives, or why it gives none."""
+    """The modeling file of the modular file `name` with this text, or the problems."""
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         home = Path(folder).resolve()
         path = home / "modular" / name
@@ -69,7 +69,7 @@ def flatten_text(
 
 
 def compare(output: str, fork: File) -> Proof:
-    """Which of the fork's classes and functions the text `output` has."""
+    """Compare the fork's classes and functions with the text `output`."""
     made = read_file(make_source(output, "output.py")).definitions
     there = {name: d for name, d in fork.definitions.items() if d.kind in ("class", "def")}
     heads = {

@@ -1,4 +1,4 @@
-"""What came of adopting a fork: how equal it is, how long, and whether it is worth it."""
+"""The report on an adopted fork: how equal it is, how long, and whether it is worth it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Report:
 
     @property
     def equality(self) -> str:
-        """How the output is the fork: the strictest word that is true."""
+        """The strictest equality that holds between the output and the fork."""
         adopted = self.adopted
         fork = adopted.subject.fork
         names = [name for name, d in fork.definitions.items() if d.kind in ("class", "def")]
@@ -58,7 +58,7 @@ class Report:
         return found | borrowed | dict.fromkeys(self.adopted.proof.more, "gone")
 
     def data(self) -> dict[str, Any]:
-        """All of it for programs."""
+        """The report as data for JSON."""
         adopted = self.adopted
         return {
             "fork": adopted.subject.fork.source.path,
@@ -80,7 +80,7 @@ class Report:
         }
 
     def text(self) -> str:
-        """All of it for people."""
+        """The report as text."""
         adopted = self.adopted
         states = self.states()
         width = max((len(name) for name in states), default=0)
@@ -122,7 +122,7 @@ def _code(file: File) -> list[str]:
 
 
 def _differences(adopted: Adopted) -> Iterator[str]:
-    """What of the fork the output does not have, as a diff."""
+    """The parts of the fork that the output lacks, as a diff."""
     fork = adopted.subject.fork
     if adopted.proof.missing:
         yield f"missing: {', '.join(adopted.proof.missing)}"

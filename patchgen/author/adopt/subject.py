@@ -1,4 +1,4 @@
-"""A fork beside the parent that it was made from: which definition of one is which of the other."""
+"""A fork and its parent: which definition of one corresponds to which of the other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Renaming:
     behind: bool = False
 
     def original(self, name: str) -> str:
-        """What the parent calls what the fork calls `name`."""
+        """The parent's name for the fork's `name`."""
         if self.behind:
             return name.removesuffix(self.new) if name.endswith(self.new) else name
         return self.old + name[len(self.new) :] if self.new and name.startswith(self.new) else name
@@ -65,7 +65,7 @@ class Subject:
 
     @cached_property
     def alias(self) -> str:
-        """What the modular file calls the parent's module."""
+        """The name of the parent's module in the modular file."""
         last = self.module.rpartition(".")[2]
         short = last.removeprefix("modeling_")
         used = {n.id for n in ast.walk(self.fork.tree) if isinstance(n, ast.Name)}

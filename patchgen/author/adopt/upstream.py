@@ -48,7 +48,7 @@ class Draft:
         return self.lines / max(self.model_lines, 1)
 
     def data(self) -> dict[str, Any]:
-        """All of it for programs."""
+        """The report as data for JSON."""
         return {
             "model": self.path.stem.removeprefix("modeling_"),
             "parents": list(self.parents),
@@ -63,7 +63,7 @@ class Draft:
         }
 
     def report(self) -> str:
-        """What came of it, for people."""
+        """The report as text."""
         parents = ", ".join(module.partition(".")[0] for module in self.parents)
         equal = "regenerates the model" if self.proof.holds else "does not regenerate the model"
         lines = [
@@ -123,7 +123,7 @@ def _left(proof: Proof) -> tuple[bool, int]:
 
 
 def _convert(text: str, modular: Path, model: File) -> Proof:
-    """What the converter makes of `text` in the place of `modular`."""
+    """The result of converting `text` as the file `modular`."""
 
     def read(path: Path) -> str | None:
         if path == modular:

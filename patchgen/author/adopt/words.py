@@ -26,7 +26,7 @@ BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 @dataclass(frozen=True)
 class Names:
-    """What names mean.
+    """The meanings of names.
 
     `pairs` are the fork's definitions with the parent's, `declared` those of the modular file.
 
@@ -47,7 +47,7 @@ class Names:
         return any(new != old for new, old in self.pairs.items())
 
     def of_fork(self, name: str) -> str:
-        """A global name of the fork's code as the modular file says it."""
+        """A global name of the fork's code as the modular file writes it."""
         if name in self.fork.definitions:
             if name in self.declared or name not in self.pairs:
                 return name
@@ -60,7 +60,7 @@ class Names:
         return f"{self.alias}.{self.pairs.get(name, name)}"
 
     def of_parent(self, name: str) -> str:
-        """A global name of the parent's code as the modular file says it."""
+        """A global name of the parent's code as the modular file writes it."""
         if name in self.parent.definitions:
             return name if name in self.declared else self.of_parents_own(name)
         if name in self.pairs.values():

@@ -1,4 +1,4 @@
-"""Write a declaration, prove it, and write again what the converter did not give."""
+"""Write a declaration, prove it, and rewrite what the converter did not reproduce."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_TURNS = 12
 
 @dataclass(frozen=True)
 class Adopted:
-    """The declaration of a fork, formatted, with what became of it."""
+    """The formatted declaration of a fork, and its proof."""
 
     subject: Subject
     text: str
@@ -43,7 +43,7 @@ class Adopted:
 
     @property
     def share(self) -> float:
-        """How long the declaration is, as a share of the fork."""
+        """The length of the declaration as a share of the fork."""
         return self.lines / max(self.fork_lines, 1)
 
 
@@ -125,7 +125,7 @@ def _of_member(definition: Definition, name: str) -> list[str]:
 
 
 def _of_class(doubts: Doubts, declared: DeclaredDefinition, differ: frozenset[str]) -> Doubts:
-    """That a class is not what the fork has.
+    """Doubt a class that differs from the fork's.
 
     The edits of what differs are in doubt first, then the class itself.
     """

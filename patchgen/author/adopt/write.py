@@ -1,4 +1,4 @@
-"""The declaration: what of the fork it says, in the fork's order, with imports and header."""
+"""Write the declaration of a fork in the fork's order, with imports and header."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Declaration:
 
 
 def declare(subject: Subject, doubts: Doubts) -> Declaration:
-    """The declaration of a fork, but for what is in doubt."""
+    """The declaration of a fork; whatever is in doubt is written in full."""
     declared = _declared(subject, doubts)
     while True:
         names = Names(
@@ -67,7 +67,7 @@ def differing(subject: Subject) -> list[str]:
 
 
 def _is_of_parent(subject: Subject, definition: Definition) -> bool:
-    """Whether a definition is the parent's, but for documentation."""
+    """Whether a definition is the parent's, apart from documentation."""
     if definition.name not in subject.pairs:
         return False
     # The converter puts heads on the file's own model, and will again.

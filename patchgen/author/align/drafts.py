@@ -41,7 +41,7 @@ class Draft:
 
 
 def drafts(old: Function, new: Function) -> list[Draft] | None:
-    """The edits that make `new` of `old`, in order; None where no edits say it."""
+    """The edits that turn `old` into `new`, in order; None if there are none."""
     aligned = align_methods(old, new)
     work = _Work(old, _group(aligned))
     return work.of_suite(aligned)
@@ -61,7 +61,7 @@ def _lines_of(node: ast.AST) -> int:
 
 
 def _atoms(row: Row) -> Iterator[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]]:
-    """What could be said of a row in itself.
+    """The possible drafts of a row by itself.
 
     That is the statement, and the expressions around its one difference.
     """
@@ -99,7 +99,7 @@ class _Work:
         self.suites = list(all_suites(self.method.body))
 
     def places(self, pattern: Sequence[ast.stmt]) -> list[Place]:
-        """Where a run of statements stands, as a converter would find it."""
+        """The places where a converter would find a run of statements."""
         return find_places(pattern, self.suites)
 
     def is_unique(self, pattern: Sequence[ast.stmt], wanted: Place | None = None) -> bool:

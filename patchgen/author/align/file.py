@@ -57,7 +57,7 @@ class Definition:
 
     @cached_property
     def loose(self) -> tuple[ast.stmt, ...]:
-        """What a class body holds that is no member: `if`, `with`, calls."""
+        """Statements of a class body that are no members: `if`, `with`, calls."""
         assert isinstance(self.node, ast.ClassDef)
         body = [n for n in self.node.body if not is_docstring(n) and not isinstance(n, ast.Pass)]
         body = [
@@ -203,7 +203,7 @@ def _definition(name: str, nodes: list[ast.stmt]) -> Definition:
 
 
 def plain_definition(definition: Definition) -> str:
-    """What a definition says, without what only documents."""
+    """A definition as text, without documentation."""
     if definition.kind != "class":
         return "\n".join(map(plain_text, definition.nodes))
     (node,) = definition.nodes

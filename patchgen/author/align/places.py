@@ -1,4 +1,4 @@
-"""Where the statements of a pattern stand in a method; `...` matches any run of them."""
+"""Find the statements of a pattern in a method; `...` matches any run of them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Site:
     callee: Class
 
     def passed(self, parameter: str, forward: ast.FunctionDef) -> ast.expr | None:
-        """What is passed for `parameter` of `forward`, the method that is called."""
+        """The argument for `parameter` of `forward`, the method that is called."""
         for keyword in self.call.keywords:
             if keyword.arg == parameter:
                 return keyword.value

@@ -1,4 +1,4 @@
-"""Evaluate expressions: what they make of scores, probabilities and contexts.
+"""Evaluate expressions symbolically: what they do to scores, probabilities and contexts.
 
 An operation that no attention does with them is recorded as a use.  A use inside an attention
 prevents that it is replaced.

@@ -1,4 +1,4 @@
-"""Where a class calls the attention interface of transformers, and with what."""
+"""Find where a class calls the attention interface of transformers, and its arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Interface:
 
     @property
     def is_causal(self) -> tuple[str, ...]:
-        """What `self.is_causal` is set to.
+        """The value of `self.is_causal`.
 
         transformers takes a missing attribute, for which this is empty, as True.
         """

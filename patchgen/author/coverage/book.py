@@ -67,7 +67,7 @@ class Book:
         return self.entries.get((model, part))
 
     def with_entry(self, model: str, part: str, entry: Entry) -> Book:
-        """The same with one entry more, or another one."""
+        """The same book with this entry added or replaced."""
         return replace(self, entries={**self.entries, (model, part): entry})
 
     @property
@@ -118,7 +118,7 @@ def _entry(fields: Mapping[str, Any]) -> Entry:
 
 
 def write_book(path: Path, book: Book, versions: Mapping[str, str]) -> None:
-    """Keep `book`: one line for each entry, so that what changed can be read off a diff."""
+    """Keep `book`: one line for each entry, so a diff shows what changed."""
     models = []
     for model in book.models:
         known = [(part, entry) for part in book.parts if (entry := book.entry(model, part))]
@@ -133,5 +133,5 @@ def write_book(path: Path, book: Book, versions: Mapping[str, str]) -> None:
 
 
 def _without_empty(entry: Entry) -> dict[str, Any]:
-    """Without what is empty."""
+    """The fields of an entry that are not empty."""
     return {name: value for name, value in asdict(entry).items() if value or name == "status"}

@@ -28,7 +28,7 @@ def attends(module: Module) -> bool:
 
 @dataclass(frozen=True)
 class Flags:
-    """What the classes of modeling files have set; the dictionary is memory, not state."""
+    """What the classes of modeling files have set; the dictionary is a cache."""
 
     env: Environment
     _opened: dict[str, Module | None] = field(default_factory=dict, repr=False, compare=False)

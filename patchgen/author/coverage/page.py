@@ -27,7 +27,7 @@ _REASONS = ("failed", "cannot be built here", "refused")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a part is meant to reach: of `models`, or of every one where that is None, so many."""
+    """The goal of a part: a number of `models`, or of all models if that is None."""
 
     part: str
     says: str
@@ -36,7 +36,7 @@ class Target:
     heads: bool = False  # heads are counted, not models
 
     def reached(self, book: Book) -> int:
-        """How many are verified."""
+        """The number of verified models."""
         found = [
             entry
             for (model, part), entry in book.entries.items()

@@ -54,7 +54,7 @@ class Structural:
 
 
 def declared(env: Environment, task: Task) -> Structural:
-    """What `patchgen new` says; where it refuses grouped experts, what the project has by hand."""
+    """The answer of `patchgen new`; for grouped experts that it refuses, the project's own file."""
     try:
         found = answer(env, task.module, [task.part])
     except PatchgenError as error:

@@ -1,4 +1,4 @@
-"""What the parts are meant to reach, and which models come first for that."""
+"""The goals of the parts, and which models come first for them."""
 
 from __future__ import annotations
 

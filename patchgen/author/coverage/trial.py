@@ -48,7 +48,7 @@ SHORT = ("full closest", "right closest", "full independent")
 
 
 def tried(found: Structural, home: Path) -> Entry:
-    """What comes of it."""
+    """The entry that results."""
     begun = time.monotonic()
     warnings.simplefilter("ignore")
     logging.set_verbosity_error()
@@ -92,7 +92,7 @@ def _subject(found: Structural, file: FlatFile, home: Path) -> Variant:
 
 @dataclass(frozen=True, slots=True)
 class _HeadTrial:
-    """What the cases of one class came to."""
+    """The results of the cases of one class."""
 
     head: str
     results: tuple[Result, ...] = ()
@@ -105,7 +105,7 @@ class _HeadTrial:
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """The planted errors that were seen."""
+        """The planted errors that a case noticed."""
         return tuple(
             result.case.partition("planted: ")[2]
             for result in self.results
@@ -239,7 +239,7 @@ def _missing(variant: Variant, head: str) -> str:
 
 
 def _library(error: str) -> str:
-    """What transformers says is not installed, of its own long advice."""
+    """The package that transformers says is not installed."""
     found = re.search(r"requires the (\S+) library", error)
     return found[1] if found else " ".join(error.split())[:120]
 

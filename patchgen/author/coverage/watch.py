@@ -32,7 +32,7 @@ _TICK = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one part in one model may take; `start` is what loading torch may take before that."""
+    """The limits of one trial; `start` is the time that loading torch may take before it."""
 
     seconds: float = 180
     megabytes: float = 3072
@@ -42,7 +42,7 @@ class Limits:
 def watched(
     todo: Sequence[Structural], limits: Limits, jobs: int
 ) -> Iterator[tuple[Structural, Entry]]:
-    """The entry of each, as they come."""
+    """The entry of each trial, as soon as it is known."""
     context = _context()
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         waiting = {pool.submit(_one, context, found, limits): found for found in todo}

@@ -141,7 +141,7 @@ def _whole(
     gated: bool,
     dropout: str,
 ) -> Dense:
-    """A mixture in the place of the whole FFN, but for a dropout at its end."""
+    """A mixture in place of the whole FFN, except for a dropout at its end."""
     names, own = match.groupdict(), f"self.{found.attribute}"
     ups = [names[name] for name in ("gate", "up") if names.get(name)]
     made = _linear(found.owner, forward, [*ups, names["down"]])

@@ -1,4 +1,4 @@
-"""One declared change on its way to a state: what is known of it, and what the compiler says."""
+"""One declared change: what is known of it, and what the compiler says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEEP, DROP = "keep", "drop"  # decisions that are no text
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one declared change.
+    """The outcome of one declared change.
 
     `before` and `after` are the parent's text in both releases.
     """
@@ -45,13 +45,13 @@ class Result:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is left to a person."""
+        """Whether a person has to decide it."""
         return self.state in OPEN
 
 
 @dataclass
 class Case:
-    """A change on its way: its members on all sides, and what is known of it so far."""
+    """A change in progress: its members on all sides, and what is known of it so far."""
 
     change: Declared
     result: Result
@@ -119,7 +119,7 @@ def whole_classes(changes: Iterable[Declared]) -> list[Declared]:
 
 
 def put_in_doubt(case: Case, why: str) -> None:
-    """Leave a change to a person: what was merged is not what the declaration would give."""
+    """Leave a change to a person: the declaration would not give the merged text."""
     clash = Clash(why, case.result.before, case.outcome.text, case.result.after)
     case.result = replace(case.result, state=State.CONFLICT, clashes=(clash,))
     case.wanted, case.decision = None, ""

@@ -1,4 +1,4 @@
-"""What people decided where a change was left to them, and its use for the next variant.
+"""The decisions of people on changes that were left to them, used for the next variant.
 
 `patchgen rebase --write` records what it leaves open in patchgen.decisions.toml.  When somebody has
 solved it in the modular file, the next run takes what stands there as the decision, and applies it
@@ -45,7 +45,7 @@ _FIELDS = ("modular", "conflict", "upstream", "declared")
 
 @dataclass(frozen=True)
 class Entry:
-    """A conflict and what was decided; `decision` is empty while it is open.
+    """A conflict and its decision, which is empty while the conflict is open.
 
     `name` is that of the change, `key` says which conflict it is.
     """
@@ -63,7 +63,7 @@ Entries = Mapping[str, Entry]  # by key
 
 
 def conflict_key(result: Result) -> str:
-    """What makes two conflicts the same: the parent before and after, and what is declared."""
+    """A key that equal conflicts share: the parent before and after, and the declaration."""
     declared = [plain_text(node) for node in result.change.nodes]
     key = "\0".join([result.before, result.after, *declared])
     return hashlib.sha256(key.encode()).hexdigest()[:16]

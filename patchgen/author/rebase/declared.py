@@ -1,4 +1,4 @@
-"""What a modular file changes of its parents: edits, overrides, removals, each with its parent.
+"""The changes of a modular file: edits, overrides and removals, each with its parent.
 
 class LlamaMLP(llama.LlamaMLP):          transformers.models.llama.modeling_llama.LlamaMLP:
     @edit("forward")                     an edit of `forward`,

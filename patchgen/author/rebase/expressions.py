@@ -1,4 +1,4 @@
-"""Three versions of an expression as one: arguments of a call and elements of a list by themselves.
+"""Merge three versions of an expression; arguments and elements are merged one by one.
 
     base     self.attn(x, mask)
     ours     self.attn(x, mask, seq=seq)

@@ -1,4 +1,4 @@
-"""Values that one version of a method names and another does not: written where they are read.
+"""Put values that only one version of a method names where they are read.
 
     base     part = slice(-keep, None)             ours    if labels is None:
              logits = self.head(hidden[part])                  logits = self.head(hidden[part])

@@ -28,7 +28,7 @@ _ALWAYS = frozenset(dir(builtins)) | {"__class__", "super"}
 def changed_meanings(
     merged: Function, base: Function, ours: Function, theirs: Function, known: frozenset[str]
 ) -> tuple[Clash, ...]:
-    """What is in doubt in a merged method; `known` are the global names that it may read."""
+    """The doubts about a merged method; `known` are the global names that it may read."""
     flow, old, mine, upstream = (flow_of(one) for one in (merged, base, ours, theirs))
     found = [*_unbound(flow, (mine, upstream), known)]
     found += _moved_meanings(flow, mine, upstream, old, "the declaration")
