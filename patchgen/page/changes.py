@@ -15,7 +15,7 @@ _NEAR = 3  # unchanged lines that do not divide a change of one definition
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One place where an output is not its parent.
+    """One place where an output differs from its parent.
 
     `title` is the definition that it stands in, `lines` are those of the output (none where lines
     were only removed: then `last` is `first - 1`), `sources` what they were made from and what they

@@ -17,7 +17,7 @@ _COLOURED = (Comment, Keyword, String, Number, Name.Class, Name.Function, Name.D
 
 
 class _Few(Filter):  # type: ignore[misc]  # Pygments has no types
-    """Leaves the tokens of `_COLOURED`, without finer differences, and makes text of the others."""
+    """Keeps the tokens of `_COLOURED`, without finer kinds, and turns all others into text."""
 
     def filter(self, _lexer: Any, stream: Any) -> Iterator[tuple[Any, str]]:
         for kind, value in stream:

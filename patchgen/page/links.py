@@ -1,4 +1,4 @@
-"""Say for each line of an output where it comes from.
+"""Link each line of an output to the lines that it comes from.
 
     kind           comes from                                   linked to
     parent         the parent, unchanged or reformatted         its line there
@@ -103,7 +103,7 @@ def _link_comments(lines: Sequence[str], sources: Sources, links: dict[int, Link
 
 
 def _link_statements(text: str, sources: Sources, links: dict[int, Link]) -> None:
-    """Link what stands word for word in a source, whatever its formatting."""
+    """Link statements that a source has word for word, whatever their formatting."""
     known = {path: read_statements(source) for path, source in sources.texts.items()}
     # The declaration first: what it says counts where both say the same.
     ordered = sorted(known, key=lambda path: path in sources.parents)
@@ -118,7 +118,7 @@ def _link_statements(text: str, sources: Sources, links: dict[int, Link]) -> Non
 
 
 def _find(place: Place, ordered: Sequence[str], known: Mapping[str, Statements]) -> Lines | None:
-    """Where `place` stands in a source: in the definition of the same name if in several."""
+    """Find `place` in a source; of several, in the definition of the same name."""
     for by_owner in (True, False):
         for path in ordered:
             other = known[path].find(place, by_owner)

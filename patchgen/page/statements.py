@@ -58,7 +58,7 @@ def read_statements(text: str) -> Statements:
     often = Counter(place.says for place in places)
     for place in places:
         by_owner.setdefault((place.owner, place.says), place)
-        # What stands in several places says nothing about where a line came from, nor does what
+        # A statement in several places says nothing about where a line came from, nor does what
         # any class may have: `def __init__(self, config):`, `@auto_docstring`, `x = None`.
         is_telling = not place.owner or (not place.is_head and len(place.says) > _TELLING)
         if is_telling and often[place.says] == 1:

@@ -1,4 +1,4 @@
-"""What is known from earlier runs: one line of JSON for each result, written at once.
+"""Results of earlier runs: one line of JSON for each result, written at once.
 
 A run that is killed loses the result that it was working on, and nothing else.  A line that is cut
 off, or that another version of patchgen wrote, does not count.
@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass
 class Book:
-    """Results by the digests of variants; `made_with` is a digest of what makes outputs."""
+    """Results by the digests of variants; `made_with` is a digest of the code that makes outputs."""
 
     path: Path
     made_with: str
@@ -55,7 +55,7 @@ class Book:
         return None
 
     def add(self, variant: str, view: View, trial: Trial) -> None:
-        """Keep a new result; one that a defect of patchgen gave is not kept."""
+        """Keep a new result, unless it comes from a defect of patchgen."""
         if any(problem.code.startswith("PG9") for problem in trial.problems):
             return
         problems = [asdict(problem) | {"cause": None} for problem in trial.problems]
@@ -66,7 +66,7 @@ class Book:
         self._append({"variant": variant, "release": release, "name": name, **data})
 
     def note(self, key: str, value: Any) -> None:
-        """Keep what else was worked out."""
+        """Keep another computed value."""
         self.notes[key] = value
         self._append({"note": key, "value": value})
 
@@ -78,7 +78,7 @@ class Book:
 
 
 def open_book(path: Path, made_with: str) -> Book:
-    """The book at `path`, which is made when the first result comes."""
+    """The book at `path`; the file is made with the first result."""
     book = Book(path, f"{FORMAT} {made_with}")
     useless = 0
     kept: list[bytes] = []
@@ -95,7 +95,7 @@ def open_book(path: Path, made_with: str) -> Book:
 
 
 def _take(book: Book, line: bytes) -> bool:
-    """Read one line; whether it is of use."""
+    """Read one line; return whether it is useful."""
     try:
         data = json.loads(line)
         if data["made_with"] != book.made_with:

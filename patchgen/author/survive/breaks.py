@@ -57,7 +57,7 @@ class Break:
 
 
 def find_breaks(survey: Survey, surveyor: Surveyor) -> dict[Modular, tuple[Break, ...]]:
-    """What broke each variant, for every pair of neighbouring releases with different answers."""
+    """The breaks of each variant, for each pair of neighbouring releases with different answers."""
     views: dict[str, View] = {}
     found: dict[Modular, tuple[Break, ...]] = {}
     for modular, trials in survey.trials.items():

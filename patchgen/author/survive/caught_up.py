@@ -1,4 +1,4 @@
-"""The changes of a variant that upstream makes by itself now, and that can be deleted.
+"""Find the changes of a variant that upstream now makes itself, so that they can be deleted.
 
     @edit("forward")                    the parent's `forward` is what the edit made of it
     def forward(self, x): ...           the parent's `forward` says the same
@@ -51,14 +51,14 @@ class CaughtUp:
 
 @dataclass(frozen=True)
 class Retirement:
-    """What of a modular file upstream has; `whole`: nothing else is left of it."""
+    """The declarations that upstream has; `whole`: the modular file has no others."""
 
     found: tuple[CaughtUp, ...]
     whole: bool
 
 
 def find_caught_up(modular: File, outputs: Mapping[str, File], tree: Tree) -> Retirement:
-    """What of a modular file the release of `tree` has; `outputs` are those on disk by name."""
+    """The declarations that the release of `tree` has; `outputs` are those on disk by name."""
     changes = list(declared_changes(modular))
     bases = list(_added_bases(modular))
     found = [
@@ -74,7 +74,7 @@ def find_caught_up(modular: File, outputs: Mapping[str, File], tree: Tree) -> Re
 
 
 def _is_there(change: Declared, outputs: Mapping[str, File], tree: Tree) -> bool:
-    """Whether the release says of a member what the output says of it."""
+    """Whether a member is the same in the release and in the output."""
     if change.is_whole and change.owner:
         return False  # a class written out is one change, and not the sum of its members
     output = output_of(change.module, outputs)

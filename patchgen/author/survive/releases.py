@@ -1,4 +1,4 @@
-"""Which releases a range means, where pip may be asked."""
+"""Find the releases of a range; pip may be asked for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a survey, for people and for programs."""
+"""The report of a survey, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def text_of(rows: tuple[Row, ...], survey: Survey) -> str:
 
 
 def summary(rows: tuple[Row, ...], survey: Survey) -> str:
-    """How many variants convert everywhere, and what that took."""
+    """The number of variants that convert everywhere, and the time that it took."""
     whole = sum(row.survives for row in rows)
     releases = len(survey.releases) + len(survey.unreadable)
     work = f"{survey.counts['made']} conversions, {survey.counts['reused']} results known before"

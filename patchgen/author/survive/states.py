@@ -1,4 +1,4 @@
-"""What a person reads of a trial: one state for each variant and release."""
+"""Summarise trials: one state for each variant and release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from patchgen.errors import Problem
 
 
 class State(enum.StrEnum):
-    """What a release means for a variant, compared with the release before it in the table."""
+    """The state of a variant on a release, compared with the release before it in the table."""
 
     SAME = "converts"
     CHANGED = "converts, to another output"
@@ -40,7 +40,7 @@ def state_of(trial: Trial | None, before: Trial | None) -> State:
 
 
 def state_of_problem(problems: Sequence[Problem]) -> State:
-    """The state that problems stand for: the one that the others follow from."""
+    """The state that a list of problems means: the problem that causes the others decides."""
     codes = {problem.code for problem in problems}
     if codes & _NO_TEXT:
         return State.UNREADABLE

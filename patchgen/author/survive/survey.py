@@ -1,4 +1,4 @@
-"""Every variant on every release, each result kept as soon as it is there."""
+"""Try every variant on every release, and save each result at once."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ class Surveyor:
 
 
 def digest_of_variant(modular: Modular) -> str:
-    """The sha256 of what a variant says, and where."""
+    """The sha256 of a variant's text and path."""
     data = read_regular(modular.path)
     return digest_of(f"{modular.display_path}\0{modular.folder.name}\0{data.hex()}")

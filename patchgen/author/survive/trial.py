@@ -1,4 +1,4 @@
-"""One variant on one release: what it gives, or why it does not convert."""
+"""Try one variant on one release: its outputs, or why it does not convert."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one release says, and which of it a conversion asked for.
+"""Read one release, and record what a conversion reads of it.
 
 A `View` is an environment in which `transformers` is the release, and everything else is the
 project's.  It notes each question with its answer.  Another release that gives the same answers

@@ -179,7 +179,7 @@ def _passes_on(block: Block, name: str) -> bool:
 
 
 def _check_base(symbol: Symbol, lineages: Lineages) -> Iterator[str]:
-    """A base that stays and is told of each subclass, by a metaclass or `__init_subclass__`."""
+    """A base that stays and is notified of subclasses, by a metaclass or `__init_subclass__`."""
     # The bases that stay are not flattened, so all files have to be read.
     everywhere = Lineages(Bindings(lineages.bindings.env, Everywhere("")))
     nowhere = Location("")

@@ -14,7 +14,7 @@ KINDS = (
     "processing",
     MODELING,
 )
-# A class without a parent is told by the end of its name; the longest ending counts.
+# The kind of a class without a parent follows from the end of its name; the longest counts.
 _ENDINGS = {
     "Config": "configuration",
     "Tokenizer": "tokenization",
