@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass
 class Book:
-    """Results by the digests of variants; `made_with` is a digest of the code that makes outputs."""
+    """Results by digests of variants; `made_with` is a digest of the code that makes outputs."""
 
     path: Path
     made_with: str

@@ -12,7 +12,7 @@ from patchgen.compiler.flat import BANNER
 
 
 def banner(modular: str, parents: Iterable[str], followed: str | None = None) -> str:
-    """The notice of origin and modification; `modular` is the shown path, `parents` are modules.
+    """The notice of origin and modification; `modular` is its display path, `parents` are modules.
 
     `followed` is the parent that the file is a variant of: the checked-in diff compares with it.
     """
