@@ -163,7 +163,7 @@ class Environment:
         return False
 
     def _find(self, module: str) -> str:
-        """The file of `module` in the first root that has it; "" where none has."""
+        """The file of `module` in the first root that has it or its package; "" if it has none."""
         roots = self._roots_of(module)
         parts = [part.replace(_DOT, ".") for part in _split(module)]
         # A name from outside must not lead out of the roots: `a./etc/passwd`.
@@ -175,6 +175,10 @@ class Environment:
             for candidate in (os.path.join(base, "__init__.py"), f"{base}.py"):
                 if os.path.isfile(candidate):
                     return candidate
+            # As in Python, the first package of a name has all modules of that name: what a release
+            # lacks must not be taken from the one that is installed.
+            if len(parts) > 1 and os.path.isfile(os.path.join(root, parts[0], "__init__.py")):
+                return ""
         return ""
 
     def _roots_of(self, module: str) -> tuple[Path, ...]:

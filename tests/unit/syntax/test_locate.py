@@ -31,6 +31,20 @@ def test_other_names_are_no_modules(environment: Environment, module: str) -> No
     assert environment.path(module) is None
 
 
+@pytest.mark.parametrize("is_regular", [True, False])
+def test_the_first_package_has_all_modules_of_its_name(
+    environment: Environment, tmp_path: Path, is_regular: bool
+) -> None:
+    release = tmp_path / "release"
+    (release / "own").mkdir(parents=True)
+    if is_regular:
+        (release / "own/__init__.py").touch()
+    found = make_environment(environment.home, release, search=[])
+    # A folder without __init__.py is a part of a package, as in Python.
+    assert (found.path("own.inner.model") is None) is is_regular
+    assert found.path("single") == environment.home / "single.py"
+
+
 def test_a_file_has_the_name_that_imports_it(environment: Environment) -> None:
     assert environment.module_of(environment.home / "own/inner/model.py") == "own.inner.model"
     assert environment.module_of(environment.home / "own/inner/__init__.py") == "own.inner"
