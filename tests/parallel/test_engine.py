@@ -221,7 +221,7 @@ ACCELERATE = {"ACCELERATE_MIXED_PRECISION": "no", "ACCELERATE_DYNAMO_BACKEND": "
 
 @pytest.mark.parametrize("text", ["auto", "single", "ddp"])
 def test_a_launcher_that_starts_one_of_several(text):
-    with pytest.raises(PatchgenError, match="PG831.*this one alone") as refused:
+    with pytest.raises(PatchgenError, match="PG831.*only this one") as refused:
         parse_engine(text, {**ACCELERATE, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})
     assert "--multi_gpu" in refused.value.problem.hint
 

@@ -26,7 +26,7 @@ from patchgen.training.bench.entry import (
 _BERT_BASE = (("vocab_size", 30522), ("hidden_size", 768), ("num_hidden_layers", 12))
 # At most 15 of 100 tokens of a text have a label, and at least one.
 _LABELLED = (("max_labelled_fraction", 0.16),)
-_FIVE: dict[str, Any] = {"said": " + five lines", "attention": "mask_free", "no_mask": True}
+_FIVE: dict[str, Any] = {"suffix": " + five lines", "attention": "mask_free", "no_mask": True}
 
 B1 = Case(
     id="B1",

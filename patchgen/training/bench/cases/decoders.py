@@ -36,7 +36,7 @@ _LLAMA_1B = (
     ("tie_word_embeddings", True),
 )
 _LIGER = (LIGER.name, LIGER_LAYERS.name)
-_FIVE: dict[str, Any] = {"said": " + five lines", "attention": "mask_free", "no_mask": True}
+_FIVE: dict[str, Any] = {"suffix": " + five lines", "attention": "mask_free", "no_mask": True}
 
 L1 = Case(
     id="L1",
