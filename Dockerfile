@@ -1,7 +1,7 @@
 # patchgen with torch, for an NVIDIA GPU:
 #
 #     docker build -t patchgen .
-#     docker run --rm --gpus all -v "$PWD/runs:/work/runs" patchgen train llama_loss --tiny --steps 100
+#     docker run --rm --gpus all -v "$PWD/runs:/app/runs" patchgen train llama_loss --tiny --steps 100
 #
 # Without a GPU leave out `--gpus all`.  On NVIDIA's image instead of PyTorch's:
 #
@@ -12,7 +12,7 @@ FROM ${BASE}
 # The torch of the image is recent enough, so pip leaves it as it is.  The image's Python belongs to
 # the system; here nobody else uses it.
 ENV PIP_BREAK_SYSTEM_PACKAGES=1 PYTHONUNBUFFERED=1
-WORKDIR /work
+WORKDIR /app
 COPY pyproject.toml README.md LICENSE NOTICE patchgen.lock ./
 COPY patchgen patchgen
 COPY generated generated

@@ -31,8 +31,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
@@ -44,12 +42,11 @@ from patchgen.runtime.checkpointing import switch_on
 from patchgen.training.bench.quartiles import Quartiles, quartiles
 from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.charts.bars import Bar, bars
-from patchgen.verify.observe.custom_ops import find_python_body
+from patchgen.verify.observe.pace import count_fast_path
 from patchgen.verify.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
 LARGEST = 400_000_000  # parameters: more do not fit a machine that others use too
-CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 
 # Of the field that says how many layers there are, whatever a configuration calls it.
 LAYERS = (
@@ -193,6 +190,14 @@ TINY = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
     "num_local_experts": 4,
+    "n_heads": 4,
+    "attn_config": {"rope_theta": 500000.0, "kv_n_heads": 2},
+    "ffn_config": {
+        "hidden_size": 32,
+        "ffn_hidden_size": 16,
+        "moe_num_experts": 4,
+        "moe_top_k": 2,
+    },
 }
 
 
@@ -231,42 +236,6 @@ class Row:
         """Less time, by more than the spread, or at least a twentieth less memory or work."""
         less_work = self.variant.flops < 0.95 * self.competitor.flops
         return self.time.high < 1 or self.saved_allocations < 0.95 or less_work
-
-
-class Counting(TorchDispatchMode):
-    """Counts what reaches the dispatcher, and the operations of products."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.operations, self.flops = 0, 0.0
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        body = find_python_body(func)
-        if body is not None:
-            with self:
-                return body(*args, **kwargs)
-        packet, name = func._overloadpacket, func._overloadpacket.__name__
-        if packet not in flop_registry:
-            with self:
-                inside = func.decompose(*args, **kwargs)
-            if inside is not NotImplemented:
-                return inside
-        self.operations += 1
-        out = func(*args, **kwargs)
-        if packet in flop_registry:
-            self.flops += flop_registry[packet](*args, **kwargs, out_val=out)
-        elif name == CPU_ATTENTION:
-            self.flops += sdpa_flop_count(*(tensor.shape for tensor in args[:3]))
-        elif name == f"{CPU_ATTENTION}_backward":
-            self.flops += sdpa_backward_flop_count(*(tensor.shape for tensor in args[:4]))
-        return out
 
 
 def main() -> None:
@@ -424,9 +393,9 @@ def time_runs(step: Callable[[], Tensor]) -> float:
 def counts(step: Callable[[], Tensor], model: PreTrainedModel) -> tuple[int, float, int]:
     """Return saved bytes, FLOPs and calls; gradients stay, so that no timed step creates them."""
     kept = saved_bytes(step, model)
-    with Counting() as counting:
+    with count_fast_path() as pace:
         step().backward()
-    return kept, counting.flops, counting.operations
+    return kept, pace.flops, pace.operations
 
 
 def in_words(row: Row) -> str:

@@ -31,15 +31,15 @@ in every run: one of each line, then a second of each, up to the number that the
 
 
 def format_mutants_page(
-    variants: Iterable[Variant], results: Sequence[Result], command: str, versions: str
+    variants: Iterable[Variant], results: Sequence[Result], commands: str, versions: str
 ) -> str:
-    """The page."""
+    """The page; `commands` is Markdown, of those that gave the results."""
     found = {variant.name: _found(variant.name, results) for variant in variants}
     every = [fate for fates, _ in found.values() for fate in fates]
     total = counted(every)
     decided = total["seen"] + total["unseen"]
     part = f"{100 * total['seen'] / decided:.1f} %" if decided else "none"
-    lines = ["# Mutants", "", f"`{command}`, {versions}: {_of(len(found))}.", "", _LEGEND]
+    lines = ["# Mutants", "", f"{commands}, {versions}: {_of(len(found))}.", "", _LEGEND]
     lines += [
         f"Seen: {total['seen']:,} of {decided:,} that run and are not equivalent, {part}.",
         "",

@@ -49,7 +49,8 @@ class Pace:
 
     attentions: int = 0
     waits: Counter[str] = field(default_factory=Counter)
-    products: int = 0  # calls, those inside operators written in Python too
+    operations: int = 0  # those inside operators written in Python too
+    products: int = 0
     flops: int = 0  # of products
     wide_flops: int = 0  # of those whose factors are float32
 
@@ -103,13 +104,14 @@ class _Dispatched(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        name = str(func.overloadpacket)
-        if name in WAITS or name.startswith(UNIQUE) or (name in BY_INDEX and _by_mask(args[1])):
-            self.pace.waits[name] += 1
         with self:
             inside = _run_inside(func, args, kwargs or {})
         if inside is not NotImplemented:
             return inside
+        name = str(func.overloadpacket)
+        if name in WAITS or name.startswith(UNIQUE) or (name in BY_INDEX and _by_mask(args[1])):
+            self.pace.waits[name] += 1
+        self.pace.operations += 1
         out = func(*args, **(kwargs or {}))
         flops = _count_flops(func, args, kwargs or {}, out)
         self.pace.products += flops > 0

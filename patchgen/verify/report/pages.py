@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +93,19 @@ def as_json(
 
 
 def as_markdown(
-    find_variants: Iterable[Variant], results: Sequence[Result], made: RunDescription
+    find_variants: Iterable[Variant],
+    results: Sequence[Result],
+    made: RunDescription,
+    commands: Sequence[str] = (),
 ) -> str:
-    """The page."""
+    """The page; `commands` gave the results, if several did."""
     gpu = (
         f"The kernels of {made.device} ran."
         if made.on_gpu
         else "No GPU was here: this is the CPU's arithmetic."
     )
-    lines = ["# Parity", "", f"`{made.command}`, {_versions(made)}. {gpu}", "", _LEGEND]
+    quoted = _quote(commands or (made.command,))
+    lines = ["# Parity", "", f"{quoted}, {_versions(made)}. {gpu}", "", _LEGEND]
     by_name = {
         variant.name: [r for r in results if r.variant == variant.name] for variant in find_variants
     }
@@ -109,6 +113,10 @@ def as_markdown(
     for name, found in by_name.items():
         lines += ["", f"## {name}", "", *_cases_table(found)]
     return "\n".join(lines) + "\n"
+
+
+def _quote(commands: Sequence[str]) -> str:
+    return ", ".join(f"`{command}`" for command in commands)
 
 
 def _versions(made: RunDescription) -> str:
@@ -176,9 +184,9 @@ def write_report(
     names = [variant.name for variant in gallery]
     record = earlier.with_newer(make_record(results, made.command)).of(names)
     reported = [variant for variant in gallery if variant.name in record.commands]
-    whole = replace(made, command="`, `".join(dict.fromkeys(record.commands.values())))
+    commands = tuple(dict.fromkeys(record.commands.values()))
     ordered = sorted(record.results, key=lambda result: names.index(result.variant))
-    mutants = format_mutants_page(reported, ordered, whole.command, _versions(made))
+    mutants = format_mutants_page(reported, ordered, _quote(commands), _versions(made))
     replace_file(folder / "parity.json", as_json(ordered, made, record.commands).encode())
-    replace_file(folder / "parity.md", as_markdown(reported, ordered, whole).encode())
+    replace_file(folder / "parity.md", as_markdown(reported, ordered, made, commands).encode())
     replace_file(folder / "mutants.md", mutants.encode())
