@@ -191,7 +191,7 @@ TINY = {
     "num_experts_per_tok": 2,
     "num_local_experts": 4,
     "n_heads": 4,
-    "attn_config": {"rope_theta": 500000.0, "kv_n_heads": 2},
+    "attn_config": {"rope_theta": 500000.0, "kv_n_heads": 2, "clip_qkv": 8},
     "ffn_config": {
         "hidden_size": 32,
         "ffn_hidden_size": 16,
