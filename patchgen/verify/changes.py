@@ -18,7 +18,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from patchgen.verify.mutation.changed_lines import find_added_lines
+from patchgen.verify.diff_lines import find_added_lines
 
 CHECKPOINTING, INTERFACE, GROUPED = "checkpoint", "attention_interface", "grouped"
 EXPERTS = re.compile(r"@use_experts_implementation|\b_grouped_linear\(")

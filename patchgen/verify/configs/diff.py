@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchgen.verify.mutation.changed_lines import find_touched_lines
+from patchgen.verify.diff_lines import find_touched_lines
 
 Definition = ast.ClassDef | ast.FunctionDef
 SMALL = 3  # a value for a number of which nothing is known

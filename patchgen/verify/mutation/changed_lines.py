@@ -1,14 +1,7 @@
 """Which lines of the flat file does the variant add or change?
 
-Before, in the diff that stands beside the flat file and that `check` keeps true::
-
-    @@ -200,2 +201,3 @@
-     class AlbertLayer(nn.Module):
-    -    def forward(self, x):
-    +    def forward(self, x, mask):
-    +        x = x + mask
-
-After: 202 and 203.
+The diff that stands beside the flat file says it, and `check` keeps the diff true.  Where there is
+none, the file is compared with the parent's.
 """
 
 from __future__ import annotations
@@ -16,15 +9,11 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from patchgen.verify.variants import Variant
-
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+from patchgen.verify.diff_lines import find_added_lines
+from patchgen.verify.variants import Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +43,6 @@ def read_flat_text(variant: Variant) -> FlatText:
         else _unlike_parent(variant, text)
     )
     return FlatText(path.resolve(), text, changed)
-
-
-def find_added_lines(diff: str) -> frozenset[int]:
-    """The numbers of the lines that a unified diff adds, in the new file."""
-    return frozenset(number for sign, number in _marked(diff) if sign == "+")
-
-
-def find_touched_lines(diff: str) -> frozenset[int]:
-    """Those that a unified diff adds, and those that stand where it removes some."""
-    return frozenset(number for _, number in _marked(diff))
-
-
-def _marked(diff: str) -> Iterator[tuple[str, int]]:
-    """The sign of each line that is added or removed, and where that is in the new file."""
-    number = 0
-    for line in diff.split("\n"):
-        begins = _HUNK.match(line)
-        if begins:
-            number = int(begins[1])
-        elif not number or line.startswith("\\"):
-            continue  # the names of both files, and a missing end of line
-        elif line.startswith("-"):
-            yield "-", number
-        else:
-            if line.startswith("+"):
-                yield "+", number
-            number += 1
 
 
 def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:

@@ -11,7 +11,8 @@ pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.changes import changes_of
-from patchgen.verify.mutation.changed_lines import find_added_lines, read_flat_text
+from patchgen.verify.diff_lines import find_added_lines
+from patchgen.verify.mutation.changed_lines import read_flat_text
 from patchgen.verify.mutation.lines_run import (
     find_executable_lines,
     find_import_lines,
