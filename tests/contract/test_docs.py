@@ -358,6 +358,14 @@ def _leads(link: str, page: Page) -> bool:
     return path.exists() and (not anchor or anchor in read_page(path).anchors)
 
 
+def test_the_site_names_every_page():
+    """`make docs` builds with --strict: a page that its navigation does not name is an error."""
+    navigation = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    named = set(re.findall(r": (\S+\.md)$", navigation, re.MULTILINE))
+    pages = {path.relative_to(REPOSITORY / "docs") for path in (REPOSITORY / "docs").rglob("*.md")}
+    assert {path.as_posix() for path in pages} - {"README.md"} - named == set()
+
+
 def test_the_package_index_shows_the_readme():
     assert _pyproject()["project"]["readme"] == "README.md"
 
