@@ -68,7 +68,7 @@ PAIRS = (
         # What is hidden is hard to learn from so little text: few tokens, full rows, more steps.
         steps=1000,
         length=64,
-        packing="joined",
+        packing="concatenated",
         vocabulary=300,
         batch_size="32",
     ),
@@ -155,7 +155,7 @@ def summary(found: Sequence[Run]) -> list[dict[str, object]]:
     for model in dict.fromkeys(run.model for run in found):
         mine = [run for run in found if run.model == model]
         losses = [run.eval_loss for run in mine]
-        apart = [run.eval_loss / stock[run.stock, run.seed] - 1 for run in mine]
+        deviation = [run.eval_loss / stock[run.stock, run.seed] - 1 for run in mine]
         middle = (
             statistics.mean(losses) / statistics.mean([stock[run.stock, run.seed] for run in mine])
             - 1
@@ -168,7 +168,7 @@ def summary(found: Sequence[Run]) -> list[dict[str, object]]:
                 "mean": statistics.mean(losses),
                 "frequencies": mine[0].frequencies,
                 "spread": max(losses) - min(losses),
-                "from_stock_by_seed": apart,
+                "from_stock_by_seed": deviation,
                 "from_stock": middle,
                 "within": abs(middle) <= WITHIN,
             }
@@ -199,7 +199,7 @@ def as_markdown(rows: Sequence[Mapping[str, object]], made: Mapping[str, object]
 
 
 def _row(row: Mapping[str, object]) -> str:
-    by_seed = ", ".join(f"{apart:+.2%}" for apart in row["from_stock_by_seed"])
+    by_seed = ", ".join(f"{deviation:+.2%}" for deviation in row["from_stock_by_seed"])
     data = (f"{row['mean']:.4f}", f"{row['spread']:.4f}", f"{row['from_stock']:+.2%}", by_seed)
     return f"| {row['model']} | {' | '.join(data)} | {row['frequencies']:.2f} |"
 

@@ -181,9 +181,13 @@ def _largest_difference(results: Sequence[Result], dtype: str) -> float | None:
     largest = None
     for result in results:
         # Cases with planted errors must differ: they say nothing about the variant.
-        if result.apart is None or "planted" in result.case or dtype not in result.case.split():
+        if (
+            result.difference is None
+            or "planted" in result.case
+            or dtype not in result.case.split()
+        ):
             continue
-        largest = max(largest or 0.0, result.apart)
+        largest = max(largest or 0.0, result.difference)
     return largest
 
 

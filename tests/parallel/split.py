@@ -71,7 +71,7 @@ CASES = {
 }
 
 
-def apart(case: Case) -> float:
+def differ(case: Case) -> float:
     """Return the largest difference of the loss and of gradients, in rounding errors."""
     kind = case.kind
     model = kind(kind.config_class(**SIZES, **case.options)).to(case.dtype).train()
@@ -113,7 +113,7 @@ def run() -> None:
     distributed.init_process_group("gloo")
     found = {}
     for name, case in CASES.items():
-        found[name] = apart(case)
+        found[name] = differ(case)
         distributed.barrier()
     if distributed.get_rank() == 0:
         print(json.dumps(found), flush=True)

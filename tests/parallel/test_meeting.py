@@ -65,8 +65,8 @@ def test_a_run_in_use_is_refused_by_all(both):
 
 def test_processes_of_the_same_rows_draw_the_same(both):
     first, other = both["draws"]
-    apart, shared = zip(first, other, strict=True)
-    assert all(one != another for one, another in zip(*apart, strict=True)), (
+    differing, shared = zip(first, other, strict=True)
+    assert all(one != another for one, another in zip(*differing, strict=True)), (
         "there was nothing to share"
     )
     assert shared == (first[0], first[0])

@@ -246,12 +246,12 @@ def compare(folder, beside):
     assert len(ours) == len(theirs) == STEPS["steps"]
     of_losses = max(abs(one - other) / abs(other) for one, other in zip(ours, theirs, strict=True))
     ours, theirs = (torch.load(each / GRADIENTS) for each in (folder, beside))
-    of_gradients = [apart(one, other) for one, other in zip(ours, theirs, strict=True)]
+    of_gradients = [differ(one, other) for one, other in zip(ours, theirs, strict=True)]
     assert len(of_gradients) == STEPS["steps"]
     return of_losses, max(of_gradients)
 
 
-def apart(ours, theirs):
+def differ(ours, theirs):
     assert ours.keys() == theirs.keys()
     assert [name for name in ours if ours[name] is None] == [
         name for name in theirs if theirs[name] is None
@@ -389,7 +389,7 @@ def test_from_one_process_to_two_and_back(slow_runs, engine):
         torch.load(slow_runs / name / GRADIENTS)[-1] for name in ("one", folder.path.name)
     )
     assert (
-        apart(after, before) <= 1e-5
+        differ(after, before) <= 1e-5
     )  # AdamW divides by small second moments: not only rounding of one step
 
 

@@ -264,8 +264,8 @@ def test_a_planted_error_is_seen(where, planted_error, dtype):
         observed = both.observe_variant(
             both.routes[0], dtype, planted_error.scenario, model=model
         )  # it runs, and is wrong
-    apart = compare(both, both.routes[0], dtype, planted_error.scenario, observed)[0].largest
-    assert apart >= MARGIN * REORDERED.at(dtype)
+    largest = compare(both, both.routes[0], dtype, planted_error.scenario, observed)[0].largest
+    assert largest >= MARGIN * REORDERED.at(dtype)
 
 
 @pytest.mark.parametrize("where", [MIXTRAL, GEMMA, GPT2, BERT, LLAMA], ids=lambda where: where[0])
@@ -369,7 +369,7 @@ def test_what_does_not_run_without_an_error_has_not_shown_one(broken, monkeypatc
         "boom", "", method("LlamaMLP", "forward", lambda was, *args: torch.ones(2) @ torch.ones(3))
     )
     both.__dict__["part_checks"] = (replace(PART_CHECK, planted_errors=(crash,)),)
-    assert bench.run(case).apart == math.inf
+    assert bench.run(case).difference == math.inf
     assert bench.find_smallest_planted(case) == math.inf
     bench._smallest.clear()
     monkeypatch.setattr(Pair, sides[broken], wrong)
@@ -440,7 +440,7 @@ def test_n9_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
 
     monkeypatch.setattr("patchgen.verify.checks.compiled.observe_step", wrong)
     result = bench.run(case)
-    assert result.status == "FAIL" and result.apart > MARGIN * result.bound, result
+    assert result.status == "FAIL" and result.difference > MARGIN * result.bound, result
 
 
 def test_n11_a_checkpoint_that_lost_its_experts_is_refused(tmp_path):
@@ -485,7 +485,7 @@ def test_a_case_fails_with_its_numbers_and_its_place(monkeypatch):
     monkeypatch.setattr(Pair, "observe_variant", wrong)
     monkeypatch.setattr(CaseRunner, "find_smallest_planted", lambda self, case: 1.0)
     result = bench.run(case)
-    assert result.status == "FAIL" and result.apart > result.bound > 0
+    assert result.status == "FAIL" and result.difference > result.bound > 0
     assert "logits: max" in result.note and "under eager" in result.note
 
 

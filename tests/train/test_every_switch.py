@@ -274,9 +274,11 @@ def test_compiled(tmp_path, plain, scope):
 
     torch._dynamo.reset()
     counters.clear()
-    ended = run(tmp_path / "run", compile=f"{scope},backend=eager", packing="joined", save_every=4)
+    ended = run(
+        tmp_path / "run", compile=f"{scope},backend=eager", packing="concatenated", save_every=4
+    )
     assert counters["stats"]["unique_graphs"] > 0
-    plainly = run(tmp_path / "plain", packing="joined")
+    plainly = run(tmp_path / "plain", packing="concatenated")
     assert losses(ended.folder) == pytest.approx(losses(plainly.folder), rel=1e-5)
     # What is saved loads without a trace of the compilation.
     assert load_file(ended.folder / "checkpoint-4" / "model.safetensors").keys() == (
@@ -287,8 +289,8 @@ def test_compiled(tmp_path, plain, scope):
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["whole", "regional,mode=max-autotune-no-cudagraphs"])
 def test_compiled_by_inductor(tmp_path, how):
-    ended = run(tmp_path / "run", compile=how, packing="joined", steps=2)
-    plainly = run(tmp_path / "plain", packing="joined", steps=2)
+    ended = run(tmp_path / "run", compile=how, packing="concatenated", steps=2)
+    plainly = run(tmp_path / "plain", packing="concatenated", steps=2)
     assert losses(ended.folder) == pytest.approx(losses(plainly.folder), rel=1e-4)
 
 
@@ -313,7 +315,7 @@ def test_rows_from_other_processes_are_the_same(tmp_path, plain, monkeypatch):
 
 @pytest.mark.parametrize(
     ("packing", "model"),
-    [slow("apart", "llama_loss"), ("apart", "llama"), ("joined", "llama_loss")],
+    [slow("isolated", "llama_loss"), ("isolated", "llama"), ("concatenated", "llama_loss")],
 )
 def test_packed_rows_have_no_padding_to_speak_of(tmp_path, plain, packing, model):
     ended = run(tmp_path / "run", model, packing=packing)
@@ -323,8 +325,8 @@ def test_packed_rows_have_no_padding_to_speak_of(tmp_path, plain, packing, model
 
 def test_passages_that_see_each_other_are_not_packed_apart(tmp_path):
     with pytest.raises(PatchgenError, match="PG812.*see each other"):
-        run(tmp_path / "run", "bert", task="masked-lm", packing="apart")
-    run(tmp_path / "free", "bert_mlm_padding_free", task="masked-lm", packing="apart", steps=1)
+        run(tmp_path / "run", "bert", task="masked-lm", packing="isolated")
+    run(tmp_path / "free", "bert_mlm_padding_free", task="masked-lm", packing="isolated", steps=1)
 
 
 def test_lora_trains_little_and_saves_it_alone(tmp_path):

@@ -77,7 +77,7 @@ def test_a_batch_that_does_not_fit_is_an_error_with_a_way_on(tmp_path):
                 batch_size="512",
                 length=64,
                 config=WIDE,
-                packing="joined",
+                packing="concatenated",
                 steps=1,
             )
     finally:
@@ -96,6 +96,6 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
 
 
 def test_compiled_with_pinned_rows(tmp_path):
-    how = {**GPU, "packing": "joined", "loader": "workers=2,pinned"}
+    how = {**GPU, "packing": "concatenated", "loader": "workers=2,pinned"}
     ended, plain = run(tmp_path / "run", **how, compile="regional"), run(tmp_path / "plain", **how)
     assert losses(ended.folder) == pytest.approx(losses(plain.folder), rel=1e-3)

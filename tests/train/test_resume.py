@@ -45,7 +45,7 @@ def slow(switches):
         ),
         slow({"precision": "amp-bf16", "grad_accum": 2}),
         slow({"optim": "adafactor", "schedule": "cosine", "warmup": 0.2}),
-        slow({"packing": "apart", "model": "llama_packed"}),
+        slow({"packing": "isolated", "model": "llama_packed"}),
         slow({"model": "llama", "checkpoint": "selective"}),
         slow({"eval_every": 2}),
     ],

@@ -66,7 +66,7 @@ def test_nothing_of_a_passage_is_cut_away(corpus, tokenizer):
 
 def test_rows_that_are_kept_apart_hold_each_piece_once_and_waste_little(corpus, tokenizer):
     pieces = sorted(tuple(row["input_ids"]) for row in made(corpus, tokenizer))
-    rows = made(corpus, tokenizer, packing="apart")
+    rows = made(corpus, tokenizer, packing="isolated")
     found = []
     for row in rows:
         assert len(row["input_ids"]) == len(row["position_ids"]) == len(row["labels"]) == LENGTH
@@ -84,7 +84,7 @@ def test_rows_that_are_kept_apart_hold_each_piece_once_and_waste_little(corpus, 
 
 
 def test_rows_that_are_joined_are_full_and_one_text(corpus, tokenizer):
-    rows = made(corpus, tokenizer, packing="joined")
+    rows = made(corpus, tokenizer, packing="concatenated")
     tokens = [token for row in rows for token in row["input_ids"]]
     whole = [token for row in made(corpus, tokenizer) for token in row["input_ids"]]
     assert {len(row["input_ids"]) for row in rows} == {LENGTH}

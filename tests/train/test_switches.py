@@ -86,7 +86,7 @@ def test_what_cannot_be_read(parse, text, message):
         {"length": 0},
         {"grad_accum": 0},
         {"epochs": 0.0},
-        {"packing": "apart", "task": "classification"},
+        {"packing": "isolated", "task": "classification"},
         {"masked": 1.0, "task": "masked-lm"},
         {"lora": "rank=half"},
         {"seed": 2**32},

@@ -189,12 +189,12 @@ def _decided(bench: CaseRunner, case: Case) -> Result:
     if (
         result.status != "FAIL"
         or case.kind != "numbers"
-        or result.apart is None
-        or not result.apart < 1
+        or result.difference is None
+        or not result.difference < 1
     ):
         return result
     wide = bench.run(replace(case, dtype="float64", name=case.name.replace("float32", "float64")))
-    if wide.apart is not None and wide.apart <= WIDE:
+    if wide.difference is not None and wide.difference <= WIDE:
         return replace(wide, status="PASS", bound=WIDE)
     return result
 

@@ -166,7 +166,7 @@ def merge_class(
     """
     try:
         # Deep code overflows Python's stack here as anywhere below.
-        draft = replace(take_apart(plan), decorators=tuple(decorators))
+        draft = replace(make_draft(plan), decorators=tuple(decorators))
         for name, step in PASSES:
             draft = step(draft)
             # Later passes rely on what earlier ones have settled.
@@ -181,7 +181,7 @@ def merge_class(
     return MergedClass(plan.name, draft.text, draft.notes, draft.edits)
 
 
-def take_apart(plan: ClassPlan) -> Draft:
+def make_draft(plan: ClassPlan) -> Draft:
     """Read the classes of the chain, with private names that mean the same in the flat class."""
     bodies = []
     for place, (block, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):

@@ -15,7 +15,7 @@ class Quartiles:
     median: float
     high: float
 
-    def apart_from(self, other: Quartiles) -> bool:
+    def differs_from(self, other: Quartiles) -> bool:
         """Return whether the interquartile ranges do not overlap."""
         return self.high < other.low or other.high < self.low
 

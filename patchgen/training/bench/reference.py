@@ -120,7 +120,7 @@ def compare_with_reference(
     }
     for name, gradient in reference.gradients.items():
         if name in deviation:
-            deviation[name] = _entries_apart(setup.distinct[name].grad, gradient)
+            deviation[name] = _largest_deviation(setup.distinct[name].grad, gradient)
     where = max(
         deviation, key=lambda name: math.inf if math.isnan(deviation[name]) else deviation[name]
     )
@@ -138,7 +138,7 @@ def _relative_difference(value: float, reference: float) -> float:
     return abs(value - reference) / max(abs(reference), 1e-12)
 
 
-def _entries_apart(gradient: Tensor | None, reference: Tensor) -> float:
+def _largest_deviation(gradient: Tensor | None, reference: Tensor) -> float:
     if gradient is None:
         return math.inf
     return float(

@@ -10,9 +10,6 @@ from patchgen.training.bench.quartiles import Quartiles, quartiles
 # "ok": it ran and its numbers are right.  "partial": time or memory ran out before its last round.
 Status = Literal["ok", "partial", "wrong", "unavailable", "does not fit", "failed", "no time"]
 
-# Fields that have other names in files of format 1.
-_NAMES_IN_FILES = {"rounds": "turns", "deviation": "apart"}
-
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -73,18 +70,15 @@ class Result:
         return max(medians) / min(medians) - 1 if medians else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the values that are known, under their names in files."""
+        """Return the values that are known."""
         return {
-            _NAMES_IN_FILES.get(name, name): value
-            for name, value in asdict(self).items()
-            if value not in (None, "", (), 0)
+            name: value for name, value in asdict(self).items() if value not in (None, "", (), 0)
         }
 
 
 def from_json(fields: dict[str, Any]) -> Result:
     """Return the result that `Result.as_json` wrote."""
-    names = {in_file: name for name, in_file in _NAMES_IN_FILES.items()}
-    return Result(**{names.get(name, name): _tuples(value) for name, value in fields.items()})
+    return Result(**{name: _tuples(value) for name, value in fields.items()})
 
 
 def _tuples(value: Any) -> Any:

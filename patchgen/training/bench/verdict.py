@@ -128,7 +128,7 @@ def fastest(results: Mapping[str, Result]) -> str | None:
 
 def is_faster(one: Result, other: Result) -> bool:
     """Return whether it is faster, and the interquartile ranges do not overlap."""
-    return one.speed.apart_from(other.speed) and one.speed.median > other.speed.median
+    return one.speed.differs_from(other.speed) and one.speed.median > other.speed.median
 
 
 def is_smaller(one: Result, other: Result) -> bool:

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 
 TASKS = ("causal-lm", "masked-lm", "classification")
-PACKINGS = ("none", "apart", "joined")
+PACKINGS = ("none", "isolated", "concatenated")
 AUTO = "auto"
 
 

@@ -30,9 +30,9 @@ def make_rows(
     pieces = list(
         _pieces(passages, tokenizer, recipe, {label: place for place, label in enumerate(labels)})
     )
-    if recipe.packing == "joined":
+    if recipe.packing == "concatenated":
         return list(_concatenate(pieces, tokenizer, recipe.length))
-    if recipe.packing == "apart":
+    if recipe.packing == "isolated":
         return list(_isolate(pieces, tokenizer, recipe.length))
     return pieces
 
@@ -134,7 +134,7 @@ class Collate:
         """Return tensors of shape (B, L); the labels of classification have shape (B,)."""
         if self.task == "masked-lm":
             return self._hidden(rows)
-        if self.packing == "apart":
+        if self.packing == "isolated":
             return {name: torch.tensor([row[name] for row in rows]) for name in rows[0]}
         batch = dict(DataCollatorWithPadding(self.tokenizer)([dict(row) for row in rows]))
         if self.task == "causal-lm":
@@ -152,7 +152,7 @@ class Collate:
             batch = dict(collate([dict(row) for row in kept]))
             if (batch["labels"] != IGNORED).any():
                 break
-        if self.packing == "apart":
+        if self.packing == "isolated":
             del batch["attention_mask"]  # of ones; the positions say what sees what
         return batch
 
@@ -182,8 +182,8 @@ def check_isolation(model: Any, vocabulary: int) -> None:
         ).logits[:, 7:]
         alone = model(input_ids=second.to(device), position_ids=place[:, 7:].to(device)).logits
     model.train(was_training)
-    apart = (packed - alone).abs().max() / alone.abs().max()
-    if not apart < 1e-3:
+    difference = (packed - alone).abs().max() / alone.abs().max()
+    if not difference < 1e-3:
         what = "in this model the passages of a packed row see each other"
-        hint = "--packing joined trains it so, and says it; or take a variant that keeps them apart"
-        raise PatchgenError("PG812", Location("--packing apart"), what, hint)
+        hint = "take --packing concatenated, or a variant that isolates passages"
+        raise PatchgenError("PG812", Location("--packing isolated"), what, hint)

@@ -71,7 +71,7 @@ def build_seeded_model(
     set_seed(recipe.seed)
     model = build(source, recipe, data.tokenizer, data.labels, note)
     check_checkpointing(model, recipe)
-    if recipe.packing == "apart":
+    if recipe.packing == "isolated":
         check_isolation(model, len(data.tokenizer))
     return model
 

@@ -76,7 +76,7 @@ class Searching:
 
 def checkpointing(text: str) -> Checkpointing:
     """Parse `none`, `full`, `selective`, `every=K`, or a policy with it: `selective,every=2`."""
-    words, options = _taken_apart("checkpoint", text, {"every": int})
+    words, options = _split_words("checkpoint", text, {"every": int})
     policy = _one_of(
         "checkpoint", text, words, ("none", "full", "selective"), "full" if options else "none"
     )
@@ -92,7 +92,7 @@ def checkpointing(text: str) -> Checkpointing:
 
 def compiling(text: str) -> Compiling:
     """Parse `none`, or `whole` or `regional` with `mode=` and `backend=`."""
-    words, options = _taken_apart("compile", text, {"mode": str, "backend": str})
+    words, options = _split_words("compile", text, {"mode": str, "backend": str})
     return Compiling(
         _one_of("compile", text, words, ("none", "whole", "regional"), "whole"), **options
     )
@@ -100,7 +100,7 @@ def compiling(text: str) -> Compiling:
 
 def loading(text: str) -> Loading:
     """Parse `workers=N`, `prefetch=N`, and `pinned` or `pageable`."""
-    words, options = _taken_apart("loader", text, {"workers": int, "prefetch": int})
+    words, options = _split_words("loader", text, {"workers": int, "prefetch": int})
     pinned = _one_of("loader", text, words, ("pinned", "pageable"), "pinned") == "pinned"
     if options.get("workers", 0) < 0 or options.get("prefetch", 1) < 1:
         refuse(
@@ -123,14 +123,14 @@ def adapting(text: str) -> Adapting | None:
         "dropout": float,
         "targets": lambda given: tuple(given.split("+")),
     }
-    words, options = _taken_apart("lora", text, of)
+    words, options = _split_words("lora", text, of)
     _one_of("lora", text, words, ("on",), "on")
     return Adapting(**options)
 
 
 def searching(text: str) -> Searching:
     """Parse `trials=N`, `steps=N`, and the objectives `loss` and `throughput`."""
-    words, options = _taken_apart("search", text, {"trials": int, "steps": int})
+    words, options = _split_words("search", text, {"trials": int, "steps": int})
     for word in words:
         _one_of("search", text, [word], ("loss", "throughput"), "loss")
     if options.get("trials", 1) < 1 or options.get("steps", 1) < 1:
@@ -197,7 +197,7 @@ def check_switches(recipe: Recipe) -> None:
         refuse("masked", recipe.masked, "is a share of the tokens, between 0 and 1")
 
 
-def _taken_apart(
+def _split_words(
     switch: str, text: str, readers: Mapping[str, Callable[[str], Any]]
 ) -> tuple[list[str], Any]:
     """Split `a,b,key=value` into words and options."""

@@ -111,12 +111,12 @@ def run_step(
     """
     called = called or model
     for left in reversed(range(setup.accumulate)):
-        apart = (
+        unsynced = (
             called.no_sync()
             if left and isinstance(called, DistributedDataParallel)
             else nullcontext()
         )
-        with apart:
+        with unsynced:
             begin("forward")
             loss = _loss(model, called, given, setup)
             begin("backward")

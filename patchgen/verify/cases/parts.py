@@ -58,7 +58,7 @@ def compare_with_itself(head: str, checks: PartChecks) -> Iterator[Case]:
         yield Case(f"{head} bfloat16 norms alone", "norms", head, "bfloat16")
     # Other heads give one result a row, whatever is in it.
     if "flash" in parts and head.endswith(("Model", "ForMaskedLM", "ForCausalLM")):
-        yield Case(f"{head} texts in one row", "joined", head, "float64", scenario=UNLABELLED)
+        yield Case(f"{head} texts in one row", "isolation", head, "float64", scenario=UNLABELLED)
 
 
 def plant_errors(head: str, checks: PartChecks, dtypes: tuple[str, ...]) -> Iterator[Case]:

@@ -17,7 +17,7 @@ from patchgen.verify.checks.effects import check_effect
 from patchgen.verify.checks.fresh import check_initialization
 from patchgen.verify.checks.generation import check_cache, check_generation
 from patchgen.verify.checks.interface import check_interface
-from patchgen.verify.checks.joined import check_joined_texts
+from patchgen.verify.checks.isolation import check_isolation
 from patchgen.verify.checks.losses import check_loss_beside_logits
 from patchgen.verify.checks.norms import check_norms
 from patchgen.verify.checks.numbers import check_numbers
@@ -49,7 +49,7 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "pace": check_fast_path,
     "work": check_work,
     "loss beside logits": check_loss_beside_logits,
-    "joined": check_joined_texts,
+    "isolation": check_isolation,
     "norms": check_norms,
     "compiled over lengths": check_recompilation,
 }

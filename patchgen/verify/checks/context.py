@@ -26,7 +26,7 @@ class Verdict:
 
     status: Status
     note: str = ""
-    apart: float | None = None
+    difference: float | None = None
     bound: float | None = None
     seen: float | None = None
     unit: str = ""

@@ -18,7 +18,7 @@ RATE = 0.3
 DRAWS = 24
 # The factor that two such means may differ by.  Twice the rate moves outputs by half as much again,
 # and no dropout moves nothing.
-APART = 1.25
+ALLOWED_FACTOR = 1.25
 
 
 def check_dropout(context: CheckContext) -> Verdict:
@@ -35,7 +35,7 @@ def check_dropout(context: CheckContext) -> Verdict:
     note = f"{name} of {RATE} moves outputs by {ours:.3g}, the parent's by {theirs:.3g}"
     if not theirs:
         raise NothingToCompare(f"{name} moves nothing in the parent")
-    near = theirs / APART <= ours <= theirs * APART
+    near = theirs / ALLOWED_FACTOR <= ours <= theirs * ALLOWED_FACTOR
     return Verdict("PASS" if near else "FAIL", note)
 
 
@@ -48,9 +48,9 @@ def _moved(model: PreTrainedModel, context: CheckContext, pair: Pair) -> float:
     still = still[real]
     model.train()
     torch.manual_seed(0)
-    apart = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(DRAWS)]
+    draws = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(DRAWS)]
     model.eval()
-    return float((torch.stack(apart).mean() / still.square().mean()).sqrt())
+    return float((torch.stack(draws).mean() / still.square().mean()).sqrt())
 
 
 def _first(model: PreTrainedModel, given: dict[str, Tensor]) -> Tensor:

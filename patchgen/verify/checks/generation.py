@@ -43,7 +43,7 @@ def check_cache(context: CheckContext) -> Verdict:
         raise NothingToCompare("it is no decoder that keeps keys and values")
     route, static = replace(route, bound=REORDERED), context.case.detail == "static"
     pieces = _pieces_for(parent, given["input_ids"], REORDERED.at(dtype), static=static)
-    found = _apart_in_pieces(variant, given["input_ids"], pieces, static=static)
+    found = _in_chunks(variant, given["input_ids"], pieces, static=static)
     if found is None:
         return Verdict("FAIL", "it gives no cache, and the parent does")
     return decide(context, found, route, "what the whole text gives")
@@ -55,7 +55,7 @@ def _pieces_for(
     """Where the text is cut.  State-space models cannot read several tokens after a cache."""
     for pieces in CUTS:
         try:
-            found = _apart_in_pieces(parent, ids, pieces, static=static)
+            found = _in_chunks(parent, ids, pieces, static=static)
         except Exception as error:  # each model has its own
             raise NothingToCompare(f"the parent itself does not run so: {error}") from error
         if found is None:
@@ -65,7 +65,7 @@ def _pieces_for(
     raise NothingToCompare("what the parent reads by its cache is not what it reads at once")
 
 
-def _apart_in_pieces(
+def _in_chunks(
     model: PreTrainedModel, ids: Tensor, pieces: tuple[int, ...], *, static: bool
 ) -> tuple[Difference, ...] | None:
     """How far logits of the pieces are from those of the whole; None without a cache."""

@@ -30,7 +30,7 @@ def check_interface(context: CheckContext) -> Verdict:
         raise NothingToCompare("its flags say that it does not take flex attention")
     if how == "flash" and not pair.variant_class._supports_flash_attn:
         raise NothingToCompare("its flags say that it does not take FlashAttention")
-    with _WAYS[how](pair) as (route, calls):
+    with _FUNCTIONS[how](pair) as (route, calls):
         verdict = _compared(context, route)
     if calls is not None and len(calls) < pair.config().num_hidden_layers:
         return Verdict("FAIL", f"the function was called {len(calls)} times; {verdict.note}")
@@ -44,7 +44,7 @@ def _compared(context: CheckContext, route: Route) -> Verdict:
     return decide(context, compare(pair, route, context.dtype, scenario, observed), route)
 
 
-Way = tuple[Route, list[dict[str, Any]] | None]
+_RouteAndCalls = tuple[Route, list[dict[str, Any]] | None]
 
 
 def _route(name: str, bound: Any = REORDERED) -> Route:
@@ -52,7 +52,7 @@ def _route(name: str, bound: Any = REORDERED) -> Route:
 
 
 @contextmanager
-def _eager(pair: Pair) -> Iterator[Way]:
+def _eager(pair: Pair) -> Iterator[_RouteAndCalls]:
     """The bound: bit for bit, unless other parts of the variant have larger bounds."""
     others = [check for check in pair.part_checks if not check.by_flags]
     closest = [check.routes(pair.parent_class)[0] for check in others]
@@ -60,24 +60,24 @@ def _eager(pair: Pair) -> Iterator[Way]:
 
 
 @contextmanager
-def _flex(pair: Pair) -> Iterator[Way]:
+def _flex(pair: Pair) -> Iterator[_RouteAndCalls]:
     with flex_on_cpu():
         yield _route("flex_attention"), None
 
 
 @contextmanager
-def _flash(pair: Pair) -> Iterator[Way]:
+def _flash(pair: Pair) -> Iterator[_RouteAndCalls]:
     with registered("by_reference", flash_reference, flash_attention_mask) as calls:
         yield _route("by_reference"), calls
 
 
 @contextmanager
-def _registered(pair: Pair) -> Iterator[Way]:
+def _registered(pair: Pair) -> Iterator[_RouteAndCalls]:
     with registered(OWN, sdpa_attention_forward, sdpa_mask) as calls:
         yield _route(OWN), calls
 
 
-_WAYS: dict[str, Callable[[Pair], Any]] = {
+_FUNCTIONS: dict[str, Callable[[Pair], Any]] = {
     "eager": _eager,
     "flex_attention": _flex,
     "flash": _flash,

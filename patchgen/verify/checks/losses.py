@@ -27,6 +27,8 @@ def check_loss_beside_logits(context: CheckContext) -> Verdict:
     whole = observe_step(variant, inputs, scenario).get("loss")
     if short is None or whole is None:
         raise NothingToCompare("it has no loss here")
-    apart = float((short.double() - whole.double()).abs() / whole.double().abs())
+    difference = float((short.double() - whole.double()).abs() / whole.double().abs())
     note = "the loss of logits that are all there"
-    return Verdict("PASS" if apart <= CLOSE else "FAIL", note, apart, CLOSE, unit="relative")
+    return Verdict(
+        "PASS" if difference <= CLOSE else "FAIL", note, difference, CLOSE, unit="relative"
+    )

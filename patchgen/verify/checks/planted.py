@@ -59,12 +59,14 @@ def check_planted_error(context: CheckContext) -> Verdict:
         for p in part_check.planted_errors
         if p.name == name
     )
-    apart = measure_planted_error(pair, planted_error, dtype)
+    difference = measure_planted_error(pair, planted_error, dtype)
     bound = max(allowed(route.bound, dtype, planted_error.scenario) for route in pair.routes)
     unit = "noises" if is_narrow(dtype, planted_error.scenario) else "relative"
-    if not apart > bound:
-        return Verdict("FAIL", f"not seen: {planted_error.says}", apart, bound, apart, unit)
-    if apart < MARGIN * bound:
+    if not difference > bound:
+        return Verdict(
+            "FAIL", f"not seen: {planted_error.says}", difference, bound, difference, unit
+        )
+    if difference < MARGIN * bound:
         note = f"seen, but less than {MARGIN} times the bound: {planted_error.says}"
-        return Verdict("WARN", note, apart, bound, apart, unit)
-    return Verdict("PASS", f"seen: {planted_error.says}", apart, bound, apart, unit)
+        return Verdict("WARN", note, difference, bound, difference, unit)
+    return Verdict("PASS", f"seen: {planted_error.says}", difference, bound, difference, unit)

@@ -197,12 +197,12 @@ def _difference(
         return Difference(name, math.inf, math.inf, (), math.inf, missing=True)
     if torch.equal(reference, candidate):
         return Difference(name, 0.0, 0.0, ())
-    apart = (reference.double() - candidate.double()).abs()
-    relative = apart / max(_top(reference), floors[0])
+    difference = (reference.double() - candidate.double()).abs()
+    relative = difference / max(_top(reference), floors[0])
     relative = torch.where(relative.isfinite(), relative, math.inf)
     where = torch.unravel_index(relative.argmax(), relative.shape)
     own, floor = _rms(reference), floors[1]
-    rms = _rms(apart) / max(own, floor) if max(own, floor) else math.inf
+    rms = _rms(difference) / max(own, floor) if max(own, floor) else math.inf
     return Difference(
         name,
         float(relative.max()),

@@ -85,8 +85,8 @@ def _square(made: Inputs, model_class: type[PreTrainedModel], config: PreTrained
     """A mask of four axes: a token sees itself and earlier real ones, but not the third."""
     real = _mask(made).bool()
     place = torch.arange(real.shape[1])
-    apart = place[:, None] - place[None, :]
-    visible = (real[:, None, :] & (apart > 0) & (apart != 3)) | (apart == 0)
+    offset = place[:, None] - place[None, :]
+    visible = (real[:, None, :] & (offset > 0) & (offset != 3)) | (offset == 0)
     return _with(
         made,
         attention_mask=torch.zeros(visible.shape, dtype=torch.float64).masked_fill(~visible, -1e9)[

@@ -31,7 +31,7 @@ COSTS: Mapping[str, float] = {
     "pace": 4,
     "work": 2,
     "loss beside logits": 2,
-    "joined": 2,
+    "isolation": 2,
     "attention": 3,
     "generated": 4,
     "checkpoints": 4,

@@ -14,15 +14,15 @@ from patchgen.verify.observe.step import outputs, takes_cache
 
 def is_causal(model: PreTrainedModel, full: Inputs) -> bool:
     """Whether no output depends on a later token of the text."""
-    return _is_apart(model, full, changed=-1, looked_at=slice(0, -1))
+    return _is_independent(model, full, changed=-1, looked_at=slice(0, -1))
 
 
 def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
     """Whether the second of two texts in a row does not see the first."""
-    return _is_apart(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
+    return _is_independent(model, packed, changed=0, looked_at=slice(BOUNDARY, None))
 
 
-def _is_apart(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: slice) -> bool:
+def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: slice) -> bool:
     given = inputs.given
     if "input_ids" not in given or "MultipleChoice" in type(model).__name__:
         return False

@@ -186,11 +186,11 @@ def _linear(weights: Mapping[str, Tensor], name: str, expert: int, x: Tensor) ->
 
 
 def _are_near(one: Tensor, two: Tensor, dtype: torch.dtype) -> bool:
-    apart, size = (one.double() - two).abs(), two.abs()
+    difference, size = (one.double() - two).abs(), two.abs()
     if dtype in NARROW:
         allowed = NARROW_ROUNDINGS * torch.finfo(dtype).eps
-        return bool(apart.square().mean().sqrt() <= allowed * size.square().mean().sqrt())
-    return bool(apart.max() <= REORDERED.at(dtype) * size.max())
+        return bool(difference.square().mean().sqrt() <= allowed * size.square().mean().sqrt())
+    return bool(difference.max() <= REORDERED.at(dtype) * size.max())
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:

@@ -44,10 +44,10 @@ def to_parent_names(observed: Observation, variant: PreTrainedModel) -> Observat
         for name, each in observed.items()
         if name.startswith(GRADIENT)
     }
-    apart = revert_weight_conversion(variant, gradients)
+    reverted = revert_weight_conversion(variant, gradients)
     renamed = {
         f"{GRADIENT}{name}": each
-        for name, each in apart.items()
+        for name, each in reverted.items()
         if bool(each.any()) or not OF_AN_EXPERT.search(name)
     }
     return {

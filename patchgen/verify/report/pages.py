@@ -144,10 +144,10 @@ def _variants_table(
 
 
 def _cases_table(found: Sequence[Result]) -> list[str]:
-    numbers = ("apart", "bound", "planted")
+    numbers = ("difference", "bound", "planted")
     rows = []
     for result in found:
-        cells = map(number, (result.apart, result.bound, result.seen))
+        cells = map(number, (result.difference, result.bound, result.seen))
         rows.append((result.case, result.status, *cells, result.note))
     return table_lines(("case", "", *numbers, ""), rows, numbers=numbers)
 

@@ -36,7 +36,7 @@ class Result:
     variant: str
     case: str
     status: Status
-    apart: float | None = None  # the largest difference
+    difference: float | None = None  # the largest difference
     bound: float | None = None
     seen: float | None = None  # the smallest planted error of this dtype, in the same unit
     unit: str = ""
@@ -58,7 +58,7 @@ class Result:
         }
 
     def __str__(self) -> str:
-        numbers = [f"{self.apart:.2e} apart"] if self.apart is not None else []
+        numbers = [f"{self.difference:.2e} measured"] if self.difference is not None else []
         numbers += [f"{self.bound:.2e} allowed"] if self.bound is not None else []
         numbers += [f"{self.seen:.2e} the smallest planted error"] if self.seen is not None else []
         measured = f" ({self.unit}: {', '.join(numbers)})" if numbers else ""
@@ -101,14 +101,16 @@ def counts(results: Iterable[Result]) -> dict[str, int]:
 def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[str, ...]:
     """Those of `variants` for which no numbers were compared with the parent's."""
     proven = {
-        each.variant for each in results if each.apart is not None and " planted: " not in each.case
+        each.variant
+        for each in results
+        if each.difference is not None and " planted: " not in each.case
     }
     return tuple(name for name in variants if name not in proven)
 
 
 def from_json(fields: dict[str, Any]) -> Result:
     """The inverse of `as_json`."""
-    for name in ("apart", "bound", "seen"):
+    for name in ("difference", "bound", "seen"):
         fields[name] = None if fields[name] is None else float(fields[name])
     lines = lines_from_json(fields["lines"]) if fields.get("lines") else None
     fates = tuple(MutantResult(**fate) for fate in fields.get("fates", ()))

@@ -83,7 +83,7 @@ def test_order_alone_behind_a_cache_is_seen(bench, both):
 
     with replaced(module, "ALL_ATTENTION_FUNCTIONS", without_masks):
         result = bench.run(CASE)
-    assert result.status == "FAIL" and result.apart > 1e-3, result
+    assert result.status == "FAIL" and result.difference > 1e-3, result
 
 
 def test_what_the_parent_reads_token_by_token_alone_is_asked_so(bench, both, monkeypatch):

@@ -36,7 +36,7 @@ def test_what_is_compiled_is_counted():
     assert result.status == "PASS" and result.seen is None  # of no part: no planted error fits
     assert result.note.startswith("reordered to itself uncompiled;")
     assert (
-        result.apart <= result.bound
+        result.difference <= result.bound
         and result.note.endswith("operations")
         and "1 graphs of" in result.note
     )
@@ -70,7 +70,7 @@ def test_kernels_may_be_as_far_apart_as_float32_leaves_open(own, allowed):
 def test_the_same_distance_is_noise_in_one_model_and_none_in_another(where, status, monkeypatch):
     """As of inductor's T5, which was 308 roundings from itself uncompiled."""
 
-    def apart(model, *args, **how):
+    def differ(model, *args, **how):
         seen = observe_step(model, *args, **how)
         if model._compiled_call_impl is not None:
             name = max(
@@ -79,8 +79,8 @@ def test_the_same_distance_is_noise_in_one_model_and_none_in_another(where, stat
             seen[name] = seen[name] + 308 * EPSILON * seen[name].abs().max()
         return seen
 
-    monkeypatch.setattr(compiled, "observe_step", apart)
+    monkeypatch.setattr(compiled, "observe_step", differ)
     monkeypatch.setattr(compiled, "WRITE_KERNELS", {"eager"})
     result = bench(*where).run(case(where[1]))
     assert result.status == status, result
-    assert 300 * EPSILON < result.apart < 320 * EPSILON
+    assert 300 * EPSILON < result.difference < 320 * EPSILON

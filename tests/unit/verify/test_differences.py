@@ -163,7 +163,7 @@ def test_a_bias_without_a_gradient_is_measured_in_the_noise_of_its_matrix():
             "logits": torch.ones(3),
         }
 
-    def apart(truth, narrow, candidate):
+    def differ(truth, narrow, candidate):
         wide, one, other = (
             observed(0, truth),
             observed(1e-2, truth + narrow),
@@ -172,10 +172,10 @@ def test_a_bias_without_a_gradient_is_measured_in_the_noise_of_its_matrix():
         found = measure_in_noise(differences(one, other), differences(wide, one))
         return next(each.largest for each in found if each.name == "gradient of k.bias")
 
-    assert apart(1e-9, 1e-5, 1e-3) < 2  # a tenth of the matrix's, a hundred times its own
-    assert apart(1e-9, 1e-5, 1e-1) > 2  # a gradient that is not there
-    assert apart(1e-3, 1e-5, 1e-1) > 2
-    assert apart(1e-1, 1e-5, 1e-1 + 1e-3) > 2  # a gradient that is there
+    assert differ(1e-9, 1e-5, 1e-3) < 2  # a tenth of the matrix's, a hundred times its own
+    assert differ(1e-9, 1e-5, 1e-1) > 2  # a gradient that is not there
+    assert differ(1e-3, 1e-5, 1e-1) > 2
+    assert differ(1e-1, 1e-5, 1e-1 + 1e-3) > 2  # a gradient that is there
 
 
 def test_a_noise_that_is_small_by_chance_is_taken_from_other_texts():
@@ -205,7 +205,7 @@ def test_a_variant_on_the_other_side_of_the_truth_is_held_against_the_truth():
     narrow = {"logits": torch.ones(4) * 1.01, "loss": torch.ones(1) * 1.01}
     noise = differences(wide, narrow)
 
-    def apart(logits, loss):
+    def differ(logits, loss):
         observed = {"logits": torch.ones(4) * logits, "loss": torch.ones(1) * loss}
         found = nearer(
             measure_in_noise(differences(narrow, observed), noise),
@@ -213,8 +213,8 @@ def test_a_variant_on_the_other_side_of_the_truth_is_held_against_the_truth():
         )
         return {each.name: round(each.largest, 1) for each in found}
 
-    assert apart(logits=0.99, loss=1.01) == {"logits": 1.0, "loss": 0.0}
-    assert apart(logits=1.05, loss=0.9) == {"loss": 10.0, "logits": 4.0}
+    assert differ(logits=0.99, loss=1.01) == {"logits": 1.0, "loss": 0.0}
+    assert differ(logits=1.05, loss=0.9) == {"loss": 10.0, "logits": 4.0}
 
 
 def test_what_the_reference_gives_as_no_number_is_no_pass():

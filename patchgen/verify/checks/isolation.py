@@ -17,7 +17,7 @@ from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.step import outputs, takes_cache
 
 
-def check_joined_texts(context: CheckContext) -> Verdict:
+def check_isolation(context: CheckContext) -> Verdict:
     """Compare the variant on two texts in one row with itself on each text alone.
 
     What it gives for each token is compared at that token, and what it gives for each text, as a
@@ -32,10 +32,10 @@ def check_joined_texts(context: CheckContext) -> Verdict:
     texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY:])
     places = [start + torch.arange(text.shape[1], device=ids.device)[None] for text in texts]
     joined = _run(variant, torch.cat(texts, 1), torch.cat(places, 1))
-    apart = [_run(variant, *each) for each in zip(texts, places, strict=True)]
+    isolated = [_run(variant, *each) for each in zip(texts, places, strict=True)]
     tokens = ids.shape[1]
     expected = {
-        name: torch.cat([one[name] for one in apart], 1 if tensor.shape[1] == tokens else 0)
+        name: torch.cat([one[name] for one in isolated], 1 if tensor.shape[1] == tokens else 0)
         for name, tensor in joined.items()
     }
     wrong = [name for name in joined if joined[name].shape != expected[name].shape]
