@@ -37,7 +37,7 @@ from patchgen.syntax.text import read_source, require_compilable
 
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
     """The outputs of the modular file at `path`, or its problems."""
-    return trace(path, env, settings).result
+    return _flatten(path, env, settings)[0]
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,22 @@ class Traced:
 
 def trace(path: Path, env: Environment, settings: Settings) -> Traced:
     """What `flatten` gives, with what each edit matched."""
+    result, merged = _flatten(path, env, settings)
+    matches = [describe() for each in merged for describe in each.edits]
+    return Traced(result, tuple(matches))
+
+
+def _flatten(
+    path: Path, env: Environment, settings: Settings
+) -> tuple[Flattened, tuple[MergedClass, ...]]:
+    """The outputs or problems, and the merged classes that the outputs are made of."""
     try:
         with _quote_syntax_errors(path, env):
             steps = _link(path, env, settings)
             result = make_outputs(steps.modules, steps.builder, settings)
     except PatchgenError as error:
-        return Traced(Flattened(problems=problems_of(error)))
-    matches = [match for merged in steps.merged.values() for match in merged.edits]
-    return Traced(result, tuple(matches))
+        return Flattened(problems=problems_of(error)), ()
+    return result, tuple(steps.merged.values())
 
 
 def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:

@@ -11,8 +11,9 @@ through this module.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -66,10 +67,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class EditedMethod:
-    """The text of a method after its edits, and what each of them matched."""
+    """The text of a method after its edits, and what each of them matched, on demand."""
 
     text: str
-    matches: tuple[EditMatch, ...]
+    matches: tuple[Callable[[], EditMatch], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def edit_method(
     # An edit without effect is a mistake of its author.
     if same_code(parse_fragment(text).nodes[0], method.node):
         raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
-    matches = [_record_match(body, one, target) for one in made]
+    matches = [functools.partial(_record_match, body, one, target) for one in made]
     return EditedMethod(text, tuple(matches))
 
 
@@ -195,7 +196,7 @@ def _find_matches(
     body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, target: Target
 ) -> list[Match]:
     """The matches of an edit, which have to be as many as it says."""
-    method = target.tree.function
+    method = target.tree
     match statements(pattern):
         case (cst.Expr(value=expression) as only,) if not is_ellipsis(only):
             matches = find_expressions(expression, method, edit.holes)
@@ -218,7 +219,7 @@ def _find_matches(
     raise PatchgenError("PG301", at, what, hint)
 
 
-def _widen_to_statement(match: Match, method: cst.FunctionDef) -> Match:
+def _widen_to_statement(match: Match, method: Tree) -> Match:
     """`match`, or the match of the statement that consists of the matched expression."""
     for suite in suites(method):
         for place, node in enumerate(statements(suite)):

@@ -14,7 +14,7 @@ its place for `super()`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.classes.classbody import ClassBody
@@ -27,11 +27,14 @@ from patchgen.syntax.bound import names_in
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The chain after its edits; `methods` are the names of the edited ones."""
+    """The chain after its edits; `methods` are the names of the edited ones.
+
+    `matches` say on demand what each edit matched, as few runs ask for it.
+    """
 
     bodies: tuple[ClassBody, ...]
     methods: frozenset[str]
-    matches: tuple[EditMatch, ...]
+    matches: tuple[Callable[[], EditMatch], ...]
     problems: tuple[Problem, ...]
 
 
@@ -39,7 +42,7 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
     """Make every edit, from the last class of the chain to the first."""
     done = list(bodies)
     methods: set[str] = set()
-    matches: list[EditMatch] = []
+    matches: list[Callable[[], EditMatch]] = []
     problems: list[Problem] = []
     # A child's edits apply to what the edits of its parents have made.
     for place in reversed(range(len(bodies))):
@@ -74,7 +77,7 @@ def _take_edits(bodies: list[ClassBody], place: int) -> dict[str, list[EditDecla
 
 def _make(
     bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]
-) -> tuple[EditMatch, ...]:
+) -> tuple[Callable[[], EditMatch], ...]:
     """Make the edits that one class declares for one method, all against the same text."""
     body, first = bodies[place], edits[0]
     _refuse_override(body, edits)

@@ -18,7 +18,7 @@ import libcst as cst
 from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.edits.pattern import Bound, Match, Rest, Run
 from patchgen.compiler.edits.replacement import Replacement
-from patchgen.compiler.edits.tree import Tree
+from patchgen.compiler.edits.tree import Transformer, Tree
 from patchgen.syntax.meanings import Occurrence, Scope, occurrences
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
@@ -91,7 +91,7 @@ class Numbered:
         return replace(run, suite=suite)
 
 
-class _Numbering(cst.CSTTransformer):
+class _Numbering(Transformer):
     def __init__(self, numbers: Numbers, first: int, kept: frozenset[str]) -> None:
         super().__init__()
         self.numbers, self.next, self.kept = numbers, first, kept
@@ -125,7 +125,8 @@ def number_tree(
     module = tree.module.deep_replace(tree.function, function)
     assert isinstance(module, cst.Module)
     spans = {id(copy): tree.spans[original] for original, copy in visitor.copies.items()}
-    return Numbered(Tree(module, function, spans), visitor.copies), visitor.next
+    nodes = tuple(visitor.copies[id(node)] for node in tree.nodes)
+    return Numbered(Tree(module, function, nodes, spans), visitor.copies), visitor.next
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from patchgen.compiler.edits.syntax import (
     parts,
     statements,
 )
-from patchgen.compiler.edits.tree import walk
+from patchgen.compiler.edits.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,7 @@ class Match:
         return self.place.nodes if isinstance(self.place, Run) else (self.place,)
 
 
-def find_statements(
-    pattern: cst.BaseSuite, method: cst.FunctionDef, holes: Sequence[str]
-) -> Iterator[Match]:
+def find_statements(pattern: cst.BaseSuite, method: Tree, holes: Sequence[str]) -> Iterator[Match]:
     """Every run of statements of one suite of `method` that the statements of `pattern` fit."""
     wanted, nothing = statements(pattern), Bound(dict.fromkeys(holes))
     for suite in suites(method):
@@ -87,23 +85,24 @@ def find_statements(
 
 
 def find_expressions(
-    pattern: cst.BaseExpression, method: cst.FunctionDef, holes: Sequence[str]
+    pattern: cst.BaseExpression, method: Tree, holes: Sequence[str]
 ) -> Iterator[Match]:
     """Every expression in the body of `method` that `pattern` fits."""
     # An expression that is no node of the tree cannot be replaced.
-    there = {id(node) for node in walk(method.body)}
-    for node in expressions(method.body):
+    for node in expressions(method.function.body):
         bound = _fit(pattern, node, Bound(dict.fromkeys(holes)))
-        if bound is not None and id(node) in there:  # `syntax` makes up the tuple of `x[a, b]`
+        if (
+            bound is not None and id(node) in method.spans
+        ):  # `syntax` makes up the tuple of `x[a, b]`
             yield Match(node, bound)
 
 
-def suites(method: cst.CSTNode) -> Iterator[cst.BaseSuite]:
+def suites(method: Tree) -> Iterator[cst.BaseSuite]:
     """Every suite inside `method`, also of nested functions and classes, in the order of the text.
 
     One that holds an `elif` is no node of the method's tree.
     """
-    for node in walk(method):
+    for node in method.nodes:
         if isinstance(node, cst.BaseSuite):
             yield node
         elif isinstance(node, cst.If) and isinstance(node.orelse, cst.If):

@@ -9,6 +9,7 @@ both sides.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from patchgen.compiler.edits.ellipsis_arguments import insert_rest
 from patchgen.compiler.edits.lines import Lines, join_lines, part, read_lines, replace_statements
 from patchgen.compiler.edits.pattern import Match, Run, same
 from patchgen.compiler.edits.syntax import expressions, is_ellipsis, statements
-from patchgen.compiler.edits.tree import Tree, read_function, walk
+from patchgen.compiler.edits.tree import Transformer, Tree, read_function, walk
 
 Parts = Mapping[int, Callable[[Any], Any]]
 """What becomes of a node, by its identity, once everything inside it has been changed."""
@@ -52,7 +53,7 @@ class Replacement:
                 yield node
 
 
-class _Changed(cst.CSTTransformer):
+class _Changed(Transformer):
     def __init__(self, parts: Parts) -> None:
         super().__init__()
         self.parts = parts
@@ -60,6 +61,21 @@ class _Changed(cst.CSTTransformer):
     def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
         change = self.parts.get(id(original_node))
         return change(updated_node) if change else updated_node
+
+
+class _ChangedMethod(_Changed):
+    """As `_Changed`, in a whole method: what holds nothing that changes is not even copied."""
+
+    def __init__(self, tree: Tree, parts: Parts) -> None:
+        super().__init__(parts)
+        self._spans = tree.spans
+        self._places = sorted(tree.spans[changed][0] for changed in parts)
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        # The class around the method has no numbers.
+        first, last = self._spans.get(id(node), (0, len(self._spans)))
+        following = bisect.bisect_left(self._places, first)
+        return following < len(self._places) and self._places[following] <= last
 
 
 def replace_matches(tree: Tree, changes: Sequence[Replacement]) -> str | None:
@@ -86,7 +102,7 @@ def _write(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) 
     None where Python or libcst do not read it as the changed tree.
     """
     try:
-        meant, text = tree.visited(_Changed(_find_parts(tree, changes, wrapped)))
+        meant, text = tree.visited(_ChangedMethod(tree, _find_parts(tree, changes, wrapped)))
         parse_fragment(text)
         # Precedence can change the tree: `x * a + b` is not `x * (a + b)`.
         return text if same(read_function(text), meant) else None
@@ -167,7 +183,7 @@ def _find_line(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
     # Spans number the nodes, so that a statement holds what lies between its numbers.
     start, stop = tree.span([node])
     found: cst.CSTNode = tree.function
-    for line in walk(tree.function):
+    for line in tree.nodes:
         if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement):
             first, last = tree.span([line])
             if first <= start and stop <= last:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -28,10 +28,15 @@ _MOST_LEVELS = 200
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The only statement of a class body; `spans` numbers its nodes in the order of the text."""
+    """The only statement of a class body.
+
+    `nodes` are those of the function in the order of the text.  `spans` has, for each node by its
+    identity, its number in `nodes` and that of the last node in it.
+    """
 
     module: cst.Module
     function: cst.FunctionDef
+    nodes: Sequence[cst.CSTNode]
     spans: Mapping[int, tuple[int, int]]
 
     @property
@@ -55,10 +60,52 @@ class Tree:
         # The first line of the tree is that of the class around the statement.
         return [(at[run[0]].start.line - 1, at[run[-1]].end.line - 1) for run in runs]
 
-    def visited(self, transformer: cst.CSTTransformer) -> tuple[cst.FunctionDef, str]:
+    def visited(self, transformer: Transformer) -> tuple[cst.FunctionDef, str]:
         """The function after `transformer`, and the text of the statement."""
         module = self.module.visit(transformer)
         return _function(module), module.code.removeprefix(_HEAD)
+
+
+class Transformer(cst.CSTTransformer):
+    """A transformer that handles all nodes alike.
+
+    libcst looks for a method of every kind of node and of each of its fields, which takes as long
+    as the visit itself.
+    """
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """As in libcst."""
+        return True
+
+    def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
+        """As in libcst."""
+
+    def on_leave_attribute(self, original_node: cst.CSTNode, attribute: str) -> None:
+        """As in libcst."""
+
+
+class _Numbering(cst.CSTVisitor):
+    """Collects what `Tree` says about its nodes, in one visit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes: list[cst.CSTNode] = []
+        self.spans: dict[int, tuple[int, int]] = {}
+        self._open: list[int] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        self._open.append(len(self.nodes))
+        self.nodes.append(node)
+        return True
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        self.spans[id(original_node)] = (self._open.pop(), len(self.nodes) - 1)
+
+    def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
+        """Nothing, as in `Transformer`."""
+
+    def on_leave_attribute(self, original_node: cst.CSTNode, attribute: str) -> None:
+        """Nothing, as in `Transformer`."""
 
 
 def read_tree(text: str, at: Location) -> Tree:
@@ -72,7 +119,8 @@ def read_tree(text: str, at: Location) -> Tree:
     try:
         module = parse_method(text)
         function = _function(module)
-        return Tree(module, function, dict(_spans(function)))
+        numbering = _number(function)
+        return Tree(module, function, numbering.nodes, numbering.spans)
     except RecursionError as error:
         raise _too_deep(at) from error
     except cst.ParserSyntaxError as error:
@@ -91,11 +139,17 @@ def parse_method(text: str) -> cst.Module:
     return cst.parse_module(f"{_HEAD}{text}", _CONFIG)
 
 
-def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def walk(node: cst.CSTNode) -> Sequence[cst.CSTNode]:
     """`node` and everything inside it, in the order of the text."""
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    return _number(node).nodes
+
+
+def _number(node: cst.CSTNode) -> _Numbering:
+    """The nodes in `node` with their numbers."""
+    # `CSTNode.children` would copy every node once for each question.
+    numbering = _Numbering()
+    node.visit(numbering)
+    return numbering
 
 
 def _function(module: cst.Module) -> cst.FunctionDef:
@@ -105,17 +159,6 @@ def _function(module: cst.Module) -> cst.FunctionDef:
     function = holder.body.body[0]
     assert isinstance(function, cst.FunctionDef)
     return function
-
-
-def _spans(function: cst.FunctionDef) -> Iterator[tuple[int, tuple[int, int]]]:
-    """For each node, by its identity: its number, and that of the last node in it."""
-    nodes = list(walk(function))
-    numbers = {id(node): number for number, node in enumerate(nodes)}
-    # From the end, so that the spans of children are known.
-    last: dict[int, int] = {}
-    for node in reversed(nodes):
-        last[id(node)] = max([numbers[id(node)], *(last[id(child)] for child in node.children)])
-    yield from ((id(node), (numbers[id(node)], last[id(node)])) for node in nodes)
 
 
 def _too_deep(at: Location) -> PatchgenError:

@@ -61,7 +61,7 @@ class Draft:
     decorators: tuple[tuple[str, str], ...] = ()
     head: str = ""
     notes: tuple[str, ...] = ()
-    edits: tuple[EditMatch, ...] = ()
+    edits: tuple[Callable[[], EditMatch], ...] = ()
     problems: tuple[Problem, ...] = ()
 
     def found(self, *problems: Problem) -> Draft:

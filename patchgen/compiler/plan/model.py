@@ -135,9 +135,12 @@ class EditMatch:
 
 @dataclass(frozen=True, slots=True)
 class MergedClass:
-    """The text of a flat class, and what a reader should know of how it came about."""
+    """The text of a flat class, and what a reader should know of how it came about.
+
+    `edits` say on demand what each edit matched.
+    """
 
     name: str
     text: str
     notes: tuple[str, ...] = ()
-    edits: tuple[EditMatch, ...] = ()
+    edits: tuple[Callable[[], EditMatch], ...] = ()

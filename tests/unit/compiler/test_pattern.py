@@ -6,11 +6,12 @@ import libcst as cst
 import pytest
 
 from patchgen.compiler.edits.pattern import find_expressions, find_statements
-from patchgen.compiler.edits.tree import read_function
+from patchgen.compiler.edits.tree import read_tree
+from patchgen.errors import Location
 
 
 def method(text):
-    return read_function(f"    def f():\n{textwrap.indent(text, '        ')}\n")
+    return read_tree(f"    def f():\n{textwrap.indent(text, '        ')}\n", Location(""))
 
 
 @pytest.mark.parametrize(
@@ -141,5 +142,5 @@ def test_expressions(pattern, code, expected):
     ],
 )
 def test_statements(pattern, code, expected):
-    found = list(find_statements(method(pattern).body, method(code), ["HOLE"]))
+    found = list(find_statements(method(pattern).function.body, method(code), ["HOLE"]))
     assert [(match.place.start, match.place.stop) for match in found] == expected
