@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from patchgen.author.adopt.overrides import Text, derive
+from patchgen.author.adopt.parents import lines_of
 from patchgen.author.adopt.sources import Source
 from patchgen.author.align.file import Definition, File, plain_definition
 from patchgen.syntax.blocks import first_line
@@ -58,17 +59,47 @@ class Writer:
     def _ranked(self, name: str, new: Definition) -> list[tuple[Source, Definition]]:
         """The sources with the same function, or over which a class is shorter; the best first."""
         fits: list[tuple[int, int, Source, Definition]] = []
+        lines = lines_of(self.model.source.slice(*_span(new.node)))
         for number, source in enumerate(self.sources):
-            old = source.renamed.definitions.get(name)
-            if old is None or old.kind != new.kind:
-                continue
-            if plain_definition(old) == plain_definition(new):
-                fits.append((0, number, source, old))
-            elif new.kind == "class":
-                lines = derive(new, old, name, Text(self.model), frozenset())
-                if lines is not None and len(lines) < self.model.lines(new.nodes):
-                    fits.append((len(lines), number, source, old))
+            for old in source.candidates(name, lines):
+                length = self._length(name, new, old)
+                if length is not None:
+                    fits.append((length, number, source, old))
         return [(source, old) for _, _, source, old in sorted(fits, key=lambda one: one[:2])]
+
+    def _length(self, name: str, new: Definition, old: Definition) -> int | None:
+        """The lines that `new` takes over `old`; None if as many as without."""
+        if old.kind != new.kind:
+            return None
+        if plain_definition(old) == plain_definition(new):
+            return 0
+        lines = (
+            derive(new, old, name, Text(self.model), frozenset()) if new.kind == "class" else None
+        )
+        return (
+            len(lines) if lines is not None and len(lines) < self.model.lines(new.nodes) else None
+        )
+
+    def _chosen(self, doubts: Doubts) -> dict[str, tuple[Source, Definition]]:
+        """The best source of each definition; of those with one file, the one as it is renamed."""
+        fits = {
+            name: [one for one in every if (name, one[0].module) not in doubts.avoided]
+            for name, every in self._fits.items()
+        }
+        pairs: dict[str, list[tuple[str, str]]] = {}
+        for name, every in fits.items():
+            if every and every[0][1].kind == "class" and name not in doubts.whole:
+                source, old = every[0]
+                pairs.setdefault(source.module, []).append((name, source.names[old.name]))
+        there = {
+            module: _as_renamed([one for one in self.sources if one.module == module], classes)
+            for module, classes in pairs.items()
+        }
+        left = {
+            name: [one for one in every if there.get(one[0].module, one[0]) is one[0]]
+            for name, every in fits.items()
+        }
+        return {name: every[0] for name, every in left.items() if every}
 
     def source_of(self, name: str) -> str:
         """The module from which a class was derived last."""
@@ -76,11 +107,7 @@ class Writer:
 
     def write(self, doubts: Doubts) -> Written:
         """The draft: classes first derived, then everything that they read."""
-        self._best = {
-            name: fits[0]
-            for name, every in self._fits.items()
-            if (fits := [one for one in every if (name, one[0].module) not in doubts.avoided])
-        }
+        self._best = self._chosen(doubts)
         declared = {
             name
             for name, one in self.model.definitions.items()
@@ -110,7 +137,11 @@ class Writer:
         """Whether a class is its source's and another class reads it, which then brings it."""
         found = self._best.get(name)
         model = self.model.definitions
-        if found is None or plain_definition(found[1]) != plain_definition(model[name]):
+        if (
+            found is None
+            or found[1].name != name
+            or plain_definition(found[1]) != plain_definition(model[name])
+        ):
             return False
         return any(name in reads for other, reads in self._reads.items() if other != name)
 
@@ -183,6 +214,16 @@ class Writer:
         parents = tuple(sorted(imports))
         full = f"{preamble}{top}\n\n\n{body}\n"
         return Written(full, parents, frozenset(derived), frozenset(declared))
+
+
+def _as_renamed(sources: Sequence[Source], pairs: Sequence[tuple[str, str]]) -> Source:
+    """Of one file under several names, the one that classes derived so bring about."""
+    prefix = sources[0].spelling.prefix(pairs, sources[0].original.source.text)
+    return next((one for one in sources if one.prefix == prefix), sources[0])
+
+
+def _span(node: ast.stmt) -> tuple[int, int]:
+    return first_line(node), node.end_lineno or node.lineno
 
 
 def _imports(model: File, read: Iterable[str]) -> list[str]:

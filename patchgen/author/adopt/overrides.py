@@ -20,9 +20,18 @@ from collections.abc import Sequence
 from patchgen.author.adopt.inits import find_changes
 from patchgen.author.align.file import Definition, File, Member
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
+from patchgen.syntax.same import (
+    Function,
+    is_documenting,
+    plain_text,
+    tree_text,
+    without_docstring,
+)
+from patchgen.upstream.bases import merged_arguments
+from patchgen.upstream.brackets import Item
 
 _COPIED = "# Copied from"
+_KINDS = frozenset({"classmethod", "property", "staticmethod"})
 
 
 class Text:
@@ -32,12 +41,24 @@ class Text:
         self.file = file
         self.read: set[str] = set()
 
-    def of(self, node: ast.stmt) -> list[str]:
+    def of(self, node: ast.stmt, *, decorated: bool = True) -> list[str]:
         """The lines of a statement, with the comments above it.
 
-        Comments that say what was copied are left out.
+        Comments that say what was copied are left out, and decorators if it is not `decorated`.
         """
-        first, last = first_line(node), node.end_lineno or node.lineno
+        first = first_line(node) if decorated else node.lineno
+        return self._between(first, node.end_lineno or node.lineno)
+
+    def head_of(self, function: Function, *, decorated: bool) -> list[str]:
+        """The lines of a function above its body."""
+        first = first_line(function) if decorated else function.lineno
+        lines = self._between(first, first_line(function.body[0]) - 1)
+        # Comments may stand between the colon and the body.
+        while lines and not lines[-1].strip().endswith(":"):
+            lines.pop()
+        return lines
+
+    def _between(self, first: int, last: int) -> list[str]:
         self.read |= self.file.names_read(first, last)
         lines = [line.rstrip("\n") for line in self.file.source.lines]
         top = first
@@ -55,9 +76,8 @@ def derive(
     `old` is that class in the names of the model.  Methods in `spelled` are written out.
     """
     assert isinstance(new.node, ast.ClassDef) and isinstance(old.node, ast.ClassDef)
-    if not _same_head(new.node, old.node) or [*map(plain_text, new.loose)] != [
-        *map(plain_text, old.loose)
-    ]:
+    further = _further_bases(new.node, old.node)
+    if further is None or [*map(plain_text, new.loose)] != [*map(plain_text, old.loose)]:
         return None
     decorators, theirs = _decorators(new.node), _decorators(old.node)
     if theirs and not decorators:
@@ -76,7 +96,9 @@ def derive(
         if name in new.members or all(_only_declares(node) for node in member.nodes):
             continue
         body += _removal(member)
-    head = f"class {new.name}({base}):"
+    head = f"class {new.name}({', '.join([base, *map(ast.unparse, further)])}):"
+    for one in further:
+        text.read |= text.file.names_read(one.lineno, one.end_lineno or 0)
     decorator_lines = [
         f"@{ast.unparse(d)}" for d in new.node.decorator_list if not is_documenting(d)
     ]
@@ -88,10 +110,19 @@ def derive(
     return [*decorator_lines, head, *(body or ["    pass"])]
 
 
-def _same_head(new: ast.ClassDef, old: ast.ClassDef) -> bool:
-    bases = [plain_text(base) for base in new.bases] == [plain_text(base) for base in old.bases]
-    keywords = [*map(plain_text, new.keywords)] == [*map(plain_text, old.keywords)]
-    return bases and keywords
+def _further_bases(new: ast.ClassDef, old: ast.ClassDef) -> list[ast.expr] | None:
+    """The bases to name beside the parent's class; None if the dialect cannot give those of `new`.
+
+    The dialect takes keywords and bases from the parent's class, and lets bases be added.
+    """
+    if [*map(plain_text, new.keywords)] != [*map(plain_text, old.keywords)]:
+        return None
+    wanted, theirs = ([ast.unparse(base) for base in one.bases] for one in (new, old))
+    added = [base for base in new.bases if ast.unparse(base) not in theirs]
+    merged = merged_arguments(
+        [Item(ast.unparse(base)) for base in added], [*map(Item, theirs)], old.name
+    )
+    return added if [item.text for item in merged] == wanted else None
 
 
 def _decorators(node: ast.ClassDef) -> list[str]:
@@ -116,17 +147,28 @@ def _override(
     member: Member, old: Member | None, owner: Definition, text: Text, brief: bool
 ) -> list[str]:
     method, theirs = member.method, old.method if old is not None else None
+    decorated = method is None or theirs is None or not _inherits_decorators(method, theirs)
     whole = Text(text.file)
-    lines = [line for node in member.nodes for line in whole.of(node)]
+    lines = [line for node in member.nodes for line in whole.of(node, decorated=decorated)]
     lines = _name_base(lines, member.name, owner, whole)
     if brief and method is not None and theirs is not None:
         short = Text(text.file)
-        after = _after_super(method, theirs, short)
+        after = _after_super(method, theirs, short, decorated=decorated)
         if after is not None and len(after) < len(lines):
             text.read |= short.read
             return after
     text.read |= whole.read
     return lines
+
+
+def _inherits_decorators(new: Function, old: Function) -> bool:
+    """Whether the dialect gives a method its decorators: those that the parent's has.
+
+    Those that decide how a method is called stay in sight.
+    """
+    mine, theirs = (tree_text(one.decorator_list) for one in (new, old))
+    kinds = {ast.unparse(one) for one in new.decorator_list} & _KINDS
+    return bool(mine) and mine == theirs and not kinds
 
 
 def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> list[str]:
@@ -145,7 +187,7 @@ def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> li
     return joined.split("\n")
 
 
-def _after_super(new: Function, old: Function, text: Text) -> list[str] | None:
+def _after_super(new: Function, old: Function, text: Text, *, decorated: bool) -> list[str] | None:
     """`__init__` as the parent's and the assignments that differ.
 
     None where that is not all that differs.
@@ -154,29 +196,29 @@ def _after_super(new: Function, old: Function, text: Text) -> list[str] | None:
         return None
     mine, theirs = _without_post_init(new.body), _without_post_init(old.body)
     changes = find_changes(mine, theirs)
-    passed = _passed(new)
-    if changes is None or passed is None:
+    if changes is None or new.args.posonlyargs:
         return None
     removed, kept = changes
     if not kept and not removed:
         return None
     if any(isinstance(n, ast.Name) and n.id == "super" for s in kept for n in ast.walk(s)):
         return None
-    lines = text.of(new)
-    head = lines[: len(lines) - ((new.end_lineno or 0) - first_line(new.body[0]) + 1)]
-    while head and not head[-1].strip().endswith(":"):
-        head.pop()
+    head = text.head_of(new, decorated=decorated)
+    if not head:
+        return None
     body = [f"        del {target}" for target in removed]
     body += [line for statement in kept for line in text.of(statement)]
-    return [*head, f"        super().__init__({', '.join(passed)})", *body]
+    return [*head, f"        super().__init__({', '.join(_passed(new))})", *body]
 
 
 def _without_post_init(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     return [node for node in without_docstring(body) if ast.unparse(node) != "self.post_init()"]
 
 
-def _passed(function: Function) -> list[str] | None:
+def _passed(function: Function) -> list[str]:
+    """The arguments of a call that passes on everything the function was given."""
     args = function.args
-    if args.vararg or args.kwarg or args.posonlyargs:
-        return None
-    return [a.arg for a in args.args[1:]] + [f"{a.arg}={a.arg}" for a in args.kwonlyargs]
+    passed = [one.arg for one in args.args[1:]]
+    passed += [f"*{args.vararg.arg}"] if args.vararg else []
+    passed += [f"{one.arg}={one.arg}" for one in args.kwonlyargs]
+    return [*passed, *([f"**{args.kwarg.arg}"] if args.kwarg else [])]

@@ -2,14 +2,15 @@
 
 In: a model, and the models that its "Copied from" comments name or that cover most of its lines.
 Out: their files, renamed as the dialect of transformers renames them: `class NemotronMLP(LlamaMLP)`
-makes `Nemotron` of `Llama`.
+makes `Nemotron` of `Llama`.  A file may stand there twice, under two names of the model's parts:
+EfficientNet as `Align` and as `AlignVision`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -17,10 +18,11 @@ from pathlib import Path
 from patchgen.author.adopt.parents import alike, lines_of, modeling_files
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.subject import find_renaming
-from patchgen.author.align.file import File, read_file
+from patchgen.author.align.file import Definition, File, read_file
 from patchgen.errors import PatchgenError
 from patchgen.syntax.text import make_source, read_source
 from patchgen.upstream.names import NameTable, read_table
+from patchgen.upstream.prefixes import choose, prefix_of, without_collision
 
 _COPIED = re.compile(r"# Copied from transformers\.models\.(\w+)\.(modeling_\w+)\.")
 # A class or function with its name and the indented lines below.
@@ -28,15 +30,54 @@ _DEFINITION = re.compile(r"^(?:class|def) (\w+)(.*\n(?:(?:[ \t)].*)?\n)*)", re.M
 _MOST = 8
 _MOST_ALIKE = 8
 _LEAST_GAIN = 4
+# So many of a class's lines that are long enough to tell, and this share of them, make it alike.
+_FEWEST = 2
+_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """The names of a model and of a file that it repeats, as class names spell them."""
+
+    cased: str
+    parent: str
+
+    def prefix(self, pairs: Iterable[tuple[str, str]], text: str) -> str:
+        """What the dialect puts in the place of the parent's name.
+
+        `pairs` are classes with the parent's that they derive from, `text` is the parent's file.
+        """
+        found = (prefix_of(name, base, self.cased, self.parent) for name, base in pairs)
+        return without_collision(choose(found, self.cased), self.cased, self.parent, text)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A model's file: `original` as it is, `renamed` in the names of the model that repeats it."""
+    """A model's file: `original` as it is, `renamed` in the names of the model that repeats it.
+
+    `prefix` stands there for the model's name.
+    """
 
     module: str
+    prefix: str
+    spelling: Spelling
     original: File
     renamed: File
+
+    @cached_property
+    def lines(self) -> Mapping[str, frozenset[str]]:
+        """The lines of each class, in the names of the model that repeats them."""
+        lines = _lines_by_definition(self.renamed.source.text)
+        return {name: lines[name] for name in self.renamed.classes if name in lines}
+
+    def candidates(self, name: str, lines: frozenset[str]) -> Iterable[Definition]:
+        """What may be the parent of `name`: the definition called so, and the class most alike."""
+        same = self.renamed.definitions.get(name)
+        if same is not None:
+            yield same
+        alike = most_alike(lines, self.lines)
+        if alike and alike != name and (same is None or same.kind == "class"):
+            yield self.renamed.definitions[alike]
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -54,22 +95,21 @@ def find_sources(model: File, path: Path, release: Release) -> tuple[Source, ...
     named = Counter(_COPIED.findall(model.source.text))
     paths = [models / folder / f"{stem}.py" for (folder, stem), _ in named.most_common()]
     there = [one for one in paths if one != path and one.is_file()][:_MOST]
-    prefix = table.cased(path.stem.removeprefix("modeling_"))
     others = [one for _, one in modeling_files(release) if one != path]
-    there = _cover(path, prefix, there, others)
+    there = _cover(path, there, others)
     there += [one.path for one in alike(model, release)[: _MOST_ALIKE + 1] if one.path != path]
-    found = [_source(model, one, path, table) for one in dict.fromkeys(there)]
-    return tuple(one for one in found if one is not None)
+    return tuple(
+        source for one in dict.fromkeys(there) for source in _sources(model, one, path, table)
+    )
 
 
-def _cover(path: Path, prefix: str, first: Sequence[Path], others: Sequence[Path]) -> list[Path]:
+def _cover(path: Path, first: Sequence[Path], others: Sequence[Path]) -> list[Path]:
     """`first`, and the files that have most of the lines that those before do not have.
 
-    Lines count where they stand in a class of the same name, but for the model's, or in the same
-    function.
+    Lines count where they stand in one class or function, whatever it is called.
     """
-    wanted = {name.removeprefix(prefix): lines for name, lines in _lines_by_name(path).items()}
-    shared = {other: _shared(wanted, _lines_by_name(other)) for other in others}
+    wanted = _lines_by_name(path)
+    shared = {other: _shared(wanted, other) for other in others}
     chosen: list[Path] = []
     had: Counter[str] = Counter()
     left = list(first)
@@ -87,26 +127,32 @@ def _gain(shared: Counter[str], had: Counter[str]) -> int:
     return (shared - had).total()
 
 
-def _shared(
-    wanted: Mapping[str, frozenset[str]], there: Mapping[str, frozenset[str]]
-) -> Counter[str]:
-    """How many lines of each class and function another file has under the same name."""
+def _shared(wanted: Mapping[str, frozenset[str]], other: Path) -> Counter[str]:
+    """How many lines of each class and function stand together in another file."""
     found: Counter[str] = Counter()
-    for name, lines in there.items():
-        # `LlamaModel` ends as `NemotronModel` does, and `LlamaMLP` does not.
-        for start in (0, *(n for n in range(1, len(name)) if name[n].isupper())):
-            ending = name[start:]
-            if ending in wanted:
-                found[ending] = max(found[ending], len(wanted[ending] & lines))
-                break
+    there = _lines_by_name(other)
+    anywhere = frozenset().union(*there.values())
+    for name, lines in wanted.items():
+        if len(lines & anywhere) >= _LEAST_GAIN:
+            found[name] = max(len(lines & each) for each in there.values())
     return found
 
 
 @lru_cache(maxsize=1024)
 def _lines_by_name(path: Path) -> Mapping[str, frozenset[str]]:
     """The lines of each class and function at the top of a file."""
-    text = path.read_text(encoding="utf-8", errors="replace")
+    return _lines_by_definition(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _lines_by_definition(text: str) -> Mapping[str, frozenset[str]]:
     return {found[1]: lines_of(found[2]) for found in _DEFINITION.finditer(text)}
+
+
+def most_alike(lines: frozenset[str], others: Mapping[str, frozenset[str]]) -> str:
+    """The name of those with most of `lines`; "" if none has enough of them."""
+    best = max(others, key=lambda name: (len(lines & others[name]), name), default="")
+    common = len(lines & others[best]) if best else 0
+    return best if common >= max(_FEWEST, _SHARE * len(lines)) else ""
 
 
 @lru_cache(maxsize=4)
@@ -119,27 +165,47 @@ def _table(models: Path) -> NameTable:
     return read_table(*texts)
 
 
-def _source(model: File, path: Path, own: Path, table: NameTable) -> Source | None:
-    """The file at `path` in the names of the model at `own`.
+def _sources(model: File, path: Path, own: Path, table: NameTable) -> Iterator[Source]:
+    """The file at `path` in the names of the model at `own`, or of a part of that model.
 
     None where the names do not correspond.
     """
     module = f"{path.parent.name}.{path.stem}"
     old_lower, new_lower = (one.stem.removeprefix("modeling_") for one in (path, own))
+    spelling = Spelling(table.cased(new_lower), table.cased(old_lower))
     try:
         original = read_file(read_source(path, module, "/".join(path.parts[-4:])))
-        old, new = _prefixes(original, model, table.cased(old_lower), table.cased(new_lower))
+        old, new = _prefixes(original, model, spelling.parent, spelling.cased)
     except PatchgenError:
-        return None
-    if not old or not new:
-        return None
-    text = original.source.text
-    for one, other in _spellings(old, new, old_lower, new_lower):
-        text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(one)}(?![a-z])", other, text)
-    try:
-        return Source(module, original, read_file(make_source(text, path.name, module)))
-    except PatchgenError:
-        return None
+        return
+    news = {new: new_lower, **_parts(model, original, spelling, table)}
+    for prefix, lower in news.items() if old and new else ():
+        text = original.source.text
+        for one, other in _spellings(old, prefix, old_lower, lower):
+            text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(one)}(?![a-z])", other, text)
+        try:
+            renamed = read_file(make_source(text, path.name, module))
+        except PatchgenError:
+            continue
+        # Two names that became one cannot be told apart.
+        if len(renamed.definitions) == len(original.definitions):
+            yield Source(module, prefix, spelling, original, renamed)
+
+
+def _parts(model: File, original: File, spelling: Spelling, table: NameTable) -> Mapping[str, str]:
+    """The name of the model's part that is most like a file, as classes and variables spell it."""
+    wanted, there = (_lines_by_definition(one.source.text) for one in (model, original))
+    classes = {name: there[name] for name in original.classes if name in there}
+    pairs = [(name, most_alike(wanted.get(name, frozenset()), classes)) for name in model.classes]
+    prefixes = Counter(
+        spelling.prefix([(name, base)], original.source.text) for name, base in pairs if base
+    )
+    for prefix, count in prefixes.most_common():
+        lower = table.lower(prefix).replace("-", "_")
+        # What the table spells otherwise would come out under that other name.
+        if prefix != spelling.cased and count > 1 and table.cased(lower) == prefix:
+            return {prefix: lower}
+    return {}
 
 
 def _prefixes(original: File, model: File, old: str, new: str) -> tuple[str, str]:

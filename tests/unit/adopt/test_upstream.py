@@ -15,6 +15,9 @@ from patchgen.compiler.settings import Settings
 from patchgen.errors import PatchgenError
 
 PARENT = '''\
+import abc
+
+import torch
 from torch import nn
 
 
@@ -49,6 +52,7 @@ class ToyModel(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList([ToyLayer(config) for _ in range(config.layers)])
 
+    @torch.no_grad()
     def forward(self, x):
         for layer in self.layers:
             x = layer(x)
@@ -70,6 +74,8 @@ CHANGES = {
         "    def forward(self, x):\n        for",
         "    def forward(self, x, mask=None):\n        for",
     ),
+    "another base": ("class ToyLayer(nn.Module)", "class ToyLayer(nn.Module, abc.ABC)"),
+    "a base that is not the parent's": ("class ToyMLP(nn.Module)", "class ToyMLP(abc.ABC)"),
 }
 
 
@@ -106,6 +112,32 @@ def test_an_init_is_said_by_what_it_assigns_again(tmp_path: Path) -> None:
     text = _draft(tmp_path, "another layer").text
     assert "super().__init__(config)\n        self.norm = nn.LayerNorm(" in text
     assert "self.mlp" not in text
+
+
+def test_decorators_of_the_parents_method_are_not_repeated(tmp_path: Path) -> None:
+    text = _draft(tmp_path, "another signature").text
+    assert "no_grad" not in text
+
+
+def test_a_base_is_added_to_the_parents(tmp_path: Path) -> None:
+    text = _draft(tmp_path, "another base").text
+    assert "class NovaLayer(ToyLayer, abc.ABC):\n    pass" in text
+
+
+def test_a_part_of_a_model_is_derived_under_its_own_name(tmp_path: Path) -> None:
+    """`NovaVisionMLP` is called so where `NovaVisionLayer`, which is not written, reads it."""
+    path = _write(tmp_path, PARENT.replace("Toy", "NovaVision"))
+    made = draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert made.proof.holds, made.report()
+    assert "class NovaVisionModel(ToyModel):\n    pass" in made.text
+    assert "class NovaVisionMLP" not in made.text
+
+
+def test_a_class_of_another_name_is_derived(tmp_path: Path) -> None:
+    path = _write(tmp_path, PARENT.replace("Toy", "Nova").replace("NovaMLP", "NovaFeedForward"))
+    made = draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert made.proof.holds, made.report()
+    assert "class NovaFeedForward(ToyMLP):\n    pass" in made.text
 
 
 def test_the_command_prints_the_draft(
