@@ -88,7 +88,7 @@ def _folded_run(
     while place < stop:
         body = _body(version.function)
         node = body[place]
-        readers = _readers(version.function, node)
+        readers = readers_of(version.function, node)
         later = {id(inner) for one in body[place + 1 : stop] for inner in ast.walk(one)}
         if readers is None or len(readers) != 1:
             place += 1
@@ -97,7 +97,7 @@ def _folded_run(
             place += 1
             continue
         gone.append(plain_text(node))
-        version = _fold(version, node, readers)
+        version = fold(version, node, readers)
         place, stop = start, stop - 1
     return version, gone
 
@@ -108,20 +108,21 @@ def _without_names(version: MethodText, names: Sequence[str]) -> MethodText | No
         node = next((n for n in _body(version.function) if plain_text(n) == text), None)
         if node is None:
             continue
-        readers = _readers(version.function, node)
+        readers = readers_of(version.function, node)
         if readers is None:
             return None
-        version = _fold(version, node, readers)
+        version = fold(version, node, readers)
     return version
 
 
-def _fold(version: MethodText, node: ast.stmt, readers: Sequence[ast.Name]) -> MethodText:
+def fold(version: MethodText, node: ast.stmt, readers: Sequence[ast.Name]) -> MethodText:
+    """A version without a statement that names a value; the value stands where it was read."""
     assert isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
     text = as_operand(node.value, version.side.code(node.value))
     return version.changed([version.without(node), *(replacing(one, text) for one in readers)])
 
 
-def _readers(function: Function, node: ast.stmt) -> list[ast.Name] | None:
+def readers_of(function: Function, node: ast.stmt) -> list[ast.Name] | None:
     """Where the value that a statement names is read; None where it cannot stand there itself."""
     match node:
         case (

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from patchgen.author.rebase.flow import Flow, Spot, flow_of
 from patchgen.author.rebase.pairing import alikeness
@@ -23,23 +24,29 @@ from patchgen.syntax.same import Function, plain_text
 
 _ENOUGH = 0.5
 _ALWAYS = frozenset(dir(builtins)) | {"__class__", "super"}
+_NAME = re.compile(r"N:(\w+);")  # a name in a plain text
 
 
 def changed_meanings(
-    merged: Function, base: Function, ours: Function, theirs: Function, known: frozenset[str]
+    merged: Function, base: Function, ours: Function, theirs: Function, known: Mapping[str, str]
 ) -> tuple[Clash, ...]:
-    """The doubts about a merged method; `known` are the global names that it may read."""
+    """The doubts about a merged method.
+
+    `known` are the global names that it may read, with the paths of what is imported by them.
+    """
     flow, old, mine, upstream = (flow_of(one) for one in (merged, base, ours, theirs))
     found = [*_unbound(flow, (mine, upstream), known)]
-    found += _moved_meanings(flow, mine, upstream, old, "the declaration")
-    found += _moved_meanings(flow, upstream, mine, old, "upstream")
+    local = {name for one in (merged, base, ours, theirs) for name in local_names(one)}
+    paths = {name: path for name, path in known.items() if path and name not in local}
+    found += _moved_meanings(flow, mine, upstream, old, paths, "the declaration")
+    found += _moved_meanings(flow, upstream, mine, old, paths, "upstream")
     return tuple(dict.fromkeys(found))
 
 
 # Names that nothing gives a value
 
 
-def _unbound(merged: Flow, sides: Sequence[Flow], known: frozenset[str]) -> Iterator[Clash]:
+def _unbound(merged: Flow, sides: Sequence[Flow], known: Mapping[str, str]) -> Iterator[Clash]:
     """Names that are read before anything binds them, or that no file has."""
     local = local_names(merged.function)
     foreign = [local_names(side.function) - local for side in sides]
@@ -49,7 +56,7 @@ def _unbound(merged: Flow, sides: Sequence[Flow], known: frozenset[str]) -> Iter
                 early = merged.binder(name, place) is None
                 if early and not any(_is_early(side, name) for side in sides):
                     yield Clash(f"{name} is read before it is assigned", ours=_code(spot))
-            elif any(name in names for names in foreign) and name not in known | _ALWAYS:
+            elif any(name in names for names in foreign) and name not in known.keys() | _ALWAYS:
                 yield Clash(f"{name} is assigned nowhere any more", ours=_code(spot))
 
 
@@ -64,7 +71,9 @@ def _is_early(version: Flow, name: str) -> bool:
 # Names that mean something else
 
 
-def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) -> Iterator[Clash]:
+def _moved_meanings(
+    merged: Flow, side: Flow, other: Flow, old: Flow, paths: Mapping[str, str], who: str
+) -> Iterator[Clash]:
     """Where a statement that `side` wrote would read what the other side made of a name."""
     elsewhere = {spot.text for spot in other.spots}
     for place, spot in enumerate(merged.spots):
@@ -74,7 +83,7 @@ def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) 
         for name in sorted(_own_reads(spot, old)):
             before = [side.binder(name, n) for n in origins if name in side.spots[n].reads]
             now = merged.binder(name, place)
-            if before and not any(_is_same(one, now) for one in before):
+            if before and not any(_is_same(one, now, paths) for one in before):
                 yield Clash(
                     f"{name} means something else where {who} reads it",
                     base=_code(before[0]),
@@ -123,11 +132,11 @@ def _origins(spot: Spot, side: Flow) -> list[int]:
     return [best[1]] if best[0] >= _ENOUGH else []
 
 
-def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
+def _is_same(before: Spot | str | None, now: Spot | str | None, paths: Mapping[str, str]) -> bool:
     """Whether a name comes from the same statement, or a call with more or fewer arguments."""
     if not isinstance(before, Spot) or not isinstance(now, Spot):
         return before == now
-    if before.text == now.text:
+    if _in_full(before.text, paths) == _in_full(now.text, paths):
         return True
     match before.node, now.node:
         case (
@@ -142,6 +151,15 @@ def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
             return plain_text(a) == plain_text(b) and is_same_value(one, other)
         case _:
             return False
+
+
+def _in_full(text: str, paths: Mapping[str, str]) -> str:
+    """A plain text by whole paths: `F.linear` is `torch.nn.functional.linear`."""
+    return _NAME.sub(lambda found: _whole(found, paths), text)
+
+
+def _whole(found: re.Match[str], paths: Mapping[str, str]) -> str:
+    return f"N:{paths.get(found[1], found[1]).replace('.', ';.')};"
 
 
 def is_same_value(one: ast.expr, other: ast.expr) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.author.align.suites import code_of
@@ -24,10 +24,10 @@ class Merged:
     clashes: tuple[Clash, ...] = ()
 
 
-def merge_versions(versions: Versions, known: frozenset[str]) -> Merged:
+def merge_versions(versions: Versions, known: Mapping[str, str]) -> Merged:
     """The new parent's method with the declaration's changes, or what is in doubt of it.
 
-    `known` are the global names that it may read.
+    `known` are the global names that it may read, and what is imported by them.
     """
     merged = _merge(versions)
     if merged.clashes:

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.author.align.file import File, Member
+from patchgen.author.rebase.copies import without_copies
 from patchgen.author.rebase.expressions import merge_expression
 from patchgen.author.rebase.folding import folded
 from patchgen.author.rebase.method import merge_versions
 from patchgen.author.rebase.renames import imported_renames, with_names, with_one_name
 from patchgen.author.rebase.sides import Clash, Side, Three
+from patchgen.author.rebase.splits import with_split_names
 from patchgen.author.rebase.versions import MethodText, Versions, alone
 from patchgen.syntax.same import Function, plain_text, without_docstring
 
@@ -120,17 +122,36 @@ def _ways(
     other = folded(renamed or plain)
     if other is not None:
         yield other
+    split = with_split_names(renamed or plain)
+    if split is not None:
+        yield split
+    copied = without_copies(split or renamed or plain)
+    if copied is not None:
+        yield copied
 
 
-def _known(ours: File, theirs: File) -> frozenset[str]:
-    """The global names that a merged method may read."""
-    names = [
-        *(theirs.definitions.keys() | theirs.imports.keys() | theirs.guarded.keys()),
-        *ours.imports,
-        *ours.guarded,
-        *ours.definitions,
-    ]
-    return frozenset(names)
+def _known(ours: File, theirs: File) -> dict[str, str]:
+    """The global names that a merged method may read, and what is imported by them."""
+    found: dict[str, str] = {}
+    for file in (theirs, ours):
+        for name in (*file.definitions, *file.imports, *file.guarded):
+            whole = _imported(file, name)
+            found[name] = whole if found.get(name, whole) == whole else ""
+    return found
+
+
+def _imported(file: File, name: str) -> str:
+    """The path of what an absolute import binds to `name`, such as `torch.nn`; "" for others."""
+    if name in file.definitions or name in file.guarded or name not in file.imports:
+        return ""
+    node, alias = file.imports[name]
+    match node:
+        case ast.ImportFrom(module=str(module), level=0):
+            return f"{module}.{alias.name}"
+        case ast.Import() if alias.asname:
+            return alias.name
+        case _:
+            return ""
 
 
 def _is_strange(base: Function, ours: Function) -> bool:
