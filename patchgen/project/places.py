@@ -1,4 +1,4 @@
-"""The places of patchgen's own files: caches, locks, journals, records of other trees.
+"""The places of patchgen's own files: caches, locks, records of other trees.
 
 Those of the project lie in `.patchgen_cache/` at its top.  Nothing is put into another tree: its
 files lie in the user's cache folder (or `PATCHGEN_CACHE_DIR`), under a name made from the tree's
@@ -35,7 +35,7 @@ def root_of(project: Project, path: Path) -> Path:
 
 
 def state_of(project: Project, root: Path) -> Path:
-    """The folder for the lock and the journal of runs that write below `root`.
+    """The folder for the lock of runs that write below `root`.
 
     It need not exist.
     """

@@ -1,6 +1,6 @@
 """Read the bytes of regular files only: reading a pipe would wait, and a device may never end.
 
-patchgen reads all that it is given here: sources, outputs, configuration, records, journals.
+patchgen reads all that it is given here: sources, outputs, configuration, records.
 """
 
 from __future__ import annotations

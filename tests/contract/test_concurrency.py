@@ -112,7 +112,10 @@ def test_killed_at_any_time_tears_nothing(kills, tree):
         process.send_signal(signal.SIGKILL)
         process.communicate()
         after_kill = tree.contents()
+        says_clean = main(["check", "-q"]) == 0
         assert main(["convert", "-q"]) == 0
+        is_clean = {**tree.contents(), **after_kill} == tree.contents()
+        assert says_clean == is_clean, "check says what the kill left"
         for name, text in tree.contents().items():
             if name.startswith("generated"):
                 texts.setdefault(name, set()).add(text)
@@ -229,18 +232,18 @@ def test_workers_end_with_their_parent(tree):
 
 
 def test_a_run_that_looks_waits_for_one_that_writes(tree):
-    """A journal lies there and a run holds the lock: `check` answers once it is gone."""
+    """The mark of a run that moves files lies there: `check` answers once it is gone."""
     from filelock import FileLock
 
     assert main(["convert", "-q"]) == 0
     tree.edit("generated/v1/modeling_v1.py", "return 1", "return 111")
-    journal = tree.write(".patchgen_cache/journal.json", "[]")
+    mark = tree.write(".patchgen_cache/writing", "")
     with FileLock(tree(".patchgen_cache/lock")):
         process = start(tree, "check")
         time.sleep(1.0)
         assert process.poll() is None
         tree.edit("generated/v1/modeling_v1.py", "return 111", "return 1")
-        journal.unlink()
+        mark.unlink()
     assert process.communicate()[0] == f"{VARIANTS} outputs: {VARIANTS} ok\n"
 
 

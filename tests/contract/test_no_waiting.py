@@ -117,7 +117,7 @@ def test_what_is_no_file_is_named(name, tree, ends):
 
 @pytest.mark.parametrize("command", ["check", "convert"])
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
-@pytest.mark.parametrize("name", ["journal.json", "lock", "CACHEDIR.TAG", ".gitignore"])
+@pytest.mark.parametrize("name", ["writing", "lock", "CACHEDIR.TAG", ".gitignore"])
 def test_a_cache_whose_files_are_none(name, kind, command, tree, ends):
     shutil.rmtree(tree(".patchgen_cache"))
     put(tree, kind, f".patchgen_cache/{name}")

@@ -1,36 +1,35 @@
-"""Write many files, all or none: stage them beside their targets, then move them into place.
+"""Write many files: stage them all beside their targets, then move each into place.
 
     stage      .tmp files beside the targets, with their final content
-    journal    the list of moves, written to disk
     move       each .tmp file onto its target, the records last
 
-A run that is killed before the journal is written has changed nothing.  The next run finishes one
-that is killed after it.  A run that fails while it moves files puts back those that it moved.
+Each move is atomic, so a target has its former content or its new one, never a part.  A run that
+fails puts back what it moved.  A run that is killed leaves some targets new and the records old:
+`check` names these outputs as stale, and the next `convert` writes the rest.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import itertools
-import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.syntax.regular import read_regular
 
-JOURNAL = "journal.json"
+# Is there while a run moves files, so that no reader takes them for stale.
+MARK = "writing"
 _NUMBERS = itertools.count()
 
 
 class Unfinished(OSError):
     """Some files were moved, and cannot be put back.
 
-    The next run finishes the moves.
+    Each is complete; `convert` writes the others.
     """
 
 
@@ -44,17 +43,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A staged change: `temp` replaces `target`, whose former content is kept as `backup`.
+    """A change whose content is staged as `temp`; no `temp` removes the target.
 
-    An empty `temp` removes the target.  An empty `backup` means that there was no target.  Digests
-    are of contents.
+    `former` is what to put back if a later step fails; None where there was no target.
     """
 
-    target: str
-    temp: str
-    backup: str
-    old: str
-    new: str
+    target: Path
+    temp: Path | None
+    former: bytes | None
 
 
 def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
@@ -73,44 +69,47 @@ def replace_file(path: Path, data: bytes, *, lasting: bool = True) -> None:
 
 
 def apply(changes: Sequence[Change], state: Path) -> None:
-    """Make every change or none; `state` is a folder for the journal.
+    """Make every change or none, the last one last; `state` is a folder for the mark.
 
-    The last change is moved last.  Without changes, nothing is touched.  Raises OSError where a
-    step fails; except for `Unfinished`, the files are then what they were before.
+    Without changes, nothing is touched.  Raises OSError where a step fails; except for
+    `Unfinished`, the files are then what they were before.
     """
-    moves: list[Move] = []
-    folders: list[Path] = []
     if not changes:
         return
+    moves: list[Move] = []
+    moved: list[Move] = []
+    folders: list[Path] = []
+    mark = state / MARK
     try:
         for change in changes:
             folders += _make_folders(change.path.parent)
-            # Listed before its files are made, so that `_undo` finds them if a step fails.
+            # Listed before its file is made, so that `_discard` finds it if the step fails.
             moves.append(_plan(change))
-            with _blamed_on(moves[-1].target):
+            with _blamed_on(change.path):
                 _prepare(moves[-1], change.data)
-        _verify(moves)
-        journal = json.dumps([asdict(move) for move in moves]).encode()
-        # From here on, a run that is killed is finished by the next one.
-        replace_file(state / JOURNAL, journal)
+        mark.touch()
         for move in moves:
+            moved.append(move)
             with _blamed_on(move.target):
                 _move(move)
-        _sync({Path(move.target).parent for move in moves})
+        _sync({move.target.parent for move in moves})
     except BaseException as error:
-        if _undo(moves, folders, state):
-            raise
-        # Not every exception is an OSError: Ctrl-C has neither number nor file.
-        at = error.filename if isinstance(error, OSError) else None
-        number = getattr(error, "errno", None)
-        why = str(getattr(error, "strerror", error))
-        raise Unfinished(number, why, at) from error
-    (state / JOURNAL).unlink(missing_ok=True)
-    discard(moves)
+        _discard(moves)
+        if not _undo(moved):
+            # Not every exception is an OSError: Ctrl-C has neither number nor file.
+            at = error.filename if isinstance(error, OSError) else None
+            number = getattr(error, "errno", None)
+            why = str(getattr(error, "strerror", error))
+            raise Unfinished(number, why, at) from error
+        _remove_empty(folders)
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            mark.unlink()
 
 
 @contextlib.contextmanager
-def _blamed_on(target: str) -> Iterator[None]:
+def _blamed_on(target: Path) -> Iterator[None]:
     """Let errors name `target`, whatever file the step used.
 
     Users do not know the names of staged files.
@@ -118,34 +117,24 @@ def _blamed_on(target: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename, error.filename2 = target, None
+        error.filename, error.filename2 = str(target), None
         raise
 
 
 def _plan(change: Change) -> Move:
-    """Choose the names that a change will use.
-
-    No file is made yet, so that everything that is made can be found again.
-    """
-    old = content_digest(change.path)
-    temp = "" if change.data is None else str(_temp_name(change.path.parent))
-    backup = str(_temp_name(change.path.parent)) if old else ""
-    new = "" if change.data is None else hashlib.sha256(change.data).hexdigest()
-    return Move(str(change.path), temp, backup, old, new)
+    """Choose the name of the staged file, and read what the change replaces."""
+    temp = None if change.data is None else _temp_name(change.path.parent)
+    return Move(change.path, temp, _content(change.path))
 
 
 def _prepare(move: Move, data: bytes | None) -> None:
-    """Stage the new content of a file, and keep the former one under a second name."""
-    target = Path(move.target)
-    if data is not None:
-        _stage(Path(move.temp), data, target)
-    if move.backup:
-        try:
-            # A second name for the same content costs nothing, however large the file is.
-            os.link(target, move.backup)
-        except OSError:
-            # Not every file system has links.
-            _stage(Path(move.backup), read_regular(target), target)
+    """Stage the new content.  Raises OSError where the staged file does not hold it."""
+    if move.temp is None or data is None:
+        return
+    _stage(move.temp, data, move.target)
+    # Not every file system reports each failure when a file is written.
+    if _content(move.temp) != data:
+        raise OSError(errno.EIO, "what was written is not what is read back")
 
 
 def _stage(temp: Path, data: bytes, target: Path, *, lasting: bool = True) -> None:
@@ -175,53 +164,34 @@ def _write(descriptor: int, data: bytes) -> None:
         rest = rest[count:]
 
 
-def _verify(moves: Iterable[Move]) -> None:
-    """Raise OSError where a staged file does not hold what was written."""
-    # Not every file system reports each failure when a file is written.
-    for move in moves:
-        if move.temp and content_digest(Path(move.temp)) != move.new:
-            raise OSError(errno.EIO, "what was written is not what is read back", move.target)
-
-
 def _move(move: Move) -> None:
-    if move.temp:
+    if move.temp is not None:
         os.replace(move.temp, move.target)
     else:
         os.unlink(move.target)
 
 
-def _undo(moves: Sequence[Move], folders: Sequence[Path], state: Path) -> bool:
-    """Put back every former content.
-
-    Returns False where that fails; the journal then stays, and the next run goes on.
-    """
+def _undo(moved: Iterable[Move]) -> bool:
+    """Put back the former content of each target that changed; returns False where that fails."""
     try:
-        for move in reversed(moves):
-            # It was not moved yet.
-            if content_digest(Path(move.target)) == move.old:
+        for move in moved:
+            if _content(move.target) == move.former:
                 continue
-            if move.backup:
-                os.replace(move.backup, move.target)
-            else:
+            if move.former is None:
                 os.unlink(move.target)
+            else:
+                replace_file(move.target, move.former)
     except OSError:
         return False
-    (state / JOURNAL).unlink(missing_ok=True)
-    discard(moves)
-    for folder in reversed(folders):
-        # One that is not empty holds a file of somebody else by now.
-        with contextlib.suppress(OSError):
-            folder.rmdir()
     return True
 
 
-def discard(moves: Iterable[Move]) -> None:
-    """Remove staged files and backups of the moves."""
+def _discard(moves: Iterable[Move]) -> None:
+    """Remove the staged files that were not moved."""
     for move in moves:
-        for name in (move.temp, move.backup):
-            if name:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)
+        if move.temp is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(move.temp)
 
 
 def _make_folders(folder: Path) -> list[Path]:
@@ -229,6 +199,13 @@ def _make_folders(folder: Path) -> list[Path]:
     missing = [part for part in (folder, *folder.parents) if not part.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing[::-1]
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """Remove the folders that were made; one with a file of somebody else in it stays."""
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _sync(folders: Iterable[Path]) -> None:
@@ -248,9 +225,9 @@ def _temp_name(folder: Path) -> Path:
     return folder / f".patchgen-{os.getpid()}-{next(_NUMBERS)}.tmp"
 
 
-def content_digest(path: Path) -> str:
-    """The sha256 of the file at `path`; empty where there is none."""
+def _content(path: Path) -> bytes | None:
+    """The content of the file at `path`; None where there is none."""
     try:
-        return hashlib.sha256(read_regular(path)).hexdigest()
+        return read_regular(path)
     except FileNotFoundError:
-        return ""
+        return None

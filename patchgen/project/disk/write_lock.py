@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from patchgen.errors import Location, PatchgenError
-from patchgen.project.disk.recover import recover, sweep
-from patchgen.project.disk.write import JOURNAL
+from patchgen.project.disk.sweep import sweep
+from patchgen.project.disk.write import MARK
 from patchgen.project.files import Project
 from patchgen.project.places import LOCK, OUTCOMES, lock_of, make_state, state_of
 
@@ -32,8 +32,8 @@ def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> It
     """
     state = make_state(state_of(project, root))
     with _alone(state):
-        # Under the lock, where no journal can be that of a run that still works.
-        recover(state, root)
+        # Under the lock, where a mark can only be that of a run that was killed.
+        (state / MARK).unlink(missing_ok=True)
         sweep(sorted({*folders, root, state, state / OUTCOMES}))
         yield
 
@@ -42,7 +42,7 @@ def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
     """The result of `look` while no other run writes; it is called again when one did."""
     before = _traces(project)
     found = look()
-    if JOURNAL not in before and _traces(project) == before:
+    if MARK not in before and _traces(project) == before:
         return found
     with contextlib.ExitStack() as held:
         for root in project.writable:
@@ -53,10 +53,10 @@ def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
 
 
 def _traces(project: Project) -> tuple[str, ...]:
-    """A state that changes when another run writes, and that names its journal while it does."""
+    """A state that changes when another run writes, and that names its mark while it does."""
     traces = []
     for root in project.writable:
-        for path in (state_of(project, root) / JOURNAL, lock_of(project, root)):
+        for path in (state_of(project, root) / MARK, lock_of(project, root)):
             with contextlib.suppress(OSError):
                 traces += [path.name, str(path.stat().st_mtime_ns)]
     return tuple(traces)

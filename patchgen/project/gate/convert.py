@@ -178,7 +178,7 @@ def _refused(project: Project, error: OSError) -> PatchgenError:
         path = project.display_path(Path(error.filename))
     hint = "every output is what it was"
     if isinstance(error, Unfinished):
-        hint = "the next run finishes what was begun"
+        hint = "each output is complete, the old one or the new one: run `patchgen convert` again"
     what = f"cannot be written: {error.strerror or error}"
     return PatchgenError("PG903", Location(path), what, hint)
 

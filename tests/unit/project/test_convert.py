@@ -271,21 +271,14 @@ def test_a_modular_file_that_changes_meanwhile_is_not_written(made, cli, monkeyp
     assert "x = 3" in made.read(ONE)
 
 
-def test_what_a_killed_run_had_begun_is_finished_first(made, cli):
-    """A journal and its staged file are left: the next run moves the file, then finds it stale or not."""
-    from dataclasses import asdict
-
-    from patchgen.project.disk import write
-
+def test_what_a_killed_run_staged_is_removed(made, cli):
+    """Its staged file and its mark are left."""
     temp = made.write("generated/one/.patchgen-99999999-0.tmp", made.read(ONE) + "# late\n")
-    move = write.Move(
-        str(made(ONE)), str(temp), "", write.content_digest(made(ONE)), write.content_digest(temp)
-    )
-    made.write(".patchgen_cache/journal.json", json.dumps([asdict(move)]))
+    mark = made.write(".patchgen_cache/writing", "")
     assert cli("convert")[0] == 0
     assert cli("check")[0] == 0
     assert not temp.exists()
-    assert not made(".patchgen_cache/journal.json").exists()
+    assert not mark.exists()
 
 
 def test_cache_folder_is_marked_as_one(made):

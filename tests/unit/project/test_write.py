@@ -1,19 +1,14 @@
 """Files are written whole or not at all, one or many."""
 
 import errno
-import json
 import os
-import subprocess
-import sys
 import time
-from dataclasses import asdict
 
 import pytest
 
 from patchgen.project.disk import write
-from patchgen.project.disk.recover import STALE_AFTER, recover, sweep
-from patchgen.project.disk.write import JOURNAL, Change, Move, apply, content_digest, replace_file
-from tests.toytree import REPOSITORY
+from patchgen.project.disk.sweep import STALE_AFTER, sweep
+from patchgen.project.disk.write import MARK, Change, apply, replace_file
 
 
 @pytest.fixture
@@ -42,7 +37,7 @@ def test_changes_creates_and_removes(tmp_path, state):
     assert (tmp_path / "a/b/new").read_bytes() == b"3"
     assert not (tmp_path / "gone").exists()
     assert temps(tmp_path) == []
-    assert not (state / JOURNAL).exists()
+    assert not (state / MARK).exists()
 
 
 def test_noop_no_changes_touch_nothing(tmp_path):
@@ -98,7 +93,7 @@ def test_failure_while_moving_puts_everything_back(failing, error, tmp_path, sta
     assert (tmp_path / "c").read_bytes() == b"3"
     assert not (tmp_path / "new").exists()
     assert temps(tmp_path) == []
-    assert not (state / JOURNAL).exists()
+    assert not (state / MARK).exists()
 
 
 def test_what_is_read_back_must_be_what_was_written(tmp_path, state, monkeypatch):
@@ -115,78 +110,6 @@ def test_short_writes_are_continued(tmp_path, state, monkeypatch):
     monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:3])))
     apply([Change(tmp_path / "a", b"0123456789")], state)
     assert (tmp_path / "a").read_bytes() == b"0123456789"
-
-
-def killed_before(point, tmp_path, state):
-    """Run `apply` in a process that dies before its move number `point`; -1: before the journal is written."""
-    script = f"""
-import os, signal
-from pathlib import Path
-from patchgen.project.disk import write
-count = 0
-def die_at(point, real):
-    def step(*args, **more):
-        global count
-        if count == point: os.kill(os.getpid(), signal.SIGKILL)
-        count += 1
-        return real(*args, **more)
-    return step
-if {point} < 0:
-    write.replace_file = die_at(0, write.replace_file)
-else:
-    write._move = die_at({point}, write._move)
-top = Path({str(tmp_path)!r})
-changes = [write.Change(top / "a", b"new a"), write.Change(top / "b", b"new b"), write.Change(top / "c", None)]
-write.apply(changes, Path({str(state)!r}))
-"""
-    done = subprocess.run([sys.executable, "-c", script], check=False, cwd=REPOSITORY)
-    assert done.returncode == (-9 if point < 3 else 0)
-
-
-@pytest.mark.parametrize("point", [0, 1, 2, 3])
-def test_killed_while_moving_is_finished_by_the_next_run(point, tmp_path, state):
-    for name in "abc":
-        (tmp_path / name).write_bytes(f"old {name}".encode())
-    killed_before(point, tmp_path, state)
-    recover(state, tmp_path)
-    assert (tmp_path / "a").read_bytes() == b"new a"
-    assert (tmp_path / "b").read_bytes() == b"new b"
-    assert not (tmp_path / "c").exists()
-    assert temps(tmp_path) == []
-    assert not (state / JOURNAL).exists()
-
-
-def test_killed_before_the_journal_has_changed_nothing(tmp_path, state):
-    for name in "abc":
-        (tmp_path / name).write_bytes(f"old {name}".encode())
-    killed_before(-1, tmp_path, state)
-    assert temps(tmp_path)
-    assert recover(state, tmp_path) == ()
-    sweep([tmp_path])
-    assert {name: (tmp_path / name).read_bytes() for name in "abc"} == {
-        "a": b"old a",
-        "b": b"old b",
-        "c": b"old c",
-    }
-    assert temps(tmp_path) == []
-
-
-def test_recover_leaves_alone_what_others_changed_since(tmp_path, state):
-    target, temp = tmp_path / "a", tmp_path / ".patchgen-1-0.tmp"
-    target.write_bytes(b"edited since")
-    temp.write_bytes(b"staged")
-    move = Move(str(target), str(temp), "", content_digest(tmp_path / "none"), content_digest(temp))
-    (state / JOURNAL).write_text(json.dumps([asdict(move)]))
-    assert recover(state, tmp_path) == ()
-    assert target.read_bytes() == b"edited since"
-    assert not temp.exists()
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": 1}', "[{}]"])
-def test_recover_ignores_a_journal_that_is_none(text, tmp_path, state):
-    (state / JOURNAL).write_text(text)
-    assert recover(state, tmp_path) == ()
-    assert not (state / JOURNAL).exists()
 
 
 def test_sweep_keeps_what_live_processes_stage(tmp_path):
