@@ -1,14 +1,13 @@
-"""What the structural pass says of real models; of all of them as a ratchet, which is slow."""
+"""What the structural pass says of real models; of a tenth of them it says what the record does."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from patchgen.author.coverage.book import Book, Entry
+from patchgen.author.coverage.book import Book, Entry, read_book
 from patchgen.author.coverage.lacking import CHECKPOINTING, SDPA, Flags
 from patchgen.author.coverage.page import Target
 from patchgen.author.coverage.structure import Structural, Task, declared, settled
@@ -138,20 +137,23 @@ def test_the_files_that_lack_what_parts_bring_are_those_that_were_counted(env):
     }
 
 
-# What is written and flattened for so many of the 530 modules, at least.
-RATCHET = {"sdpa": 62, "checkpoint": 430, "loss": 240}
+# A tenth of the models, from the whole alphabet.
+SAMPLE = 10
+# What the record says of a part that converts: the numeric pass comes after that.
+CONVERTED = {"written", "verified", "failed", "cannot be built here"}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_what_is_written_is_flattened(tmp_path, env):
-    book = survey(tmp_path, tasks(modules_of(env, ()), RATCHET), Book(), jobs=2).book
-    found = {
-        part: Counter(e.status for (_, p), e in book.entries.items() if p == part)
-        for part in RATCHET
+@pytest.mark.timeout(1800)
+def test_the_record_says_what_a_run_of_today_finds(tmp_path, env):
+    known = read_book(Path("docs/coverage.json"))
+    modules = modules_of(env, ())[::SAMPLE]
+    found = survey(tmp_path, tasks(modules, ()), Book(), jobs=2).book
+    differ = {
+        key: (entry.status, entry.why)
+        for key, entry in found.entries.items()
+        if (known.entries[key].status in CONVERTED) != (entry.status == "written")
+        or entry.why.startswith("by the converter")
     }
-    assert {part for part in RATCHET if found[part]["written"] < RATCHET[part]} == set(), found
-    refused = [
-        (key, e.why) for key, e in book.entries.items() if e.why.startswith("by the converter")
-    ]
-    assert not refused
+    assert len(found.entries) == len(modules) * len(known.parts)
+    assert differ == {}
