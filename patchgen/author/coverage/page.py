@@ -67,9 +67,9 @@ def _opening(book: Book, versions: Mapping[str, str], command: str) -> Iterator[
     yield ""
     yield f"    {command}"
     yield ""
-    yield "which continues an interrupted run: a result is valid while the file of the parent and"
-    yield "the code beside it are the same. [coverage.json](coverage.json) has the errors that were"
-    yield "found."
+    yield "which continues an interrupted run: a result is valid while the file of the parent, the"
+    yield "code beside it and the checks are the same. [coverage.json](coverage.json) has the planted"
+    yield "errors that were found."
 
 
 def _totals(book: Book) -> list[str]:

@@ -7,11 +7,13 @@ run or imported.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import patchgen
 from patchgen.author.anatomy.module import Module, open_module
 from patchgen.author.coverage.book import Entry
 from patchgen.author.coverage.grouped import GROUPED, by_hand, classes_of
@@ -101,12 +103,21 @@ def settled(env: Environment, found: Structural, known: Entry | None = None) -> 
 
 
 def _key(parent: Module, flat: Flattened) -> str:
-    """The digest of the file of the parent and of the code beside it in a trial."""
+    """The digest of the file of the parent, of the code beside it in a trial, and of its checks."""
     digest = hashlib.sha256(parent.source.text.encode())
+    digest.update(digest_checks(Path(patchgen.__file__).parent))
     for file in flat.files:
         digest.update(file.name.encode())
         digest.update(_code(file.text).encode())
     return digest.hexdigest()[:16]
+
+
+@functools.cache
+def digest_checks(package: Path) -> bytes:
+    """What a trial checks, by the code of `package`: the part checks, and which cases are run."""
+    files = [*sorted(package.glob("verify/parts/*.py")), package / "author/coverage/trial.py"]
+    codes = [_code(file.read_text(encoding="utf-8")) for file in files]
+    return hashlib.sha256("\n".join(codes).encode()).digest()
 
 
 def _code(text: str) -> str:

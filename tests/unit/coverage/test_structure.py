@@ -10,7 +10,7 @@ import pytest
 from patchgen.author.coverage.book import Book, Entry, read_book
 from patchgen.author.coverage.lacking import CHECKPOINTING, SDPA, Flags
 from patchgen.author.coverage.page import Target
-from patchgen.author.coverage.structure import Structural, Task, declared, settled
+from patchgen.author.coverage.structure import Structural, Task, declared, digest_checks, settled
 from patchgen.author.coverage.survey import in_order, modules_of, survey, tasks
 from patchgen.author.coverage.targets import targets
 from patchgen.syntax.locate import make_environment
@@ -97,6 +97,19 @@ def test_the_key_is_of_the_code_that_is_tried_and_of_no_comment(env):
     assert settled(env, with_reason).key == keys[0]
     renamed = replace(found[0], text=found[0].text.replace("\nclass ", "\nFLAG = 1\n\n\nclass ", 1))
     assert settled(env, renamed).key != keys[0]
+
+
+def test_the_key_is_of_the_checks_too(tmp_path):
+    def of(name, text):
+        package = tmp_path / name
+        for file in ("verify/parts/loss.py", "author/coverage/trial.py"):
+            (package / file).parent.mkdir(parents=True)
+            (package / file).write_text(text, encoding="utf-8")
+        return digest_checks(package)
+
+    before = of("before", "BOUND = 1e-6\n")
+    assert of("commented", "# In float32.\nBOUND = 1e-6\n") == before
+    assert of("changed", "BOUND = 1e-5\n") != before
 
 
 def test_what_counts_for_a_target_runs_first():
