@@ -68,8 +68,8 @@ def _opening(book: Book, versions: Mapping[str, str], command: str) -> Iterator[
     yield f"    {command}"
     yield ""
     yield "which continues an interrupted run: a result is valid while the file of the parent, the"
-    yield "code beside it and the checks are the same. [coverage.json](coverage.json) has the planted"
-    yield "errors that were found."
+    yield "code beside it and the checks are the same. [coverage.json](coverage.json) has the"
+    yield "errors that were planted and found."
 
 
 def _totals(book: Book) -> list[str]:
