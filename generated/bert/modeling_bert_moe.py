@@ -14,15 +14,12 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-# What an edit names is the parent's, and it is never run.
-# mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type, misc"
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
-from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
 from torch.nn import CrossEntropyLoss
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
@@ -953,54 +950,14 @@ class BertMoeForMaskedLM(BertMoePreTrainedModel):
             loss_fct = CrossEntropyLoss()  # -100 index = padding token
             masked_lm_loss = loss_fct(prediction_scores.view(-1, self.config.vocab_size), labels.view(-1))
 
-        return with_router_losses(
-            self,
-            MaskedLMOutput(
-                loss=masked_lm_loss,
-                logits=prediction_scores,
-                hidden_states=outputs.hidden_states,
-                attentions=outputs.attentions,
-            ),
-            outputs,
-            attention_mask,
-            labels,
-            kwargs.get("num_items_in_batch"),
+        head_outputs = MaskedLMOutput(
+            loss=masked_lm_loss,
+            logits=prediction_scores,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
         )
-
-
-@strict
-class MixtureOptions(PreTrainedConfig):
-    r"""
-    num_experts (`int`, *optional*, defaults to 8):
-        Experts of a layer.
-    num_experts_per_tok (`int`, *optional*, defaults to 2):
-        Experts that run for a token.
-    moe_every (`int`, *optional*, defaults to 1):
-        1: every layer has experts. 2: every other one, the second first; and so on.
-    norm_topk_prob (`bool`, *optional*, defaults to `True`):
-        Whether the gates of a token sum to one; otherwise they are probabilities over all experts.
-    router_aux_loss_coef (`float`, *optional*, defaults to 0.005):
-        Weight of transformers' load-balancing loss in training.
-    router_z_loss_coef (`float`, *optional*, defaults to 0.001):
-        Weight of the router z-loss in training.
-    output_router_logits (`bool`, *optional*, defaults to `True`):
-        Whether outputs have the `router_logits`; the router losses need them.
-    """
-
-    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
-
-    num_experts: int = 8
-    num_experts_per_tok: int = 2
-    moe_every: int = 1
-    norm_topk_prob: bool = True
-    router_aux_loss_coef: float = 0.005
-    router_z_loss_coef: float = 0.001
-    output_router_logits: bool = True
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        # A dense checkpoint says its own type, by which transformers would not find how to load it.
-        kwargs.pop("model_type", None)
-        super().__post_init__(**kwargs)
+        items = kwargs.get("num_items_in_batch")
+        return with_router_losses(self, head_outputs, outputs, attention_mask, labels, items)
 
 
 __all__ = ["BertMoeForMaskedLM", "BertMoeModel", "BertMoePreTrainedModel"]

@@ -484,9 +484,8 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entr
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
     asked = model.training and labels is not None and labels.shape == states.shape[:-1]
-    known = asked and plain and not called and chunk != 0
     # transformers may warn where `loss_function` is looked up, so it comes last.
-    if not (known and model.loss_function is ForCausalLMLoss):
+    if not asked or not plain or called or chunk == 0 or model.loss_function is not ForCausalLMLoss:
         return None
     chunk = chunk or max(1, 2**27 // head.out_features)
     return partial(causal_loss, states, partial(entropies, weight=head.weight, chunk=chunk))

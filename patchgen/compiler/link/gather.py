@@ -166,10 +166,19 @@ class _Closure:
     def _belongs_here(self, index: ModuleIndex, block: Block) -> bool:
         """Whether this output carries a statement, and not the output of another kind."""
         naming, home = self._builder.naming, index.source.module
-        if naming.plan.declaration(Symbol(home, block.name)) is not None:
+        symbol = Symbol(home, block.name)
+        if naming.plan.declaration(symbol) is not None:
             return False  # a class is reached by its name
+        if self._runs_in_sibling(symbol):
+            return False
         kinds = {naming.resolve(Symbol(home, name), home).kind for name in block.defines}
         return kinds <= {None, self._kind}
+
+    def _runs_in_sibling(self, symbol: Symbol) -> bool:
+        """Whether another output, which this one imports, carries `symbol` as a base of a class."""
+        imported = {kind for kind, _ in self.siblings.values()}
+        declared = self._builder.naming.plan.declarations
+        return any(each.kind in imported and symbol in each.rest for each in declared)
 
     # Names
 

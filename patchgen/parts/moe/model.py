@@ -1,7 +1,6 @@
-"""Mixins that make a dense model's configuration, base class and head those of a mixture."""
-
 # What an edit names is the parent's, and it is never run.
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, call-arg, has-type, misc"
+"""Mixins that make a dense model's configuration, base class and head those of a mixture."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -120,6 +119,6 @@ class MixtureHead:
         with old:
             return output(...)
         with new:
-            return with_router_losses(
-                self, output(...), outputs, attention_mask, labels, kwargs.get("num_items_in_batch")
-            )
+            head_outputs = output(...)
+            items = kwargs.get("num_items_in_batch")
+            return with_router_losses(self, head_outputs, outputs, attention_mask, labels, items)
