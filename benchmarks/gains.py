@@ -40,9 +40,9 @@ from transformers.utils import logging
 
 from patchgen.runtime.checkpointing import switch_on
 from patchgen.training.bench.quartiles import Quartiles, quartiles
-from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.charts.bars import Bar, bars
 from patchgen.verify.observe.pace import count_fast_path
+from patchgen.verify.observe.saved import count_saved_bytes
 from patchgen.verify.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
@@ -392,7 +392,7 @@ def time_runs(step: Callable[[], Tensor]) -> float:
 
 def counts(step: Callable[[], Tensor], model: PreTrainedModel) -> tuple[int, float, int]:
     """Return saved bytes, FLOPs and calls; gradients stay, so that no timed step creates them."""
-    kept = saved_bytes(step, model)
+    kept = count_saved_bytes(step, model)
     with count_fast_path() as pace:
         step().backward()
     return kept, pace.flops, pace.operations

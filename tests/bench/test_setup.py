@@ -36,12 +36,12 @@ from patchgen.training.bench.matrix import B1, B2, B2_AMP, L1, L2, L2_AMP
 from patchgen.training.bench.reference import compute_reference
 from patchgen.training.bench.result import Result
 from patchgen.training.bench.round import TINY_ROUNDS, first_round
-from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.bench.setup import CaseSetup, Scale, make_config, share_parameters
 from patchgen.training.bench.step import Trainer
 from patchgen.training.bench.tiny import tiny_case
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.patching import patched
+from patchgen.verify.observe.saved import count_saved_bytes
 
 TINY = Scale("cpu", tiny=True)
 
@@ -238,7 +238,7 @@ def test_kernels_are_named():
 
 def test_each_storage_is_saved_once_and_weights_are_not():
     model, x = nn.Linear(4, 4, bias=False), torch.randn(8, 4)
-    assert saved_bytes(lambda: model(x) + model(x), model) == 8 * 4 * 4
+    assert count_saved_bytes(lambda: model(x) + model(x), model) == 8 * 4 * 4
 
 
 # What fits
@@ -304,7 +304,7 @@ def test_eager_keeps_scores(llama):
     prepared = llama.prepare(EAGER)
     other = llama.prepare(SDPA)
     kept = [
-        saved_bytes(lambda one=one: one.model(**one.batch.inputs), one.model)
+        count_saved_bytes(lambda one=one: one.model(**one.batch.inputs), one.model)
         for one in (prepared, other)
     ]
     assert kept[0] > kept[1]

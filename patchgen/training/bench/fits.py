@@ -13,12 +13,12 @@ import torch
 
 from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.result import Result
-from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.bench.setup import CaseSetup, PreparedEntry
 from patchgen.training.bench.step import Trainer, products
 from patchgen.training.bisection import find_last
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.rate.timing import time_runs
+from patchgen.verify.observe.saved import count_saved_bytes
 
 LIMIT = 130 * 2**30
 TINY_ROWS = 5  # what so many rows of the tiny baseline save is the limit of a tiny case
@@ -71,7 +71,7 @@ def _with_rows(setup: CaseSetup, prepared: PreparedEntry, rows: int) -> Prepared
 def _kept(setup: CaseSetup, prepared: PreparedEntry) -> int:
     setup.restore_weights(prepared)
     with prepared.on():
-        return saved_bytes(lambda: prepared.model(**prepared.batch.inputs), prepared.model)
+        return count_saved_bytes(lambda: prepared.model(**prepared.batch.inputs), prepared.model)
 
 
 def _kept_below(setup: CaseSetup, prepared: PreparedEntry, limit: int) -> bool:

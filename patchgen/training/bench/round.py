@@ -24,11 +24,11 @@ from patchgen.training.bench.reference import (
     gradient_norms,
 )
 from patchgen.training.bench.result import Result
-from patchgen.training.bench.saved_activations import saved_bytes
 from patchgen.training.bench.setup import CaseSetup, PreparedEntry
 from patchgen.training.bench.step import Trainer, autocast, products
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.rate.timing import time_runs
+from patchgen.verify.observe.saved import count_saved_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _saved(trainer: Trainer, setup: CaseSetup) -> int | None:
     prepared = trainer.prepared
     several = prepared.entry.accumulate
     with autocast(prepared.entry.precision, setup.scale.device):
-        return saved_bytes(
+        return count_saved_bytes(
             lambda: prepared.model(**next(prepared.batch.parts(several))), prepared.model
         )
 

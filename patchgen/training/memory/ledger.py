@@ -25,6 +25,7 @@ from patchgen.training.memory.collectives import Exchange, describe_exchange, is
 from patchgen.training.memory.inplace_gradients import is_in_place_sum, sole_counts
 from patchgen.training.patching import patched
 from patchgen.verify.observe.custom_ops import find_python_body
+from patchgen.verify.observe.saved import watch_saved
 
 PHASES = ("before", "forward", "backward", "optimizer")
 # The role of storages that are emptied and filled again.
@@ -227,7 +228,7 @@ class Ledger(TorchDispatchMode):
         ]
         try:
             with (
-                torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor),
+                watch_saved(self.keep),
                 patched((torch.UntypedStorage, "resize_", resize)),
             ):
                 yield
@@ -241,11 +242,6 @@ class Ledger(TorchDispatchMode):
 
         wanted = [parameter for parameter in model.parameters() if parameter.requires_grad]
         return [parameter.register_post_accumulate_grad_hook(taken) for parameter in wanted]
-
-    def _pack(self, tensor: Tensor) -> Tensor:
-        self.keep(tensor)
-        # An output that is saved with its own graph would keep itself alive.
-        return tensor.detach() if tensor.grad_fn is not None else tensor
 
 
 def is_wrapper(kind: type) -> bool:

@@ -17,16 +17,8 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from patchgen.verify.observe.saved import Saved, record_saved
 from patchgen.verify.observe.trace import Trace, traced
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """One storage that autograd keeps for the backward pass."""
-
-    shape: tuple[int, ...]  # of the first tensor on it that was saved
-    dtype: torch.dtype
-    bytes: int
 
 
 @dataclass(slots=True)
@@ -98,22 +90,10 @@ def gather_evidence(model: nn.Module) -> Iterator[Evidence]:
             notes[id(module)](module, args, {})
 
     hooks.append(register_module_forward_pre_hook(note_head))
-    own = {_place(parameter) for parameter in model.parameters()}
-    keep: dict[int, Tensor] = {}  # alive, so that no address is used twice
-
-    def pack(tensor: Tensor) -> Tensor:
-        place = _place(tensor)
-        if place not in own and place not in keep:
-            keep[place] = tensor.detach()
-            evidence.saved.append(
-                Saved(tuple(tensor.shape), tensor.dtype, tensor.untyped_storage().nbytes())
-            )
-        return tensor
-
     watch = _Dispatched(evidence)
     try:
         with (
-            torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+            record_saved(model) as evidence.saved,
             watch,
             traced() as evidence.trace,
         ):
@@ -152,10 +132,6 @@ def _note(evidence: Evidence, path: tuple[nn.Module, ...]) -> Callable[..., None
         evidence.paths.append(path)
 
     return hook
-
-
-def _place(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
 
 
 class _Dispatched(TorchDispatchMode):
