@@ -6,21 +6,9 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from patchgen.facts.decorators import DOCUMENTING
 
-# Decorators that give a class or function its documentation and change nothing else.
-DOCUMENTING = frozenset(
-    {
-        "add_code_sample_docstrings",
-        "add_end_docstrings",
-        "add_start_docstrings",
-        "add_start_docstrings_to_model_forward",
-        "auto_class_docstring",
-        "auto_docstring",
-        "custom_args",
-        "replace_return_docstrings",
-    }
-)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def tree_text(node: ast.AST | Sequence[ast.AST]) -> str:

@@ -22,21 +22,23 @@ from tests.toytree import REPOSITORY, environment
 COMPILER = {
     "compiler.settings": set(),
     "compiler.flat": {"errors"},
-    "compiler.plan": {"errors", "syntax"},
-    "compiler.classes": {"errors", "syntax", "compiler.plan"},
+    "compiler.plan": {"errors", "facts", "syntax"},
+    "compiler.classes": {"errors", "facts", "syntax", "compiler.plan"},
     "compiler.edits": {"errors", "syntax", "compiler.plan", "compiler.classes"},
-    "compiler.supers": {"errors", "syntax", "compiler.plan", "compiler.classes"},
+    "compiler.supers": {"errors", "facts", "syntax", "compiler.plan", "compiler.classes"},
     "compiler.merge": {
         "errors",
+        "facts",
         "syntax",
         "compiler.plan",
         "compiler.classes",
         "compiler.edits",
         "compiler.supers",
     },
-    "compiler.link": {"errors", "syntax", "compiler.plan"},
+    "compiler.link": {"errors", "facts", "syntax", "compiler.plan"},
     "compiler.emit": {
         "errors",
+        "facts",
         "syntax",
         "compiler.settings",
         "compiler.flat",
@@ -57,17 +59,19 @@ COMPILER = {
 ALL_OF_THE_COMPILER = set(COMPILER)
 TABLE = COMPILER | {
     "errors": set(),
+    "facts": set(),
     "edits": set(),
     "markdown": set(),
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
-    "syntax": {"errors"},
+    "syntax": {"errors", "facts"},
     "upstream": {"errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
     "project": {"errors", "syntax", "upstream", *ALL_OF_THE_COMPILER},
     "runtime": {"errors", "project", "compiler.flat"},
-    "verify": {"errors", "markdown", "syntax", "project", "runtime", "compiler.flat"},
+    "verify": {"errors", "facts", "markdown", "syntax", "project", "runtime", "compiler.flat"},
     "author": {
         "errors",
+        "facts",
         "markdown",
         "syntax",
         "upstream",
@@ -75,7 +79,16 @@ TABLE = COMPILER | {
         "verify",
         *ALL_OF_THE_COMPILER,
     },
-    "training": {"errors", "markdown", "parts", "project", "runtime", "verify", "compiler.flat"},
+    "training": {
+        "errors",
+        "facts",
+        "markdown",
+        "parts",
+        "project",
+        "runtime",
+        "verify",
+        "compiler.flat",
+    },
     "page": {"errors", "syntax", "project", *ALL_OF_THE_COMPILER},
     "cli": {
         "errors",

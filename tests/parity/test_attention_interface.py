@@ -18,9 +18,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from patchgen.facts.sizes import SIZES
 from patchgen.verify.compare.differences import differences, observe, worst
 from patchgen.verify.compare.tolerance import BIT_EQUAL, rounding
-from patchgen.verify.configs.sizes import SIZES
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.batch import Batch, batch
 from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered

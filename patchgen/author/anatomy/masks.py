@@ -14,16 +14,9 @@ from dataclasses import dataclass, field
 from patchgen.author.anatomy.calls import Calls, Site
 from patchgen.author.anatomy.code import called, last, names, walk
 from patchgen.author.anatomy.module import Class, Module
+from patchgen.facts.modules import BIDIRECTIONAL, CAUSAL, EAGER_MASKS
 
-CAUSAL = frozenset(
-    {"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"}
-)
-BIDIRECTIONAL = frozenset({"create_bidirectional_mask", "create_bidirectional_sliding_window_mask"})
 MADE_BY_CONFIG = CAUSAL | BIDIRECTIONAL
-# These make the mask of "eager", whatever implementation runs.
-OWN = frozenset(
-    {"get_extended_attention_mask", "invert_attention_mask", "_prepare_4d_attention_mask"}
-)
 MAX_DEPTH = 12  # calls through which a mask is followed
 
 
@@ -118,7 +111,7 @@ class Masks:
                 return "causal"
             if chosen := _chosen(method, name):
                 return chosen
-        return "own" if functions & OWN else ""
+        return "own" if functions & EAGER_MASKS else ""
 
 
 def _chosen(method: ast.FunctionDef, name: str) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from patchgen.author.anatomy.code import called, last, walk
 from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.facts.modules import MODELS
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import Source, parse, read_source
 
-MODELS = "transformers.models"
 CONTAINERS = ("ModuleList", "Sequential", "ModuleDict")
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from patchgen.author.anatomy.code import called, last, method_of, walk
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.module import Class, Module
+from patchgen.facts.modules import KNOWN_CACHES
 
-# `GradientCheckpointingLayer` removes a cache that is passed as a keyword of these names.
-KNOWN_CACHES = frozenset({"past_key_values", "layer_past"})
 OTHER_CACHES = frozenset({"cache", "layer_state", "past_key_value", "cache_params"})
 FLAGS = ("output_", "use_", "return_")
 

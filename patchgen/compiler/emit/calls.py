@@ -19,11 +19,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.compiler.emit.parsed import parse_output
+from patchgen.facts.decorators import KEEPING_SIGNATURE
 from patchgen.syntax.trees import Position, called_function, decorator_names, position_of, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-# Decorators that leave the signature of the class's `__init__` as written.
-_TRANSPARENT = frozenset({"auto_docstring", "use_kernelized_func", "use_kernel_forward_from_hub"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def _find_calls_on(receiver: str, method: Function) -> Iterator[tuple[ast.Call, 
 def _find_constructor(owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Function | None:
     """The `__init__` that a call of `owner` runs, where that is certain."""
     for decorator in owner.decorator_list:
-        if ast.unparse(called_function(decorator)) not in _TRANSPARENT:
+        if ast.unparse(called_function(decorator)) not in KEEPING_SIGNATURE:
             return None
     # Keywords name a metaclass, whose `__call__` decides; `__new__` has its own signature.
     if owner.keywords or _find_method(owner, "__new__", classes):

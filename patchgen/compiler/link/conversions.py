@@ -39,12 +39,12 @@ import ast
 import functools
 from collections.abc import Collection, Iterator, Mapping
 
+from patchgen.facts.modules import CONVERSIONS_ALIASES, CONVERSIONS_BUILDER
+
 _GET = "get_checkpoint_conversion_mapping"
 _REGISTER = "register_checkpoint_conversion_mapping"
 IMPORT = f"from transformers.conversion_mapping import {_GET}, {_REGISTER}"
 
-_ALIASES = "_MODEL_TO_CONVERSION_PATTERN"
-_BUILDER = "_build_checkpoint_conversion_mapping"
 _COMMENT = "# transformers converts no checkpoint of a class outside its package unless asked to.\n"
 
 
@@ -59,14 +59,14 @@ def read_registered_names(conversion_mapping: str) -> frozenset[str]:
     """
     aliases, builders = [], []
     for node in ast.parse(conversion_mapping).body:
-        if isinstance(node, ast.Assign) and _find_targets(node) == {_ALIASES}:
+        if isinstance(node, ast.Assign) and _find_targets(node) == {CONVERSIONS_ALIASES}:
             aliases.append(node.value)
-        if isinstance(node, ast.FunctionDef) and node.name == _BUILDER:
+        if isinstance(node, ast.FunctionDef) and node.name == CONVERSIONS_BUILDER:
             builders.append(node)
     # A release that keeps them otherwise must not look as if it had none.
     if len(aliases) != 1 or len(builders) != 1:
         raise ValueError(
-            f"no {_ALIASES} and {_BUILDER}() in the text; "
+            f"no {CONVERSIONS_ALIASES} and {CONVERSIONS_BUILDER}() in the text; "
             "transformers keeps its conversions elsewhere"
         )
     return _find_keys(aliases[0]) | _find_stored_keys(builders[0])

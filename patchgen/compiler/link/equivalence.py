@@ -18,24 +18,11 @@ from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.plain_values import is_plain, is_plain_value
 from patchgen.errors import Location
+from patchgen.facts.decorators import STATELESS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.trees import called_function, list_defaults
 
 _LIBRARIES = frozenset({"torch", "nn"})
-# Decorators that store nothing: an object made with one of them is as good as its copy.
-_STATELESS_DECORATORS = frozenset(
-    (
-        "property setter getter deleter staticmethod classmethod abstractmethod contextmanager"
-        " wraps overload dataclass total_ordering override final deprecated strict"
-        " can_return_tuple auto_docstring capture_outputs merge_with_config_defaults"
-        " filter_output_hidden_states select_hidden_states accepts_precomputed_kwargs"
-        " force_accelerate_hooks maybe_autocast dynamic_rope_update use_kernel_forward_from_hub"
-        " use_kernel_func_from_hub use_kernel_func_from_hub_with_fallback use_kernelized_func"
-        " use_experts_implementation deprecate_kwarg requires add_start_docstrings"
-        " add_start_docstrings_to_model_forward replace_return_docstrings"
-        " filter_out_non_signature_kwargs compile_compatible_method_lru_cache"
-    ).split()
-)
 _NOWHERE = Location("")
 _MAX_RE_EXPORTS = 8  # deeper than any chain of imports in transformers
 
@@ -161,7 +148,7 @@ def _is_definition(owner: ast.expr, name: str) -> bool:
 def _is_stateless(decorator: ast.expr) -> bool:
     """Whether a decorator is known to store nothing; all of torch are taken for such."""
     names = ast.unparse(called_function(decorator)).split(".")
-    return names[0] in _LIBRARIES or names[-1] in _STATELESS_DECORATORS
+    return names[0] in _LIBRARIES or names[-1] in STATELESS
 
 
 def _only_imports(node: ast.stmt) -> bool:

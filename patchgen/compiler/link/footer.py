@@ -23,11 +23,10 @@ from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.kinds import kind_of_module
 from patchgen.errors import Location, PatchgenError
+from patchgen.facts.modules import CONVERSIONS, MODELING_UTILS
 from patchgen.syntax.blocks import Block
 from patchgen.syntax.trees import parse_class
 
-_TABLE = "transformers.conversion_mapping"
-_MODELS = "transformers.modeling_utils"
 _COMMENT = "# These classes are transformers' own, changed: they are initialised as it does.\n"
 
 
@@ -38,10 +37,10 @@ def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     transformers keeps them in an unknown form.
     """
     env = builder.naming.bindings.env
-    if env.path(_TABLE) is None:
+    if env.path(CONVERSIONS) is None:
         return ""
     try:
-        registered = read_registered_names(env.source(_TABLE, Location(_TABLE)).text)
+        registered = read_registered_names(env.source(CONVERSIONS, Location(CONVERSIONS)).text)
     except ValueError as error:
         at = Location(builder.naming.plan.modular.source.path)
         hint = "use a release of transformers that patchgen supports"
@@ -59,7 +58,7 @@ def render_initialization(blocks: tuple[FlatBlock, ...], builder: Builder) -> st
     """
     env = builder.naming.bindings.env
     # Older releases make no such difference.
-    if env.path(_MODELS) is None or not env.spells(_MODELS, "def is_custom_code"):
+    if env.path(MODELING_UTILS) is None or not env.spells(MODELING_UTILS, "def is_custom_code"):
         return ""
     lines = []
     for block in blocks:

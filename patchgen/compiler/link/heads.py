@@ -28,12 +28,10 @@ from patchgen.compiler.link.footer import parent_model_types
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
+from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS
 from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import parse_class
 
-GENERIC = "transformers.modeling_layers"
-_AUTO = "transformers.models.auto.modeling_auto"
-_TABLE = "MODEL_MAPPING_NAMES"
 _AUTO_CALL = "AutoModel.from_config(config)"
 _SUPER_CALL = "super().__init__(config)"
 
@@ -118,14 +116,14 @@ def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
 
 
 def _is_generic(symbol: Symbol) -> bool:
-    return symbol.module == GENERIC and symbol.name.startswith("GenericFor")
+    return symbol.module == GENERIC_HEADS and symbol.name.startswith("GenericFor")
 
 
 def _find_base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatBlock, ...]:
     """The classes of the file that AutoModel would take for one of the parent's configurations."""
-    if builder.naming.bindings.env.path(_AUTO) is None:
+    if builder.naming.bindings.env.path(AUTO_MODELS) is None:
         return ()
-    known = _read_auto_models(builder.index(_AUTO).source.text)
+    known = _read_auto_models(builder.index(AUTO_MODELS).source.text)
     wanted = {known[name] for name in parent_model_types(builder) if name in known}
     found = []
     for block in blocks:
@@ -142,7 +140,7 @@ def _read_auto_models(text: str) -> dict[str, str]:
     """
     for node in ast.parse(text).body:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=table) if name == _TABLE:
+            case ast.Assign(targets=[ast.Name(id=name)], value=table) if name == AUTO_MODELS_TABLE:
                 return dict(_find_string_pairs(table))
     return {}
 
@@ -212,10 +210,10 @@ def _write_init(
     """
     if _find_init(block.text) is not None:
         return None
-    source = builder.index(GENERIC).definition(generic.name)
+    source = builder.index(GENERIC_HEADS).definition(generic.name)
     assert source is not None
     # In the names of the flat file, whose imports may have other aliases.
-    piece = qualify_names(builder.index(GENERIC), source, generic, builder.naming)
+    piece = qualify_names(builder.index(GENERIC_HEADS), source, generic, builder.naming)
     method = _find_init(piece.text)
     if method is None or not _is_as_expected(method):
         return None
@@ -224,7 +222,9 @@ def _write_init(
     read = {reference.name for reference in references(_parse_method(method).body, True)}
     # `own` is a class of this file.
     names = [name for name in piece.dependencies if name in read and name != own]
-    needs = tuple(Dependency(name, piece.dependencies[name], GENERIC, False) for name in names)
+    needs = tuple(
+        Dependency(name, piece.dependencies[name], GENERIC_HEADS, False) for name in names
+    )
     return replace(block, text=_add_method(block.text, method)), needs
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen.compiler.plan.flatten_scope import MODELS
 from patchgen.compiler.plan.naming import Naming
 from patchgen.errors import PatchgenError
+from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import ScopeNode, own_nodes
 from patchgen.syntax.trees import walk

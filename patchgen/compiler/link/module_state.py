@@ -12,10 +12,10 @@ import ast
 from collections.abc import Iterator
 
 from patchgen.compiler.link.module_reads import find_inner_nodes, refuse_module_reads
-from patchgen.compiler.plan.flatten_scope import MODELS
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.errors import Location, PatchgenError
+from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.trees import Position, position_of
 

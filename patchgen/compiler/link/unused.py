@@ -18,10 +18,8 @@ from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.declare import Declaration, ModulePlan
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import PatchgenError, Problem
+from patchgen.facts.bases import FOR_USERS
 
-_FOR_USERS = frozenset(
-    {"PreTrainedModel", "PreTrainedConfig", "PretrainedConfig", "ProcessorMixin"}
-)
 # Two names are similar if so much of their letters is the same, in the same order.
 _SIMILAR = 0.9
 
@@ -45,7 +43,7 @@ def find_unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterat
         if parent is None or not _is_left_unused(declaration.symbol.name, parent.name, blocks):
             continue
         is_similar = _is_similar(declaration.symbol.name, parent.name)
-        is_for_users = any(symbol.name in _FOR_USERS for symbol in ancestors)
+        is_for_users = any(symbol.name in FOR_USERS for symbol in ancestors)
         if is_similar or not is_for_users:
             yield _make_warning(declaration, parent, is_similar)
 

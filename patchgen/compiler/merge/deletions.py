@@ -18,39 +18,13 @@ from patchgen.compiler.classes.assigned import find_assigned, registers_by_expre
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.supers.supercall import find_methods, first_parameter
 from patchgen.errors import PatchgenError, Problem, did_you_mean
+from patchgen.facts.bases import MODEST_BASES, SET_BY_BASES
+from patchgen.facts.decorators import SETTING_NOTHING
 from patchgen.syntax.bound import FunctionNode
 from patchgen.syntax.trees import called_function
 
-# Bases outside the chain that set nothing in `__init__` but what follows, and private attributes.
-_MODEST_BASES = frozenset({"GradientCheckpointingLayer", "Module", "PreTrainedModel", "object"})
-_SET_BY_BASES = frozenset(
-    {
-        "config",
-        "generation_config",
-        "loss_type",
-        "name_or_path",
-        "training",
-        "vocab_size",
-        "warnings_issued",
-    }
-)
 # They are given an object and set nothing on it.
 _READING = frozenset({"bool", "getattr", "hasattr", "id", "isinstance", "len", "repr", "type"})
-# Decorators that set no attribute of an object.
-_SETTING_NOTHING = frozenset(
-    {
-        "auto_docstring",
-        "can_return_tuple",
-        "capture_outputs",
-        "classmethod",
-        "merge_with_config_defaults",
-        "no_grad",
-        "property",
-        "setter",
-        "staticmethod",
-        "use_kernel_forward_from_hub",
-    }
-)
 _SETTING = frozenset({"__dict__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__"})
 
 
@@ -79,7 +53,7 @@ def find_useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) ->
 
 def _find_known(bodies: Sequence[ClassBody]) -> set[str]:
     """Every attribute that an object may have while `__init__` runs."""
-    known = set(_SET_BY_BASES)
+    known = set(SET_BY_BASES)
     for body in bodies:
         known |= body.names
     for method in _methods(bodies):
@@ -99,7 +73,7 @@ def _deletions(method: ast.FunctionDef) -> Iterator[tuple[ast.stmt, str]]:
 
 def _all_is_seen(bodies: Sequence[ClassBody], bases: Sequence[str]) -> bool:
     """Whether every attribute that the classes and their bases set can be read from their text."""
-    if not {base.rpartition(".")[2] for base in bases} <= _MODEST_BASES:
+    if not {base.rpartition(".")[2] for base in bases} <= MODEST_BASES:
         return False
     if any(_may_be_set_around(body) for body in bodies):
         return False
@@ -112,7 +86,7 @@ def _may_be_set_around(body: ClassBody) -> bool:
     if _SETTING & body.names or body.node.keywords:
         return True
     decorators = {decorator.short_name for decorator in body.decorators}
-    return not decorators <= _SETTING_NOTHING
+    return not decorators <= SETTING_NOTHING
 
 
 def _methods(bodies: Sequence[ClassBody]) -> Iterator[FunctionNode]:
@@ -125,7 +99,7 @@ def _may_set_unseen(method: FunctionNode) -> bool:
     """Whether `method` hands its object on, or sets attributes under names that are computed."""
     receiver = first_parameter(method)
     decorators = [] if isinstance(method, ast.Lambda) else method.decorator_list
-    if any(_last_name(decorator) not in _SETTING_NOTHING for decorator in decorators):
+    if any(_last_name(decorator) not in SETTING_NOTHING for decorator in decorators):
         return True
     held = _find_held(method)
     for node in ast.walk(method):

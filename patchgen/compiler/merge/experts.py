@@ -23,20 +23,8 @@ from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.merge.self_uses import calls_inherited
 from patchgen.compiler.supers.supercall import find_methods, first_parameter
+from patchgen.facts.decorators import SET_BY_EXPERTS
 from patchgen.syntax.bound import FunctionNode
-
-SETS = frozenset(
-    {
-        "config",
-        "has_bias",
-        "has_gate",
-        "has_post_expert_norm",
-        "is_concatenated",
-        "is_transposed",
-        "_apply_gate",
-        "_is_expert_parallel",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +106,10 @@ def _find_read_in(method: FunctionNode) -> set[str]:
         match node:
             case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=ast.Load()):
                 if owner == receiver:
-                    found |= {name} & SETS
+                    found |= {name} & SET_BY_EXPERTS
             case ast.Name(id=owner) if owner == receiver and id(node) not in held:
                 # `helper(self)` may read any of them.
-                found |= SETS
+                found |= SET_BY_EXPERTS
     return found
 
 
@@ -139,7 +127,7 @@ def _mentions(body: ClassBody) -> bool:
     """Whether `__init__` uses a name that the decorator sets."""
     for statement in body.binders("__init__"):
         for node in ast.walk(statement.node):
-            if isinstance(node, ast.Attribute) and node.attr in SETS:
+            if isinstance(node, ast.Attribute) and node.attr in SET_BY_EXPERTS:
                 return True
     return False
 

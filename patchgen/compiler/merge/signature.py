@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from patchgen.compiler.classes.classbody import ClassBody, Decorator
 from patchgen.compiler.classes.statement import Statement
@@ -22,37 +21,7 @@ from patchgen.compiler.merge import experts
 from patchgen.compiler.merge.self_uses import always_calls_inherited, collect_self_uses
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.errors import PatchgenError, Problem
-
-
-class Rule(Enum):
-    """What a class decorator asks for when the class below it is merged."""
-
-    ONCE = "the nearest class's own; it says nothing about behaviour"
-    FIELDS = "the nearest class's own, where `fields` finds that the classes agree"
-    KERNEL = "dropped where `forward`, or what it uses, is not the parent's any more"
-    EXPERTS = (
-        "dropped where `forward` is not the parent's any more, "
-        "refused where its attributes are missed"
-    )
-    REGISTERS = "all of them, as long as the parent's `__init__` runs"
-
-
-RULES: dict[str, tuple[Rule, str]] = {
-    "auto_docstring": (Rule.ONCE, "writes __doc__"),
-    "add_start_docstrings": (Rule.ONCE, "writes __doc__"),
-    "requires": (Rule.ONCE, "names packages that must be installed"),
-    "dataclass": (Rule.FIELDS, "makes fields of the annotations of one class"),
-    "strict": (Rule.FIELDS, "checks what is assigned to the fields of one class"),
-    "use_kernel_forward_from_hub": (
-        Rule.KERNEL,
-        "lets a kernel of the hub replace forward, overridden or not",
-    ),
-    "use_experts_implementation": (Rule.EXPERTS, "wraps forward and __init__"),
-    "use_kernelized_func": (
-        Rule.REGISTERS,
-        "adds module functions to what kernels may replace, in __init__",
-    ),
-}
+from patchgen.facts.decorators import RULES, Rule
 
 
 @dataclass(frozen=True, slots=True)

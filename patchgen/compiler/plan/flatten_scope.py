@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from patchgen.facts.modules import MODELS
 from patchgen.syntax.locate import is_beside
 
-MODELS = "transformers.models"
 PARTS = "patchgen.parts"
 
 

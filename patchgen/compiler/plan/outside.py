@@ -20,6 +20,7 @@ from patchgen.compiler.plan.flatten_scope import Everywhere
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location, PatchgenError
+from patchgen.facts.decorators import ADDED_MEMBERS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.locate import Environment
@@ -29,15 +30,6 @@ from patchgen.syntax.trees import called_function, parse_class
 ALWAYS = frozenset(dir(type("", (), {}))) | frozenset(dir(super))
 _NOWHERE = Location("")
 _HARMLESS_METACLASSES = ("ABCMeta", "abc.ABCMeta", "type")
-# What class decorators add that is not in `ALWAYS`; others may add anything.
-_ADDED: dict[str, tuple[str, ...]] = {
-    "auto_docstring": (),
-    "add_start_docstrings": (),
-    "dataclass_transform": ("__dataclass_transform__",),
-    "runtime_checkable": (),
-    "dataclass": ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__replace__"),
-    "strict": ("__validators__", "__class_validators__", "__post_init__", "validate"),
-}
 
 
 def outside(env: Environment) -> Outside:
@@ -144,7 +136,7 @@ def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
     if any(_may_name_metaclass(keyword) for keyword in node.keywords):
         return None
     # A decorator may return another class altogether.
-    if any(decorator not in _ADDED for decorator in _read_decorators(node)):
+    if any(decorator not in ADDED_MEMBERS for decorator in _read_decorators(node)):
         return None
     return binders[0]
 
@@ -170,7 +162,7 @@ def _own_names(text: str) -> frozenset[str]:
     node = parse_class(text)
     found = {*bound_names(node.body), *_find_attributes_set(ast.walk(node))}
     for decorator in _read_decorators(node):
-        found.update(_ADDED[decorator])
+        found.update(ADDED_MEMBERS[decorator])
     return ALWAYS | found
 
 

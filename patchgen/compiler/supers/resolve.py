@@ -43,11 +43,9 @@ from patchgen.compiler.supers.supercall import (
     is_tried,
 )
 from patchgen.errors import PatchgenError, Problem, did_you_mean
+from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import FunctionNode
 from patchgen.syntax.trees import list_arguments, mentions
-
-# `@strict` gives these to the class below it.
-_ADDED_BY_STRICT = ("validate", "__post_init__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +207,7 @@ class _Resolver:
         if is_tried(use.node, method):
             return
         decorators = {d.short_name for other in self._bodies for d in other.decorators}
-        if "strict" in decorators and use.name in _ADDED_BY_STRICT:
+        if "strict" in decorators and use.name in GIVEN_BY_STRICT:
             return
         known = self._plan.beyond(body.block.symbol.module, use.name)
         if known is None:

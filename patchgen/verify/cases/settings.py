@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from patchgen.facts.published import Setting
 from patchgen.verify.cases.case import DROPOUT, ROUTES, UNPACKED_ROWS, Case, compare_numbers
-from patchgen.verify.configs.published import Setting
 from patchgen.verify.configs.settings import find_settings
 from patchgen.verify.inputs.calls import WHOLE_ENCODER
 from patchgen.verify.parts.combine import training_scenario

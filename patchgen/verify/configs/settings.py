@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from patchgen.facts.published import OF_PARTS, PUBLISHED, Setting
+from patchgen.facts.sizes import MORE_SIZES, SIZES
 from patchgen.verify.configs.diff import Read, find_defaults, find_reads
-from patchgen.verify.configs.published import OF_PARTS, PUBLISHED, Setting
-from patchgen.verify.configs.sizes import MORE_SIZES, SIZES
 from patchgen.verify.variants import Variant
 
 # Names that other cases change, or that no case can: how the model is called, and its purpose.

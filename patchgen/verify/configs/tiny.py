@@ -13,8 +13,8 @@ try:  # which names mean a size, in the models that it knows
 except ImportError:
     NormalizedConfigManager = None
 
-from patchgen.verify.configs.families import FAMILIES
-from patchgen.verify.configs.sizes import (
+from patchgen.facts.families import FAMILIES
+from patchgen.facts.sizes import (
     LARGE,
     MORE_SIZES,
     NORMALIZED,

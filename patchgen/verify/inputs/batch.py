@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from patchgen.verify.configs.sizes import SIZES
+from patchgen.facts.sizes import SIZES
 
 FIRST_WORD = 3  # tokens below are special
 Padding = Literal["none", "right", "left"]

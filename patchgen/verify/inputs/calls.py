@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.configs.sizes import SIZES
+from patchgen.facts.sizes import SIZES
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs, takes
 
 IGNORED = 96  # a label that a caller says does not count

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.configs.sizes import SIZES
+from patchgen.facts.sizes import SIZES
 from patchgen.verify.inputs.arguments import (
     ANSWER,
     BOUNDARY,

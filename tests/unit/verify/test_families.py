@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.verify.configs.families import FAMILIES
+from patchgen.facts.families import FAMILIES
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.build import build_parent

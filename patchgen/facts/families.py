@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from patchgen.verify.configs.vision_families import VISION
+from patchgen.facts.vision_families import VISION
 
 _TOWER = {"hidden_size": 128}  # BridgeTower splits it into heads of 64
 

@@ -1,0 +1,113 @@
+"""What the decorators of transformers, and a few of Python and huggingface_hub, do to a class.
+
+A decorator that is missing from a table may do anything: the class then stays a subclass, or is
+refused.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Rule(Enum):
+    """What a class decorator asks for when the class below it is merged."""
+
+    ONCE = "the nearest class's own; it says nothing about behaviour"
+    FIELDS = "the nearest class's own, where `fields` finds that the classes agree"
+    KERNEL = "dropped where `forward`, or what it uses, is not the parent's any more"
+    EXPERTS = (
+        "dropped where `forward` is not the parent's any more, "
+        "refused where its attributes are missed"
+    )
+    REGISTERS = "all of them, as long as the parent's `__init__` runs"
+
+
+RULES: dict[str, tuple[Rule, str]] = {
+    "auto_docstring": (Rule.ONCE, "writes __doc__"),
+    "add_start_docstrings": (Rule.ONCE, "writes __doc__"),
+    "requires": (Rule.ONCE, "names packages that must be installed"),
+    "dataclass": (Rule.FIELDS, "makes fields of the annotations of one class"),
+    "strict": (Rule.FIELDS, "checks what is assigned to the fields of one class"),
+    "use_kernel_forward_from_hub": (
+        Rule.KERNEL,
+        "lets a kernel of the hub replace forward, overridden or not",
+    ),
+    "use_experts_implementation": (Rule.EXPERTS, "wraps forward and __init__"),
+    "use_kernelized_func": (
+        Rule.REGISTERS,
+        "adds module functions to what kernels may replace, in __init__",
+    ),
+}
+
+# These make fields of the annotations of a class.
+FIELD_DECORATORS = frozenset({"dataclass", "strict"})
+# What a decorator adds to the class besides what every class has; others may add anything.
+ADDED_MEMBERS: dict[str, tuple[str, ...]] = {
+    "auto_docstring": (),
+    "add_start_docstrings": (),
+    "dataclass_transform": ("__dataclass_transform__",),
+    "runtime_checkable": (),
+    "dataclass": ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__replace__"),
+    "strict": ("__validators__", "__class_validators__", "__post_init__", "validate"),
+}
+# `@strict` gives these to the class below it.
+GIVEN_BY_STRICT = ("validate", "__post_init__")
+# What `use_experts_implementation` sets on a class.
+SET_BY_EXPERTS = frozenset(
+    {
+        "config",
+        "has_bias",
+        "has_gate",
+        "has_post_expert_norm",
+        "is_concatenated",
+        "is_transposed",
+        "_apply_gate",
+        "_is_expert_parallel",
+    }
+)
+# Decorators that set no attribute of an object.
+SETTING_NOTHING = frozenset(
+    {
+        "auto_docstring",
+        "can_return_tuple",
+        "capture_outputs",
+        "classmethod",
+        "merge_with_config_defaults",
+        "no_grad",
+        "property",
+        "setter",
+        "staticmethod",
+        "use_kernel_forward_from_hub",
+    }
+)
+# Decorators that leave the signature of the class's `__init__` as written.
+KEEPING_SIGNATURE = frozenset(
+    {"auto_docstring", "use_kernelized_func", "use_kernel_forward_from_hub"}
+)
+# Decorators that store nothing: an object made with one of them is as good as its copy.
+STATELESS = frozenset(
+    (
+        "property setter getter deleter staticmethod classmethod abstractmethod contextmanager"
+        " wraps overload dataclass total_ordering override final deprecated strict"
+        " can_return_tuple auto_docstring capture_outputs merge_with_config_defaults"
+        " filter_output_hidden_states select_hidden_states accepts_precomputed_kwargs"
+        " force_accelerate_hooks maybe_autocast dynamic_rope_update use_kernel_forward_from_hub"
+        " use_kernel_func_from_hub use_kernel_func_from_hub_with_fallback use_kernelized_func"
+        " use_experts_implementation deprecate_kwarg requires add_start_docstrings"
+        " add_start_docstrings_to_model_forward replace_return_docstrings"
+        " filter_out_non_signature_kwargs compile_compatible_method_lru_cache"
+    ).split()
+)
+# Decorators that give a class or function its documentation and change nothing else.
+DOCUMENTING = frozenset(
+    {
+        "add_code_sample_docstrings",
+        "add_end_docstrings",
+        "add_start_docstrings",
+        "add_start_docstrings_to_model_forward",
+        "auto_class_docstring",
+        "auto_docstring",
+        "custom_args",
+        "replace_return_docstrings",
+    }
+)

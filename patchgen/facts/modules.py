@@ -1,0 +1,26 @@
+"""Where transformers keeps what patchgen looks up by name."""
+
+from __future__ import annotations
+
+MODELS = "transformers.models"
+MODELING_UTILS = "transformers.modeling_utils"
+# Its classes `GenericForSequenceClassification` and similar are heads of any model.
+GENERIC_HEADS = "transformers.modeling_layers"
+# The table of base models, by model type.
+AUTO_MODELS = "transformers.models.auto.modeling_auto"
+AUTO_MODELS_TABLE = "MODEL_MAPPING_NAMES"
+# How names in checkpoints change, by model type or class.
+CONVERSIONS = "transformers.conversion_mapping"
+CONVERSIONS_ALIASES = "_MODEL_TO_CONVERSION_PATTERN"
+CONVERSIONS_BUILDER = "_build_checkpoint_conversion_mapping"
+# Functions that make masks from the configuration.
+CAUSAL = frozenset(
+    {"create_causal_mask", "create_sliding_window_causal_mask", "create_chunked_causal_mask"}
+)
+BIDIRECTIONAL = frozenset({"create_bidirectional_mask", "create_bidirectional_sliding_window_mask"})
+# These make the mask of "eager", whatever implementation runs.
+EAGER_MASKS = frozenset(
+    {"get_extended_attention_mask", "invert_attention_mask", "_prepare_4d_attention_mask"}
+)
+# `GradientCheckpointingLayer` removes a cache that is passed as a keyword of these names.
+KNOWN_CACHES = frozenset({"past_key_values", "layer_past"})
