@@ -10,15 +10,20 @@ class NemotronMLP(nn.Module): ...     class NemotronMLP(LlamaMLP):
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from patchgen.author.adopt.cover import Outline, outline
 from patchgen.author.adopt.overrides import Text, derive
-from patchgen.author.adopt.parents import lines_of
 from patchgen.author.adopt.sources import Source
 from patchgen.author.align.file import Definition, File, plain_definition
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import is_docstring
+
+# So many definitions make it worth while to import from a file.
+_FEW = 2
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,15 @@ class Doubts:
 
 
 @dataclass(frozen=True)
+class Fit:
+    """A definition of `source`, and the lines that the model's takes over it; none if it is it."""
+
+    length: int
+    source: Source
+    old: Definition
+
+
+@dataclass(frozen=True)
 class Written:
     text: str
     parents: tuple[str, ...]
@@ -50,22 +64,26 @@ class Writer:
 
     model: File
     sources: Sequence[Source]
-    _best: dict[str, tuple[Source, Definition]] = field(default_factory=dict)
+    _best: dict[str, Fit] = field(default_factory=dict)
 
     @cached_property
-    def _fits(self) -> Mapping[str, Sequence[tuple[Source, Definition]]]:
+    def _fits(self) -> Mapping[str, Sequence[Fit]]:
         return {name: self._ranked(name, one) for name, one in self.model.definitions.items()}
 
-    def _ranked(self, name: str, new: Definition) -> list[tuple[Source, Definition]]:
+    def _ranked(self, name: str, new: Definition) -> list[Fit]:
         """The sources with the same function, or over which a class is shorter; the best first."""
-        fits: list[tuple[int, int, Source, Definition]] = []
-        lines = lines_of(self.model.source.slice(*_span(new.node)))
-        for number, source in enumerate(self.sources):
-            for old in source.candidates(name, lines):
+        fits = []
+        for source in self.sources:
+            for old in source.candidates(name, self._outline):
                 length = self._length(name, new, old)
                 if length is not None:
-                    fits.append((length, number, source, old))
-        return [(source, old) for _, _, source, old in sorted(fits, key=lambda one: one[:2])]
+                    fits.append(Fit(length, source, old))
+        return sorted(fits, key=lambda one: one.length)
+
+    @cached_property
+    def _outline(self) -> Outline:
+        spelling = self.sources[0].spelling
+        return outline(self.model.source.text, spelling.cased, self.sources[0].lower)
 
     def _length(self, name: str, new: Definition, old: Definition) -> int | None:
         """The lines that `new` takes over `old`; None if as many as without."""
@@ -76,34 +94,45 @@ class Writer:
         lines = (
             derive(new, old, name, Text(self.model), frozenset()) if new.kind == "class" else None
         )
-        return (
-            len(lines) if lines is not None and len(lines) < self.model.lines(new.nodes) else None
-        )
+        return _length(lines) if lines is not None and self._is_shorter(lines, new) else None
 
-    def _chosen(self, doubts: Doubts) -> dict[str, tuple[Source, Definition]]:
+    def _is_shorter(self, lines: Sequence[str], new: Definition) -> bool:
+        """Whether a class is shorter in these lines, with one more for the import of its base."""
+        assert isinstance(new.node, ast.ClassDef)
+        first = new.node.body[0]
+        documented = (first.end_lineno or 0) - first.lineno + 1 if is_docstring(first) else 0
+        return _length(lines) + 1 < _length(self._whole(new.name, Text(self.model))) - documented
+
+    def _chosen(self, doubts: Doubts) -> dict[str, Fit]:
         """The best source of each definition; of those with one file, the one as it is renamed."""
         fits = {
-            name: [one for one in every if (name, one[0].module) not in doubts.avoided]
+            name: [one for one in every if (name, one.source.module) not in doubts.avoided]
             for name, every in self._fits.items()
+        }
+        used = Counter(every[0].source.module for every in fits.values() if every)
+        # Another file takes a line to import from.
+        fits = {
+            name: sorted(every, key=lambda one: (one.length + (used[one.source.module] < _FEW)))
+            for name, every in fits.items()
         }
         pairs: dict[str, list[tuple[str, str]]] = {}
         for name, every in fits.items():
-            if every and every[0][1].kind == "class" and name not in doubts.whole:
-                source, old = every[0]
-                pairs.setdefault(source.module, []).append((name, source.names[old.name]))
+            if every and every[0].old.kind == "class" and name not in doubts.whole:
+                source = every[0].source
+                pairs.setdefault(source.module, []).append((name, source.names[every[0].old.name]))
         there = {
             module: _as_renamed([one for one in self.sources if one.module == module], classes)
             for module, classes in pairs.items()
         }
         left = {
-            name: [one for one in every if there.get(one[0].module, one[0]) is one[0]]
+            name: [one for one in every if there.get(one.source.module, one.source) is one.source]
             for name, every in fits.items()
         }
         return {name: every[0] for name, every in left.items() if every}
 
     def source_of(self, name: str) -> str:
         """The module from which a class was derived last."""
-        return self._best[name][0].module
+        return self._best[name].source.module
 
     def write(self, doubts: Doubts) -> Written:
         """The draft: classes first derived, then everything that they read."""
@@ -136,12 +165,7 @@ class Writer:
     def _comes_along(self, name: str) -> bool:
         """Whether a class is its source's and another class reads it, which then brings it."""
         found = self._best.get(name)
-        model = self.model.definitions
-        if (
-            found is None
-            or found[1].name != name
-            or plain_definition(found[1]) != plain_definition(model[name])
-        ):
+        if found is None or found.length:
             return False
         return any(name in reads for other, reads in self._reads.items() if other != name)
 
@@ -164,11 +188,11 @@ class Writer:
         found = self._best.get(new.name)
         if new.kind != "class" or found is None or new.name in doubts.whole:
             return None
-        source, old = found
+        source, old = found.source, found.old
         own = source.names[old.name]
         attempt = Text(self.model)
         lines = derive(new, old, own, attempt, doubts.spelled)
-        if lines is None or len(lines) >= self.model.lines(new.nodes):
+        if lines is None or not self._is_shorter(lines, new):
             return None
         text.read |= attempt.read
         imports.setdefault(source.module, set()).add(own)
@@ -187,10 +211,10 @@ class Writer:
         """
         found: set[str] = set()
         for name in text.read & set(self.model.definitions) - declared:
-            source = self._best.get(name)
+            best = self._best.get(name)
             is_function = self.model.definitions[name].kind == "def"
-            if is_function and source is not None and name not in doubts.declared:
-                module, own = source[0].module, source[0].names[name]
+            if is_function and best is not None and name not in doubts.declared:
+                module, own = best.source.module, best.source.names[name]
                 if own == name:
                     imports.setdefault(module, set()).add(name)
                     continue
@@ -222,8 +246,9 @@ def _as_renamed(sources: Sequence[Source], pairs: Sequence[tuple[str, str]]) -> 
     return next((one for one in sources if one.prefix == prefix), sources[0])
 
 
-def _span(node: ast.stmt) -> tuple[int, int]:
-    return first_line(node), node.end_lineno or node.lineno
+def _length(lines: Iterable[str]) -> int:
+    """How many of `lines` hold more than a comment."""
+    return sum(1 for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
 def _imports(model: File, read: Iterable[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """The statements below `super().__init__(config)` that turn one `__init__` into another.
 
 The dialect of transformers puts the parent's statements there.  An assignment below replaces the
-parent's to the same target, in its place; `del` takes one away; all else follows at the end.
+parent's to the same target, in its place; `del` takes one away; all else follows at the end.  It
+does so in every method.
 
     parent                    wanted                    below super().__init__(config)
     self.up = Linear(...)     self.up = Linear(...)     del self.gate
@@ -51,7 +52,7 @@ def _at(
         return None
     matched = {there for _, there in pairs}
     removed = [target_of(node) for place, node in enumerate(theirs) if place not in matched]
-    if "" in removed or stays & {*removed}:
+    if any(not target or target.startswith("(") for target in removed) or stays & {*removed}:
         return None
     known = {plain_text(node) for node in first}
     if any(target_of(node) in stays or plain_text(node) in known for node in last):
@@ -84,6 +85,6 @@ def target_of(node: ast.stmt) -> str:
     """What an assignment with one target assigns to, as text; "" for any other statement."""
     match node:
         case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
-            return "" if isinstance(target, ast.Tuple) else ast.unparse(target)
+            return ast.unparse(target)
         case _:
             return ""

@@ -2,8 +2,8 @@
 
 It is a subclass of another model's class, and what it overrides.
 
-The dialect has no edits.  What a class changes it says by whole methods, by attributes, or by an
-`__init__` that calls `super().__init__(config)` and assigns again what differs:
+The dialect has no edits.  What a class changes it says by whole methods, by attributes, or by a
+method that calls `super()` and assigns again what differs:
 
     class NemotronMLP(LlamaMLP):
         def __init__(self, config):
@@ -188,18 +188,20 @@ def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> li
 
 
 def _after_super(new: Function, old: Function, text: Text, *, decorated: bool) -> list[str] | None:
-    """`__init__` as the parent's and the assignments that differ.
+    """A method as the parent's and the assignments that differ.
 
     None where that is not all that differs.
     """
-    if old.name != "__init__":
+    if new.args.posonlyargs or not _calls_super(new):
         return None
     mine, theirs = _without_post_init(new.body), _without_post_init(old.body)
     changes = find_changes(mine, theirs)
-    if changes is None or new.args.posonlyargs:
+    is_init = new.name == "__init__"
+    if changes is None or (is_init and changes == ([], [])):
         return None
     removed, kept = changes
-    if not kept and not removed:
+    # What a method has computed is no more there to be deleted.
+    if removed and not is_init:
         return None
     if any(isinstance(n, ast.Name) and n.id == "super" for s in kept for n in ast.walk(s)):
         return None
@@ -207,8 +209,20 @@ def _after_super(new: Function, old: Function, text: Text, *, decorated: bool) -
     if not head:
         return None
     body = [f"        del {target}" for target in removed]
+    if kept and not is_init:
+        body.append("        # In the place of what the parent assigns to the same names.")
     body += [line for statement in kept for line in text.of(statement)]
-    return [*head, f"        super().__init__({', '.join(_passed(new))})", *body]
+    returned = "" if kept or is_init else "return "
+    return [*head, f"        {returned}super().{new.name}({', '.join(_passed(new))})", *body]
+
+
+def _calls_super(function: Function) -> bool:
+    """Whether `super()` calls of this method are plain calls, as the dialect resolves them."""
+    kinds = {ast.unparse(one).rpartition(".")[2] for one in function.decorator_list}
+    is_lazy = isinstance(function, ast.AsyncFunctionDef) or any(
+        isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)
+    )
+    return not is_lazy and not kinds & {*_KINDS, "setter"}
 
 
 def _without_post_init(body: Sequence[ast.stmt]) -> list[ast.stmt]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from patchgen.author.adopt.parents import alike, lines_of, modeling_files
+from patchgen.author.adopt.cover import Outline, choose_files, most_alike, outline, outline_of
+from patchgen.author.adopt.parents import alike, modeling_files
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.subject import find_renaming
 from patchgen.author.align.file import Definition, File, read_file
@@ -25,14 +26,8 @@ from patchgen.upstream.names import NameTable, read_table
 from patchgen.upstream.prefixes import choose, prefix_of, without_collision
 
 _COPIED = re.compile(r"# Copied from transformers\.models\.(\w+)\.(modeling_\w+)\.")
-# A class or function with its name and the indented lines below.
-_DEFINITION = re.compile(r"^(?:class|def) (\w+)(.*\n(?:(?:[ \t)].*)?\n)*)", re.MULTILINE)
-_MOST = 8
-_MOST_ALIKE = 8
-_LEAST_GAIN = 4
-# So many of a class's lines that are long enough to tell, and this share of them, make it alike.
-_FEWEST = 2
-_SHARE = 0.4
+_MOST = 10
+_MOST_ALIKE = 6
 
 
 @dataclass(frozen=True)
@@ -55,29 +50,30 @@ class Spelling:
 class Source:
     """A model's file: `original` as it is, `renamed` in the names of the model that repeats it.
 
-    `prefix` stands there for the model's name.
+    `prefix` stands there for the model's name, in classes, and `lower` in variables.
     """
 
     module: str
     prefix: str
+    lower: str
     spelling: Spelling
     original: File
     renamed: File
 
     @cached_property
-    def lines(self) -> Mapping[str, frozenset[str]]:
-        """The lines of each class, in the names of the model that repeats them."""
-        lines = _lines_by_definition(self.renamed.source.text)
+    def classes(self) -> Mapping[str, frozenset[str]]:
+        """The lines of each class, but for the model's name."""
+        lines = outline(self.renamed.source.text, self.prefix, self.lower).lines
         return {name: lines[name] for name in self.renamed.classes if name in lines}
 
-    def candidates(self, name: str, lines: frozenset[str]) -> Iterable[Definition]:
-        """What may be the parent of `name`: the definition called so, and the class most alike."""
+    def candidates(self, name: str, model: Outline) -> Iterable[Definition]:
+        """What may be the parent of `name`: what is called so, and the classes most alike."""
         same = self.renamed.definitions.get(name)
         if same is not None:
             yield same
-        alike = most_alike(lines, self.lines)
-        if alike and alike != name and (same is None or same.kind == "class"):
-            yield self.renamed.definitions[alike]
+        if same is None or same.kind == "class":
+            found = most_alike(model, name, self.classes)
+            yield from (self.renamed.definitions[one] for one in found if one != name)
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -95,64 +91,17 @@ def find_sources(model: File, path: Path, release: Release) -> tuple[Source, ...
     named = Counter(_COPIED.findall(model.source.text))
     paths = [models / folder / f"{stem}.py" for (folder, stem), _ in named.most_common()]
     there = [one for one in paths if one != path and one.is_file()][:_MOST]
-    others = [one for _, one in modeling_files(release) if one != path]
-    there = _cover(path, there, others)
+    others = {
+        one: outline_of(one, table.cased(one.stem.removeprefix("modeling_")))
+        for _, one in modeling_files(release)
+        if one != path
+    }
+    own = outline_of(path, table.cased(path.stem.removeprefix("modeling_")))
+    there = choose_files(own, there, others, _MOST)
     there += [one.path for one in alike(model, release)[: _MOST_ALIKE + 1] if one.path != path]
     return tuple(
         source for one in dict.fromkeys(there) for source in _sources(model, one, path, table)
     )
-
-
-def _cover(path: Path, first: Sequence[Path], others: Sequence[Path]) -> list[Path]:
-    """`first`, and the files that have most of the lines that those before do not have.
-
-    Lines count where they stand in one class or function, whatever it is called.
-    """
-    wanted = _lines_by_name(path)
-    shared = {other: _shared(wanted, other) for other in others}
-    chosen: list[Path] = []
-    had: Counter[str] = Counter()
-    left = list(first)
-    while len(chosen) < _MOST:
-        best = left.pop(0) if left else max(shared, key=lambda one: (_gain(shared[one], had), one))
-        if best not in first and _gain(shared[best], had) < _LEAST_GAIN:
-            break
-        chosen.append(best)
-        had |= shared.get(best, Counter())
-    return list(dict.fromkeys(chosen))
-
-
-def _gain(shared: Counter[str], had: Counter[str]) -> int:
-    """How many lines more there are in `shared` than in `had`."""
-    return (shared - had).total()
-
-
-def _shared(wanted: Mapping[str, frozenset[str]], other: Path) -> Counter[str]:
-    """How many lines of each class and function stand together in another file."""
-    found: Counter[str] = Counter()
-    there = _lines_by_name(other)
-    anywhere = frozenset().union(*there.values())
-    for name, lines in wanted.items():
-        if len(lines & anywhere) >= _LEAST_GAIN:
-            found[name] = max(len(lines & each) for each in there.values())
-    return found
-
-
-@lru_cache(maxsize=1024)
-def _lines_by_name(path: Path) -> Mapping[str, frozenset[str]]:
-    """The lines of each class and function at the top of a file."""
-    return _lines_by_definition(path.read_text(encoding="utf-8", errors="replace"))
-
-
-def _lines_by_definition(text: str) -> Mapping[str, frozenset[str]]:
-    return {found[1]: lines_of(found[2]) for found in _DEFINITION.finditer(text)}
-
-
-def most_alike(lines: frozenset[str], others: Mapping[str, frozenset[str]]) -> str:
-    """The name of those with most of `lines`; "" if none has enough of them."""
-    best = max(others, key=lambda name: (len(lines & others[name]), name), default="")
-    common = len(lines & others[best]) if best else 0
-    return best if common >= max(_FEWEST, _SHARE * len(lines)) else ""
 
 
 @lru_cache(maxsize=4)
@@ -166,10 +115,7 @@ def _table(models: Path) -> NameTable:
 
 
 def _sources(model: File, path: Path, own: Path, table: NameTable) -> Iterator[Source]:
-    """The file at `path` in the names of the model at `own`, or of a part of that model.
-
-    None where the names do not correspond.
-    """
+    """The file at `path` in the names of the model at `own`, or of a part of that model."""
     module = f"{path.parent.name}.{path.stem}"
     old_lower, new_lower = (one.stem.removeprefix("modeling_") for one in (path, own))
     spelling = Spelling(table.cased(new_lower), table.cased(old_lower))
@@ -179,7 +125,7 @@ def _sources(model: File, path: Path, own: Path, table: NameTable) -> Iterator[S
     except PatchgenError:
         return
     news = {new: new_lower, **_parts(model, original, spelling, table)}
-    for prefix, lower in news.items() if old and new else ():
+    for prefix, lower in news.items():
         text = original.source.text
         for one, other in _spellings(old, prefix, old_lower, lower):
             text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(one)}(?![a-z])", other, text)
@@ -189,16 +135,19 @@ def _sources(model: File, path: Path, own: Path, table: NameTable) -> Iterator[S
             continue
         # Two names that became one cannot be told apart.
         if len(renamed.definitions) == len(original.definitions):
-            yield Source(module, prefix, spelling, original, renamed)
+            yield Source(module, prefix, lower, spelling, original, renamed)
 
 
 def _parts(model: File, original: File, spelling: Spelling, table: NameTable) -> Mapping[str, str]:
     """The name of the model's part that is most like a file, as classes and variables spell it."""
-    wanted, there = (_lines_by_definition(one.source.text) for one in (model, original))
-    classes = {name: there[name] for name in original.classes if name in there}
-    pairs = [(name, most_alike(wanted.get(name, frozenset()), classes)) for name in model.classes]
+    own, there = (
+        outline(file.source.text, cased, table.lower(cased))
+        for file, cased in ((model, spelling.cased), (original, spelling.parent))
+    )
+    classes = {name: there.lines[name] for name in original.classes if name in there.lines}
+    pairs = [(name, base) for name in model.classes for base in most_alike(own, name, classes)[:1]]
     prefixes = Counter(
-        spelling.prefix([(name, base)], original.source.text) for name, base in pairs if base
+        spelling.prefix([(name, base)], original.source.text) for name, base in pairs
     )
     for prefix, count in prefixes.most_common():
         lower = table.lower(prefix).replace("-", "_")
@@ -216,7 +165,8 @@ def _prefixes(original: File, model: File, old: str, new: str) -> tuple[str, str
     if _begins(original, old) and _begins(model, new):
         return old, new
     renaming = find_renaming(original, model)
-    return ("", "") if renaming.behind else (renaming.old, renaming.new)
+    is_clear = renaming.old and renaming.new and not renaming.behind
+    return (renaming.old, renaming.new) if is_clear else (old, new)
 
 
 def _begins(file: File, prefix: str) -> bool:

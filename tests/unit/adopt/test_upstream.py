@@ -54,9 +54,12 @@ class ToyModel(nn.Module):
 
     @torch.no_grad()
     def forward(self, x):
-        for layer in self.layers:
+        scale = 1.0
+        chosen = [layer for layer in self.layers if layer.training]
+        chosen = chosen or self.layers
+        for layer in chosen:
             x = layer(x)
-        return x
+        return x * scale
 '''
 CHANGES = {
     "an equal model": ("", ""),
@@ -71,9 +74,11 @@ CHANGES = {
     ),
     "a new class": ("class ToyModel", "class NovaHead(nn.Linear):\n    pass\n\n\nclass ToyModel"),
     "another signature": (
-        "    def forward(self, x):\n        for",
-        "    def forward(self, x, mask=None):\n        for",
+        "    def forward(self, x):\n        scale",
+        "    def forward(self, x, mask=None):\n        scale",
     ),
+    "another value": ("scale = 1.0", "scale = 2.0"),
+    "one of two values of a name": ("chosen = chosen or self", "chosen = chosen and self"),
     "another base": ("class ToyLayer(nn.Module)", "class ToyLayer(nn.Module, abc.ABC)"),
     "a base that is not the parent's": ("class ToyMLP(nn.Module)", "class ToyMLP(abc.ABC)"),
 }
@@ -112,6 +117,18 @@ def test_an_init_is_said_by_what_it_assigns_again(tmp_path: Path) -> None:
     text = _draft(tmp_path, "another layer").text
     assert "super().__init__(config)\n        self.norm = nn.LayerNorm(" in text
     assert "self.mlp" not in text
+
+
+def test_a_method_is_said_by_what_it_assigns_again(tmp_path: Path) -> None:
+    text = _draft(tmp_path, "another value").text
+    assert "super().forward(x)\n        # In the place" in text
+    assert "scale = 2.0" in text
+    assert "chosen" not in text
+
+
+def test_an_equal_body_under_another_signature_is_called(tmp_path: Path) -> None:
+    text = _draft(tmp_path, "another signature").text
+    assert "def forward(self, x, mask=None):\n        return super().forward(x, mask)" in text
 
 
 def test_decorators_of_the_parents_method_are_not_repeated(tmp_path: Path) -> None:
