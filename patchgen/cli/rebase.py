@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,7 +26,7 @@ from patchgen.author.rebase.report import data_of, text_of
 from patchgen.author.rebase.work import Rebase, Rebased
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.variants import find_variants
-from patchgen.errors import Location, PatchgenError, problems_of
+from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.project.batch.outcome import digest_of
 from patchgen.project.config import FILE
 from patchgen.project.disk.write import replace_file
@@ -108,7 +109,29 @@ def _rebase(
     prover = Prover(modular.path.name, roots, project.config.settings)
     file = read_file(read_source(modular.path, display_path=modular.display_path))
     decided = {key: entry.decision for key, entry in decisions.items() if entry.decision}
-    return Rebase(file, prover, old.root(), new.root(), trees[0], trees[1], decided).run()
+    try:
+        return Rebase(file, prover, old.root(), new.root(), trees[0], trees[1], decided).run()
+    except Refusals as error:
+        fits = not prover.flatten(file.source.text, new.root()).problems
+        raise _not_on_its_own(error, modular, releases, fits) from error
+
+
+def _not_on_its_own(
+    error: Refusals, modular: Modular, releases: tuple[Release, Release], fits: bool
+) -> Refusals:
+    """The problems of a modular file on the release that it comes from, with what that means.
+
+    `fits` says whether it converts on the new release: then it may have been rebased before.
+    """
+    old, new = releases
+    at = Location(modular.display_path)
+    what = f"does not convert on transformers {old.version}, from which it is to be rebased"
+    hint = "name the release that it was written for with --from-root or --from"
+    if fits:
+        hint = f"it converts on transformers {new.version}: if it is rebased already, convert it"
+    # The prover has the text in a folder of its own.
+    own = [replace(problem, at=replace(problem.at, path=at.path)) for problem in error.problems]
+    return Refusals([Problem(at, "PG809", what, hint), *own])
 
 
 # Which files, which releases
@@ -130,13 +153,14 @@ def _recorded(records: list[Record]) -> str | None:
 
 
 def _release(project: Project, root: str | None, version: str | None, download: bool) -> Release:
-    """The release in a folder, the one with a number, or the installed one."""
+    """The release in a folder or a wheel, the one with a number, or the installed one."""
     cache = user_folder() / "releases"
-    if root is not None:
-        found = releases_in(Path(root), cache)
+    place = root or (version if version and Path(version).exists() else None)
+    if place is not None:
+        found = releases_in(Path(place), cache)
         if len(found) != 1:
             what = f"holds {len(found) or 'no'} releases of transformers, not one"
-            raise PatchgenError("PG807", Location(root), what, "name the folder of one release")
+            raise PatchgenError("PG807", Location(place), what, "name the folder of one release")
         return found[0]
     installed = installed_releases(project)
     if version is None:
@@ -144,6 +168,8 @@ def _release(project: Project, root: str | None, version: str | None, download: 
             return installed[0]
         what = "no release is installed, and none is named"
         raise PatchgenError("PG807", Location(FILE), what, "name one by its folder or its number")
+    if ".." in version:
+        raise PatchgenError("PG807", Location(version), "is not one release", "name one number")
     kept = releases_in(cache, cache) if cache.is_dir() else ()
     return chosen((version,), [*kept, *installed], cache, download=download)[0]
 

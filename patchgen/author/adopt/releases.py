@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,12 +77,21 @@ def _one(place: Path, cache: Path) -> Release | None:
 def _unpack(wheel: Path, folder: Path) -> None:
     """The Python files of `wheel` in `folder`, all or none."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as place, zipfile.ZipFile(wheel) as archive:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+        try:
+            _extract(wheel, Path(place, "new"))
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            what = f"is no wheel that can be read: {error}"
+            raise PatchgenError("PG807", Location(str(wheel)), what, "download it again") from error
+        Path(place, "new").rename(folder)
+
+
+def _extract(wheel: Path, folder: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
         # `extract` leaves nothing outside the folder, whatever the names in the archive are.
         for name in archive.namelist():
             if name.endswith(".py"):
-                archive.extract(name, Path(place, "new"))
-        Path(place, "new").rename(folder)
+                archive.extract(name, folder)
 
 
 def chosen(
