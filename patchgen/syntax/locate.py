@@ -45,6 +45,7 @@ class Environment:
     _answers: dict[tuple[str, str], str] = field(default_factory=dict, repr=False, compare=False)
     _sources: dict[str, Source] = field(default_factory=dict, repr=False, compare=False)
     _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
+    _folders: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
 
     def look(self, question: str, subject: str) -> str:
         """The answer to a question about the file system.
@@ -170,6 +171,9 @@ class Environment:
         if not parts or not all(map(_is_name, parts)):
             return ""
         for root in roots:
+            # Most roots lack the folder of the package: they are not asked for each of its modules.
+            if len(parts) > 1 and not self._is_folder(os.path.join(root, parts[0])):
+                continue
             # A package hides a module of the same name, as in Python.
             base = os.path.join(root, *parts)
             for candidate in (os.path.join(base, "__init__.py"), f"{base}.py"):
@@ -180,6 +184,12 @@ class Environment:
             if len(parts) > 1 and os.path.isfile(os.path.join(root, parts[0], "__init__.py")):
                 return ""
         return ""
+
+    def _is_folder(self, path: str) -> bool:
+        """Whether there is a folder at `path`, asked once."""
+        if path not in self._folders:
+            self._folders[path] = os.path.isdir(path)
+        return self._folders[path]
 
     def _roots_of(self, module: str) -> tuple[Path, ...]:
         """The folders in which `module` can lie: one, where its name says which."""

@@ -19,7 +19,7 @@ from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.rebinding import is_read_between
 from patchgen.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.blocks import Block, Import, ModuleIndex
+from patchgen.syntax.blocks import Block, Import, ModuleIndex, find_star_imports
 from patchgen.syntax.locate import Environment
 
 
@@ -231,8 +231,13 @@ class Bindings:
             return None
         # Hundreds of files can stand behind a star: their text tells most of them apart from
         # the one, without parsing.
-        if path.name != "__init__.py" and not self._may_export(target, name):
-            return None
+        if path.name != "__init__.py":
+            if not self._may_export(target, name):
+                return None
+        elif not self.env.spells(target, name):
+            # Such a package can only have the name from a star import of its own.
+            source = self.env.source(target, at)
+            return self._from_stars(ModuleIndex(source, (), ""), name, find_star_imports(source))
         index = self.env.index(target, at)
         public = index.exports
         if public is None:
