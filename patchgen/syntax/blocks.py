@@ -17,7 +17,7 @@ from patchgen.syntax.bound import bound_by, bound_names
 from patchgen.syntax.exports import is_list_of_strings, read_exports
 from patchgen.syntax.scopes import Reference, references
 from patchgen.syntax.text import Source, parse
-from patchgen.syntax.trees import children
+from patchgen.syntax.trees import children, parse_once
 
 _TYPE_CHECKING = re.compile(r"if\s+(?:\w+\.)?TYPE_CHECKING\s*:")
 
@@ -213,7 +213,7 @@ def _has_lazy_annotations(tree: ast.Module) -> bool:
 def references_in(text: str, lazy_annotations: bool) -> tuple[Reference, ...]:
     """Every read of a global name in the statements of `text`."""
     # On demand: most blocks of a parent are copied without anyone asking what they read.
-    return references(ast.parse(text).body, lazy_annotations)
+    return references(parse_once(text).body, lazy_annotations)
 
 
 def first_line(node: ast.stmt) -> int:

@@ -24,6 +24,7 @@ from patchgen.syntax.trees import (
     list_defaults,
     list_parameters,
     names_within,
+    parse_once,
     position_of,
 )
 
@@ -82,7 +83,7 @@ def read_call_effects(text: str) -> SideEffects:
 def _read(text: str, inside: bool) -> SideEffects:
     """Collect the effects of every statement of `text`."""
     reader = _Reader(inside)
-    for node in ast.parse(text).body:
+    for node in parse_once(text).body:
         reader.visit(node)
     return SideEffects(
         changed=frozenset(reader.changed),

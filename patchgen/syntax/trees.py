@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 
 # Fields that hold names, contexts and operators: nothing that a walk looks for.
@@ -109,14 +110,22 @@ def called_function(node: ast.expr) -> ast.expr:
     return node.func if isinstance(node, ast.Call) else node
 
 
+# A block is asked about many times: by each step, and for each variant of its file.  It is parsed
+# again where many others were asked about in between, because trees take much memory.
+@functools.lru_cache(maxsize=256)
+def parse_once(text: str) -> ast.Module:
+    """The tree of the statements in `text`, shared by all who ask: nobody changes it."""
+    return ast.parse(text)
+
+
 def parse_class(text: str) -> ast.ClassDef:
     """The first class statement of `text`, which has one."""
-    return next(node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    return next(node for node in parse_once(text).body if isinstance(node, ast.ClassDef))
 
 
 def find_class(text: str, name: str) -> ast.ClassDef | None:
     """The class `name` at the top of `text`; None where something else binds the name."""
-    for node in ast.parse(text).body:
+    for node in parse_once(text).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return node
     return None

@@ -18,7 +18,7 @@ from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import Location
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.trees import called_function
+from patchgen.syntax.trees import called_function, parse_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassB
     """Read the class statement of `block`; its statements get an indentation of four spaces."""
     # The last statement of a file may lack its line end.
     text = block.text if block.text.endswith("\n") else f"{block.text}\n"
-    tree = ast.parse(text)
+    tree = parse_once(text)
     node = tree.body[0]
     assert isinstance(node, ast.ClassDef)
     code = Fragment(text, (node,), split_lines(text))

@@ -72,6 +72,7 @@ def read_registered_names(conversion_mapping: str) -> frozenset[str]:
     return _find_keys(aliases[0]) | _find_stored_keys(builders[0])
 
 
+@functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
 def read_model_types(configuration: str) -> frozenset[str]:
     """The model types that the classes of a configuration module declare, from its text."""
     found: set[str] = set()

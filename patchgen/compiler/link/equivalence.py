@@ -20,7 +20,7 @@ from patchgen.compiler.plan.plain_values import is_plain, is_plain_value
 from patchgen.errors import Location
 from patchgen.facts.decorators import STATELESS
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.trees import called_function, list_defaults
+from patchgen.syntax.trees import called_function, list_defaults, parse_once
 
 _LIBRARIES = frozenset({"torch", "nn"})
 _NOWHERE = Location("")
@@ -107,11 +107,11 @@ def is_copied_freely(block: Block) -> bool:
     dictionaries.  A guarded import brings one object, however often it runs.
     """
     if block.is_guarded:
-        return all(_only_imports(node) for node in ast.parse(block.text).body)
+        return all(_only_imports(node) for node in parse_once(block.text).body)
     if block.kind not in ("class", "def"):
         return is_plain(block)
     # A block of several statements is no definition.
-    (definition,) = ast.parse(block.text).body
+    (definition,) = parse_once(block.text).body
     members = definition.body if isinstance(definition, ast.ClassDef) else [definition]
     if not all(_has_no_state(member) for member in members):
         return False

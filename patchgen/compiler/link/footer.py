@@ -25,7 +25,7 @@ from patchgen.compiler.plan.kinds import kind_of_module
 from patchgen.errors import Location, PatchgenError
 from patchgen.facts.modules import CONVERSIONS, MODELING_UTILS
 from patchgen.syntax.blocks import Block
-from patchgen.syntax.trees import parse_class
+from patchgen.syntax.trees import parse_class, parse_once
 
 _COMMENT = "# These classes are transformers' own, changed: they are initialised as it does.\n"
 
@@ -72,12 +72,12 @@ def render_initialization(blocks: tuple[FlatBlock, ...], builder: Builder) -> st
 
 def _derives_from_pretrained_model(block: FlatBlock) -> bool:
     """Whether a base of the class is `PreTrainedModel` itself."""
+    spelled = {need.name for need in block.needs if need.symbol.name == "PreTrainedModel"}
+    # Parsing takes longer than the look at the names.
+    if not spelled:
+        return False
     bases = parse_class(block.text).bases
-    names = {base.id for base in bases if isinstance(base, ast.Name)}
-    for need in block.needs:
-        if need.symbol.name == "PreTrainedModel" and need.name in names:
-            return True
-    return False
+    return any(isinstance(base, ast.Name) and base.id in spelled for base in bases)
 
 
 def _find_replacing(block: FlatBlock, blocks: tuple[FlatBlock, ...]) -> Iterator[FlatBlock]:
@@ -148,7 +148,7 @@ def _find_configurations(builder: Builder) -> Iterator[str]:
 
 def _find_model_types(block: Block) -> Iterator[str]:
     """The values that a class assigns to `model_type`."""
-    for node in ast.walk(ast.parse(block.text)):
+    for node in ast.walk(parse_once(block.text)):
         match node:
             case (
                 ast.Assign(targets=[ast.Name(id="model_type")], value=ast.Constant(value=str(name)))

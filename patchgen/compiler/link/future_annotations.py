@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from patchgen.compiler.plan.model import Edit, RewrittenBlock
 from patchgen.syntax.blocks import ModuleIndex
-from patchgen.syntax.trees import names_within, position_of
+from patchgen.syntax.trees import names_within, parse_once, position_of
 
 # Annotations with names of this module are instructions to patchgen, and stand in no output.
 _EDITS = "patchgen.edits"
@@ -34,12 +34,12 @@ def has_future_annotations(index: ModuleIndex) -> bool:
 @functools.lru_cache(maxsize=4096)  # of each block of a parent, for each variant of it
 def has_annotations(text: str) -> bool:
     """Whether anything in `text` has an annotation that Python keeps."""
-    return any(True for _ in _find_annotations([ast.parse(text)]))
+    return any(True for _ in _find_annotations([parse_once(text)]))
 
 
 def stringify_annotations(piece: RewrittenBlock) -> RewrittenBlock:
     """`piece` with each of its annotations as the string that Python makes of it."""
-    found = _find_annotations([ast.parse(piece.text)])
+    found = _find_annotations([parse_once(piece.text)])
     ours = [node for node in found if not _is_read_by_patchgen(node, piece)]
     # From the last to the first, so that the positions of the others stay true.
     for node in sorted(ours, key=position_of, reverse=True):

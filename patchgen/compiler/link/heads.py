@@ -19,6 +19,7 @@ built.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -133,7 +134,8 @@ def _find_base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[
     return tuple(found)
 
 
-def _read_auto_models(text: str) -> dict[str, str]:
+@functools.lru_cache(maxsize=4)  # of one release, for every variant
+def _read_auto_models(text: str) -> Mapping[str, str]:
     """Model type and base model, from the table in the text of transformers' auto classes.
 
     MODEL_MAPPING_NAMES = OrderedDict([("llama", "LlamaModel"), ...])
@@ -167,7 +169,8 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
         if source.symbol.module in builder.layers:
             return True
         # Comments and docstrings may differ.
-        if _dump_code(block.text) != _dump_code(source.text):
+        is_same_text = block.text == source.text
+        if not is_same_text and _dump_code(block.text) != _dump_code(source.text):
             return True
         for need in block.needs:
             used = by_name.get(need.name)

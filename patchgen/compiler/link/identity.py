@@ -30,6 +30,7 @@ from patchgen.syntax.trees import (
     list_parameters,
     names_within,
     parse_class,
+    parse_once,
 )
 
 # Code that looks at the classes of an object.
@@ -139,7 +140,7 @@ def _find_question(block: FlatBlock, name: str, symbol: Symbol) -> Location | No
     """
     if not any(need.name == name and need.symbol == symbol for need in block.needs):
         return None
-    tree = ast.parse(block.text)
+    tree = parse_once(block.text)
     harmless = {id(node) for node in _find_harmless_uses(tree)}
     for node in names_within(tree):
         if node.id != name or not isinstance(node.ctx, ast.Load) or id(node) in harmless:

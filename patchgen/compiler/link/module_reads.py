@@ -17,7 +17,7 @@ from patchgen.errors import PatchgenError
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import ScopeNode, own_nodes
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import parse_once, walk
 
 _NAMESPACE_FUNCTIONS = frozenset({"globals", "vars", "locals", "dir"})
 _MODULE_ATTRIBUTES = frozenset(
@@ -70,7 +70,7 @@ def _is_assigned(module: ModuleIndex, name: str) -> bool:
 
     `__doc__ += "..."` does not count, because it reads Python's value.
     """
-    statements = [node for block in module.binders(name) for node in ast.parse(block.text).body]
+    statements = [node for block in module.binders(name) for node in parse_once(block.text).body]
     if not statements:
         return False
     return not any(isinstance(node, ast.AugAssign) for node in statements)
@@ -81,7 +81,7 @@ def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
     # The search for a word is quick, and almost no block has one.
     if not any(word in block.text for word in _WORDS):
         return
-    tree = ast.parse(block.text)
+    tree = parse_once(block.text)
     inside = find_inner_nodes(tree)
     harmless = _find_class_docstrings(tree)
     for node in walk(tree):

@@ -17,7 +17,7 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.errors import Location, PatchgenError
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.trees import Position, position_of
+from patchgen.syntax.trees import Position, parse_once, position_of
 
 
 def refuse_module_state(module: ModuleIndex, block: Block, naming: Naming) -> None:
@@ -73,7 +73,7 @@ def _refuse_stores(module: ModuleIndex, block: Block, naming: Naming) -> None:
     if not targets:
         return
     # By position, as a reference and a node of another parse have nothing else in common.
-    stores = _find_inner_stores(ast.parse(block.text))
+    stores = _find_inner_stores(parse_once(block.text))
     for reference in block.references:
         store = stores.get(reference.position)
         target = targets.get(reference.position)
@@ -176,7 +176,7 @@ def _find_global_names(block: Block) -> Iterator[tuple[str, int, int]]:
     """The names of `global` statements, with their positions."""
     if "global" not in block.text:
         return
-    for node in ast.walk(ast.parse(block.text)):
+    for node in ast.walk(parse_once(block.text)):
         if isinstance(node, ast.Global):
             for name in node.names:
                 yield name, node.lineno, node.col_offset

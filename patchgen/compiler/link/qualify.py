@@ -40,7 +40,7 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
 from patchgen.syntax.scopes import Reference
 from patchgen.syntax.text import parse
-from patchgen.syntax.trees import sets_attributes
+from patchgen.syntax.trees import parse_once, sets_attributes
 
 _BUILTINS = frozenset(dir(builtins)) | {
     "__name__",
@@ -127,7 +127,7 @@ class _Qualifier:
     @functools.cached_property
     def _tree(self) -> ast.Module:
         # Parsed when something has to be renamed: most blocks of a variant keep their names.
-        return ast.parse(self._block.text)
+        return parse_once(self._block.text)
 
     def _at(self, line: int, column: int) -> Location:
         return self._module.source.at(self._block.first + line - 1, column)

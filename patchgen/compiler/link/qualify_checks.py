@@ -18,7 +18,7 @@ from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
-from patchgen.syntax.trees import global_names
+from patchgen.syntax.trees import global_names, parse_once
 
 _EDITS = "patchgen.edits"
 
@@ -105,14 +105,14 @@ def refuse_unbound(
 
 def _is_declared_global(module: ModuleIndex, name: str) -> bool:
     """Whether a function of `module` binds `name` by a `global` statement."""
-    return any(name in global_names(ast.parse(block.text)) for block in module.blocks)
+    return any(name in global_names(parse_once(block.text)) for block in module.blocks)
 
 
 def _is_inside_edit(
     module: ModuleIndex, block: Block, reference: Reference, naming: Naming
 ) -> bool:
     """Whether `reference` stands in a function that `@edit` decorates."""
-    for node in ast.walk(ast.parse(block.text)):
+    for node in ast.walk(parse_once(block.text)):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         last_line = node.end_lineno or node.lineno

@@ -22,8 +22,10 @@ from dataclasses import replace
 from patchgen.compiler.classes.fragment import split_lines
 from patchgen.compiler.plan.model import Edit, RewrittenBlock
 from patchgen.errors import PatchgenError
+from patchgen.syntax.trees import parse_once
 
 Position = tuple[int, int]  # a line from 1 and a character column from 0
+_UNDERSCORED = re.compile(r"(?<!\w)__\w+")
 
 
 def write_out_private_names(block: RewrittenBlock, own: str, flat: str) -> RewrittenBlock:
@@ -33,7 +35,10 @@ def write_out_private_names(block: RewrittenBlock, own: str, flat: str) -> Rewri
     """
     prefix = own.lstrip("_")
     # Python strips the underscores; a class named `_` mangles nothing.
-    if prefix == flat.lstrip("_") or not prefix or "__" not in block.text:
+    if prefix == flat.lstrip("_") or not prefix:
+        return block
+    # Nearly no class has a private name, and to read tokens takes long.
+    if not any(map(is_private, _UNDERSCORED.findall(block.text))):
         return block
     found = [*_find_in_code(block.text), *_find_in_fstrings(block)]
     if not found:
@@ -58,7 +63,7 @@ def is_private(name: str) -> bool:
 
 def _find_in_code(text: str) -> Iterator[tuple[Position, str]]:
     """Private names that are code, with their places; those in f-strings are left out."""
-    tree = ast.parse(text)
+    tree = parse_once(text)
     nested = _find_nested_lines(tree)
     keywords = _find_keywords(tree, text)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -97,7 +102,7 @@ def _find_in_fstrings(block: RewrittenBlock) -> Iterator[tuple[Position, str]]:
     Newer versions get the same rule, so that the output does not depend on the version.
     """
     lines = split_lines(block.text)
-    for node in ast.walk(ast.parse(block.text)):
+    for node in ast.walk(parse_once(block.text)):
         if not isinstance(node, ast.JoinedStr):
             continue
         names, literal = _read_fstring(node)

@@ -23,7 +23,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import own_nodes
-from patchgen.syntax.trees import find_class, list_arguments, mentions, sets_attributes
+from patchgen.syntax.trees import find_class, list_arguments, mentions, parse_once, sets_attributes
 
 Class = tuple[ModuleIndex, Symbol]
 
@@ -150,7 +150,7 @@ def _changes_flat_class_alike(block: Block, name: str, nearer: str) -> bool:
 
 def _read_attribute_set(block: Block, name: str) -> str | None:
     """The attribute that a statement `Base.x = v` sets; None where it is of another form."""
-    match ast.parse(block.text).body:
+    match parse_once(block.text).body:
         case [ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner)) as target], value=value)]:
             # `Base.x = Base.y` takes its value from the parent.
             if owner != name or mentions(value, name):
@@ -162,7 +162,7 @@ def _read_attribute_set(block: Block, name: str) -> str | None:
 
 def _may_set(block: Block) -> bool:
     """Whether a statement assigns or deletes an attribute."""
-    return sets_attributes(ast.parse(block.text))
+    return sets_attributes(parse_once(block.text))
 
 
 def _passes_on(block: Block, name: str) -> bool:
@@ -170,7 +170,7 @@ def _passes_on(block: Block, name: str) -> bool:
     # What a loop binds to the class cannot be followed.
     if block.kind == "guard":
         return True
-    for call in ast.walk(ast.parse(block.text)):
+    for call in ast.walk(parse_once(block.text)):
         if not isinstance(call, ast.Call):
             continue
         if any(mentions(argument, name) for argument in list_arguments(call)):

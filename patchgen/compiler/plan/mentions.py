@@ -20,7 +20,7 @@ from patchgen.compiler.plan.class_body import find_meaning, first_name
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
-from patchgen.syntax.trees import Position, names_within, position_of
+from patchgen.syntax.trees import Position, names_within, parse_once, position_of
 
 
 def find_mentions(
@@ -90,7 +90,7 @@ def _find_uses(block: Block) -> Iterator[Reference]:
         return
     # Positions are the same in each parse of one text; nodes are not.
     left_out: set[Position] = set()
-    for node in _find_left_out(ast.parse(block.text)):
+    for node in _find_left_out(parse_once(block.text)):
         for inner in ast.walk(node):
             if isinstance(inner, ast.expr):
                 left_out.add(position_of(inner))
@@ -121,7 +121,7 @@ def _find_left_out(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _is_stored(block: Block, reference: Reference) -> bool:
     """Whether an attribute behind the name is assigned or deleted."""
-    for node in ast.walk(ast.parse(block.text)):
+    for node in ast.walk(parse_once(block.text)):
         if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
             continue
         if _starts_at(node, reference):
@@ -133,7 +133,7 @@ def _is_asked(
     block: Block, reference: Reference, places: Callable[[ast.AST], Sequence[ast.expr]]
 ) -> bool:
     """Whether the name stands in one of the expressions that `places` gives for a node."""
-    for node in ast.walk(ast.parse(block.text)):
+    for node in ast.walk(parse_once(block.text)):
         for place in places(node):
             if any(_starts_at(name, reference) for name in names_within(place)):
                 return True

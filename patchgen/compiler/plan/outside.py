@@ -24,7 +24,7 @@ from patchgen.facts.decorators import ADDED_MEMBERS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.trees import called_function, parse_class
+from patchgen.syntax.trees import called_function, parse_class, parse_once
 
 # What every class and every `super()` has.
 ALWAYS = frozenset(dir(type("", (), {}))) | frozenset(dir(super))
@@ -122,7 +122,7 @@ class Outside:
                 continue
             # Parsing every block of every base would take too long.
             if f"{symbol.name}." in block.text or "setattr" in block.text:
-                found.update(_find_attributes_set(ast.walk(ast.parse(block.text))))
+                found.update(_find_attributes_set(ast.walk(parse_once(block.text))))
         return frozenset(found)
 
 
@@ -132,13 +132,17 @@ def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
     # Bound twice, the class depends on what runs.
     if len(binders) != 1 or binders[0].kind != "class":
         return None
-    node = parse_class(binders[0].text)
+    return binders[0] if _is_plain_class(binders[0].text) else None
+
+
+@functools.lru_cache(maxsize=512)  # `PreTrainedModel` alone has thousands of lines.
+def _is_plain_class(text: str) -> bool:
+    """Whether neither keywords nor decorators of a class statement may change what it has."""
+    node = parse_class(text)
     if any(_may_name_metaclass(keyword) for keyword in node.keywords):
-        return None
+        return False
     # A decorator may return another class altogether.
-    if any(decorator not in ADDED_MEMBERS for decorator in _read_decorators(node)):
-        return None
-    return binders[0]
+    return all(decorator in ADDED_MEMBERS for decorator in _read_decorators(node))
 
 
 def _may_name_metaclass(keyword: ast.keyword) -> bool:

@@ -11,6 +11,7 @@ import ast
 import functools
 
 from patchgen.syntax.blocks import Block
+from patchgen.syntax.trees import parse_once
 
 # By their last name: `re.compile`, `logging.getLogger` and their kind under any import.
 _MAKES_PLAIN_VALUES = frozenset(
@@ -30,7 +31,7 @@ _MAKES_PLAIN_VALUES = frozenset(
 
 @functools.lru_cache(maxsize=4096)
 def _is_plain_text(text: str) -> bool:
-    for statement in ast.parse(text).body:
+    for statement in parse_once(text).body:
         if not isinstance(statement, ast.Assign | ast.AnnAssign):
             return False
         if statement.value and not is_plain_value(statement.value):
