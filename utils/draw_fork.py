@@ -29,7 +29,9 @@ STYLE = (
 def draw(folder: str, name: str, title: str) -> str:
     """The picture of modular/FOLDER/modular_NAME.py and its output."""
     output = _read(f"generated/{folder}/modeling_{name}.py").splitlines()
-    ours = frozenset(added_lines(_read(f"generated/{folder}/modeling_{name}.diff")))
+    added = added_lines(_read(f"generated/{folder}/modeling_{name}.diff"))
+    # `patchgen list` counts no blank lines either.
+    ours = frozenset(number for number in added if output[number - 1].strip())
     modular = _read(f"modular/{folder}/modular_{name}.py")
     height = -(-len(output) // COLUMNS)
     inside = [

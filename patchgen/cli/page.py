@@ -100,6 +100,6 @@ def _table(variants: Sequence[Variant]) -> str:
     """How many lines of each variant come from where; every line is counted once."""
     rows = [(v.name, sum(v.counts.values()), *v.counts.values()) for v in variants]
     total = ("total", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True)))
-    heads = ("variant", "lines", "parent's", "declared", "rewritten", "made", "blank")
-    cells = [tuple(str(cell) for cell in row) for row in [*rows, total]]
+    heads = ("variant", "lines", "parent's", "declared", "rewritten", "patchgen's", "blank")
+    cells = [(str(name), *(f"{count:,}" for count in counts)) for name, *counts in [*rows, total]]
     return table(heads, cells)

@@ -26,5 +26,6 @@ def find_variants(project: Project, names: Sequence[str]) -> tuple[Path, ...]:
             found.append(known[name])
         else:
             what = "is no variant and no path"
-            raise PatchgenError("PG506", Location(name), what, did_you_mean(name, known))
+            hint = did_you_mean(name, known) or "`patchgen list` lists the variants"
+            raise PatchgenError("PG506", Location(name), what, hint)
     return tuple(found)

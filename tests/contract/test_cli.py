@@ -58,6 +58,13 @@ def test_help_names_what_there_is():
     assert f"{SECONDS:.0f} by default" in help_of["seconds"]
 
 
+def test_help_says_in_one_line_what_each_command_does(capsys):
+    assert main(["--help"]) == 0
+    summaries = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in summaries] == sorted(command_line.commands)
+    assert [line for line in summaries if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("name", command_line.commands)
 def test_help_shows_an_example_that_parses(name, capsys):
     """The options of the examples exist; a full run of them is too long for a test."""

@@ -48,11 +48,12 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     help="Print versions.",
 )
 def patchgen() -> None:
-    """Flatten thin subclasses of Hugging Face models into single modeling files, and check them.
+    """Change the code of Hugging Face models, and keep the changes up to date.
 
-    PATHS are modular files or folders of them; the default is what [tool.patchgen] in
-    pyproject.toml names.  A VARIANT has the name of its file: modular_llama_loss.py declares
-    llama_loss.
+    You write a change as a small Python file, a modular file: modular_llama_loss.py has subclasses
+    of Llama's classes.  patchgen writes the whole model, modeling_llama_loss.py, and checks that
+    the two agree.  The model is called a VARIANT, here llama_loss.  PATHS are modular files or
+    folders of them; the default is what [tool.patchgen] in pyproject.toml names.
 
     \b
     Example:

@@ -57,11 +57,11 @@ from patchgen.cli.options import FOLDER
 )
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
 def adopt(file: str | None, **rest: Any) -> int:
-    """Write the declaration that reproduces a fork of a modeling file.
+    """Write the changes in a copied modeling file as a modular file.
 
-    FORK.py is a copy of a modeling file of transformers that was changed by hand.  Its declaration
-    is flattened and compared with it.  Exit code 0: every class and function is equal; 1: some
-    differ.
+    FORK.py is a copy of a modeling file of transformers that somebody changed by hand.  patchgen
+    generates the model again from the modular file, and compares it with the fork.  Exit code 0:
+    every class and function is equal; 1: some differ.
 
     \b
     Example:

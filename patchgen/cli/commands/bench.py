@@ -56,7 +56,8 @@ TABLES = ("matrix", "finetune", "pretrain", "memory")
 def bench(ids: tuple[str, ...], **rest: Any) -> int:
     """Time variants on this GPU beside their alternatives.
 
-    An interrupted run is continued.  Exit code 1: an entry failed or computed something wrong.
+    docs/benchmarks.md describes each CASE; the default is all of them.  The same command continues
+    an interrupted run.  Exit code 1: an entry failed or computed something wrong.
 
     \b
     Example:

@@ -53,10 +53,10 @@ from patchgen.cli.options import ABOVE_0, FOLDER, package_root
 )
 @package_root
 def coverage(models: tuple[str, ...], **rest: Any) -> int:
-    """Write the table of parts and models.
+    """Write a table that says which part fits which model.
 
-    MODEL is a modeling module of transformers; the default is all of them.  An interrupted run is
-    continued.  Exit code 1: something failed in a model that this run looked at.
+    MODEL is a modeling module of transformers; the default is all of them.  The same command
+    continues an interrupted run.  Exit code 1: something failed in a model that this run looked at.
 
     \b
     Example:

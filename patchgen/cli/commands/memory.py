@@ -29,11 +29,17 @@ from patchgen.training import precision
     help="Change the configuration; may be repeated.",
 )
 @click.option(
-    "--batch", type=click.IntRange(1), default=1, show_default=True, help="Rows of a batch."
+    "--batch",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Rows of a batch.",
 )
 @click.option(
     "--length",
     type=click.IntRange(1),
+    metavar="N",
     help="Tokens of a row; default: 512, or fewer if the model has fewer positions.",
 )
 @click.option(
@@ -48,14 +54,14 @@ from patchgen.training import precision
     metavar="NAME",
     default="adamw",
     show_default=True,
-    help="adamw, sgd, momentum, adafactor, ...",
+    help="The optimizer: adamw, sgd, momentum, adafactor, ...",
 )
 @click.option(
     "--checkpoint",
     metavar="POLICY",
     default="none",
     show_default=True,
-    help="none, full or selective.",
+    help="What the backward pass computes again: none, full or selective.",
 )
 @click.option(
     "--every", type=click.IntRange(1), default=1, metavar="K", help="Checkpoint each K-th layer."
@@ -65,18 +71,18 @@ from patchgen.training import precision
     type=click.IntRange(1),
     default=1,
     metavar="N",
-    help="Batches of a step.",
+    help="Batches whose gradients are summed for one step.",
 )
 @click.option(
     "--attention",
     metavar="NAME",
     default="",
-    help="eager, sdpa, ...; default: what the model chooses.",
+    help="The attention: eager, sdpa, ...; default: what the model chooses.",
 )
 @click.option(
     "--device",
     type=click.Choice(["cpu", "cuda"]),
-    help="Default: cuda with --card or if present, else cpu.",
+    help="Whose kernels run; default: cuda with --card or if there is one, else cpu.",
 )
 @click.option(
     "--engine",
@@ -86,7 +92,7 @@ from patchgen.training import precision
 @click.option("--ranks", type=int, metavar="N", help="How many ranks the engine has.")
 @click.option("--card", metavar="SIZE", help="Print the largest batch that fits: --card 24GB.")
 @click.option("--measure", is_flag=True, help="Also run the step and measure it.")
-@click.option("--predict/--no-predict", default=True, help="Leave out the prediction.")
+@click.option("--predict/--no-predict", default=True, help="Predict, or only measure.")
 @click.option(
     "--figure", metavar="FILE", type=click.Path(dir_okay=False), help="Draw the step as SVG."
 )

@@ -40,10 +40,10 @@ def convert(
     stdin_filename: str | None,
     **rest: Any,
 ) -> int:
-    """Write the outputs of modular files, with a diff beside each.
+    """Write the models of modular files, with a diff beside each.
 
-    patchgen.lock records what each output was made from, and patchgen.overrides.toml the parents'
-    texts below overrides.
+    patchgen.lock records what each file was made from.  patchgen.overrides.toml keeps the parent's
+    text of each method that you override.  Commit both.
 
     \b
     Example:
@@ -72,7 +72,10 @@ def convert(
 @click.option("--diff", "with_diff", is_flag=True, help="Print what would change.")
 @click.option("--fix", is_flag=True, help="Write stale and missing outputs, remove orphaned ones.")
 def check(with_diff: bool, fix: bool, **rest: Any) -> int:
-    """Fail unless every output is what its modular file gives.
+    """Fail unless the generated files are up to date.
+
+    A file is up to date if it is what its modular file gives now.  Without --fix, nothing is
+    written.  Exit code 1: a file is not up to date, or a modular file is wrong.
 
     \b
     Example:
@@ -118,9 +121,9 @@ def list_variants(form: str, **rest: Any) -> int:
 
     \b
     declared  lines of code in the modular file, without docstrings and comments
-    added     lines of the outputs that the parent does not have, without blank lines
-    removed   lines of the parent that the outputs do not have
-    output    lines of the outputs
+    added     lines of the generated files that the parent lacks, without blank lines
+    removed   lines of the parent that the generated files lack
+    output    lines of the generated files
 
     A new model has no diff: `added` counts the lines that do not come from its parent.  JSON also
     has the outputs, classes and parents.
@@ -140,10 +143,10 @@ def list_variants(form: str, **rest: Any) -> int:
 @common
 @reporting
 def lint(**rest: Any) -> int:
-    """Print what is wrong with declarations.
+    """Print what is wrong with modular files.
 
-    Outputs are not looked at.  For modular files of transformers: print where the modeling files
-    that it ships differ from what Python would do.
+    Generated files are not looked at.  For the modular files of transformers itself: print where
+    its modeling files differ from what Python would do.
 
     \b
     Example:

@@ -38,12 +38,12 @@ from patchgen.cli.options import FOLDER
 )
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
 def rebase(paths: tuple[str, ...], **rest: Any) -> int:
-    """Make declarations fit another release of transformers.
+    """Make modular files fit another release of transformers.
 
-    Each edit and each override gets a state: unchanged, moved, re-anchored, merged, absorbed,
-    stale override, conflict, gone or decided.  patchgen.decisions.toml holds what is left to a
-    person, and what people decided, which is used again.  Exit code 0: nothing is left to a
-    person; 1: something is.
+    Says for each edit and override what transformers changed there.  With --write, patchgen
+    rewrites those for which the new text is clear.  It lists the others in patchgen.decisions.toml,
+    and uses again what you decided there.  docs/upgrading.md explains the states.  Exit code 0:
+    nothing is left for you to decide; 1: something is.
 
     \b
     Example:

@@ -26,10 +26,11 @@ from patchgen.cli.options import FOLDER
 @click.option("--download", is_flag=True, help="Let pip download the release into the cache.")
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
 def retire(names: tuple[str, ...], **rest: Any) -> int:
-    """Name the changes that transformers makes by itself now, so that they can be deleted.
+    """Name your changes that transformers has by now.
 
-    An edit is named if the parent's method is what the edit made of it, an override or an attribute
-    if the parent's is the same, a base if the parent has it.  Exit code 1: there are some.
+    You can delete them.  These are edits whose result is the parent's method now, overrides and
+    attributes that equal the parent's, and base classes that the parent has.  Exit code 1: there
+    are some.
 
     \b
     Example:

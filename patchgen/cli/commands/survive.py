@@ -41,11 +41,11 @@ from patchgen.cli.options import FOLDER
 )
 @click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
 def survive(names: tuple[str, ...], **rest: Any) -> int:
-    """Say on which releases of transformers each variant converts, and what broke it.
+    """Say on which releases of transformers a variant converts.
 
-    Results are kept as they come, in .patchgen_cache: a run that is killed is continued, and one
-    more release costs one more conversion of each variant.  Exit code 1: a variant does not convert
-    on one of the releases.
+    Where it does not convert, patchgen names the change of transformers that broke it.  Each result
+    is saved in .patchgen_cache at once, so the same command continues an interrupted run.  Exit
+    code 1: a variant does not convert on one of the releases.
 
     \b
     Example:

@@ -40,10 +40,10 @@ from patchgen.cli.requirements import needs_models
 def train(model: str | None, **rest: Any) -> int:
     """Train a variant, another model or a checkpoint.
 
-    MODEL is a variant, a model type of transformers, or a checkpoint.  It is trained by the Trainer
-    of transformers, on a text that comes with patchgen or on your own.  Needs 'patchgen[train]'.
-    The run's folder has the exact configuration, the releases, figures, a chart of the loss,
-    checkpoints and the model.
+    MODEL is a variant, a model type of transformers, or a checkpoint.  The Trainer of transformers
+    trains it, on a text that comes with patchgen or on your own.  The run's folder gets the
+    configuration, the releases, the figures, a chart of the loss, checkpoints and the model.  Needs
+    pip install 'patchgen[train]'.
 
     \b
     Example:

@@ -29,16 +29,18 @@ def _switch(name: str, help: str, *, field: str = "", **rest: Any) -> Callable[[
 
 
 _SWITCHES: tuple[Callable[[Any], Any], ...] = (
-    _switch("--task", "The objective.", type=click.Choice(TASKS)),
+    _switch("--task", "What the model learns.", type=click.Choice(TASKS)),
     _switch(
         "--data",
-        "Text files, folders of them, a table, or a data set; default: a text of patchgen.",
+        "Text files, folders of them, a table or a data set; default: the one that patchgen ships.",
         multiple=True,
+        metavar="SOURCE",
     ),
-    _switch("--text-column", "The column of a data set that has the texts."),
+    _switch("--text-column", "The column of a data set that has the texts.", metavar="NAME"),
     _switch(
         "--label-column",
-        "The column that has the labels, for classification; text files: the file's name.",
+        "The column that has the labels, for classification; a text file's label is its name.",
+        metavar="NAME",
     ),
     _switch(
         "--from",
@@ -54,16 +56,27 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
         "--vocabulary",
         "Size of the vocabulary when a tokenizer is trained on the text.",
         type=click.IntRange(1),
+        metavar="N",
     ),
-    _switch("--length", "Tokens of a row.", type=click.IntRange(1)),
+    _switch("--length", "Tokens of a row.", type=click.IntRange(1), metavar="N"),
     _switch(
         "--packing",
-        "Several passages in a row: isolated from each other, or concatenated.",
+        "Put several passages into a row: apart, so that they do not see each other, or joined.",
         type=click.Choice(PACKINGS),
     ),
-    _switch("--masked", "Share of the tokens that masked-lm hides.", type=click.FloatRange(0, 1)),
-    _switch("--epochs", "How many times to go through the data.", type=click.FloatRange(0)),
-    _switch("--steps", "How many steps; replaces --epochs.", type=click.IntRange(0)),
+    _switch(
+        "--masked",
+        "Share of the tokens that masked-lm hides.",
+        type=click.FloatRange(0, 1),
+        metavar="X",
+    ),
+    _switch(
+        "--epochs",
+        "How many times to go through the data.",
+        type=click.FloatRange(0),
+        metavar="X",
+    ),
+    _switch("--steps", "How many steps; replaces --epochs.", type=click.IntRange(0), metavar="N"),
     _switch(
         "--batch-size",
         "Rows of a batch, or auto: the largest power of two that fits.",
@@ -73,18 +86,37 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
         "--memory",
         "GiB that --batch-size auto may use; default: what is free.",
         type=click.FloatRange(0),
+        metavar="GIB",
     ),
     _switch(
-        "--grad-accum", "Batches whose gradients are summed for one step.", type=click.IntRange(1)
+        "--grad-accum",
+        "Batches whose gradients are summed for one step.",
+        type=click.IntRange(1),
+        metavar="N",
     ),
-    _switch("--learning-rate", "Its peak value.", type=click.FloatRange(0)),
-    _switch("--schedule", "Of the learning rate: linear, cosine, constant, ...; those of Trainer."),
+    _switch(
+        "--learning-rate",
+        "The learning rate at its peak.",
+        type=click.FloatRange(0),
+        metavar="X",
+    ),
+    _switch(
+        "--schedule",
+        "How the learning rate changes: linear, cosine, constant, or another schedule of Trainer.",
+        metavar="NAME",
+    ),
     _switch(
         "--warmup",
         "Steps until the learning rate is at its peak; below 1: a share of all steps.",
         type=float,
+        metavar="X",
     ),
-    _switch("--weight-decay", "Weight decay of the optimizer.", type=click.FloatRange(0)),
+    _switch(
+        "--weight-decay",
+        "Weight decay of the optimizer.",
+        type=click.FloatRange(0),
+        metavar="X",
+    ),
     _switch(
         "--optim",
         "foreach, fused, adafactor, 8bit, sgd, or another optimizer of Trainer.",
@@ -98,13 +130,26 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
     ),
     _switch(
         "--checkpoint",
-        "What backward recomputes: none, full, selective; every=K.",
+        "What the backward pass computes again: none, full, selective; every=K: each K-th layer.",
         metavar="POLICY",
     ),
-    _switch("--compile", "none, whole or regional; mode= and backend=.", metavar="SCOPE"),
-    _switch("--loader", "workers=N, prefetch=N, pinned or pageable.", metavar="HOW"),
-    _switch("--lora", "on, or rank=, alpha=, dropout=, targets=A+B.", metavar="HOW"),
-    _switch("--seed", "Seed of weights, order and dropout.", type=click.IntRange(0)),
+    _switch(
+        "--compile",
+        "What torch.compile compiles: none, whole (the model) or regional (each layer); "
+        "mode= and backend= are its own.",
+        metavar="SCOPE",
+    ),
+    _switch(
+        "--loader",
+        "How batches are loaded: workers=N, prefetch=N, pinned or pageable memory.",
+        metavar="HOW",
+    ),
+    _switch(
+        "--lora",
+        "Train LoRA adapters only: on, or rank=, alpha=, dropout=, targets=A+B.",
+        metavar="HOW",
+    ),
+    _switch("--seed", "Seed of weights, order and dropout.", type=click.IntRange(0), metavar="N"),
     _switch(
         "--deterministic", "Use only operations that give the same bits in every run.", is_flag=True
     ),
@@ -114,18 +159,25 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
         "How processes share the work: ddp, fsdp2, tp, ep, tp+ep, fsdp2+tp, zero1-3.",
         metavar="NAME",
     ),
-    _switch("--log-every", "Steps; below 1: a share of all steps.", type=click.FloatRange(0)),
+    _switch(
+        "--log-every",
+        "Log each X-th step; below 1: a share of all steps.",
+        type=click.FloatRange(0),
+        metavar="X",
+    ),
     _switch(
         "--eval-every",
-        "Steps; below 1: a share of all steps; 0: at the end.",
+        "Evaluate at each X-th step; below 1: a share of all steps; 0: at the end.",
         type=click.FloatRange(0),
+        metavar="X",
     ),
     _switch(
         "--save-every",
-        "Steps; below 1: a share of all steps; 0: at the end.",
+        "Save a checkpoint at each X-th step; below 1: a share of all steps; 0: at the end.",
         type=click.FloatRange(0),
+        metavar="X",
     ),
-    _switch("--keep", "How many checkpoints to keep.", type=click.IntRange(2)),
+    _switch("--keep", "How many checkpoints to keep.", type=click.IntRange(2), metavar="N"),
 )
 
 

@@ -65,11 +65,11 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
 @click.option("-v", "--verbose", is_flag=True, help="Print every case as it ends.")
 @needs_models()
 def verify(names: tuple[str, ...], **rest: Any) -> int:
-    """Compare variants with their parents: outputs, losses, gradients.
+    """Compare outputs, losses and gradients with the parent's.
 
-    Shows which changed lines ran, and plants errors that the comparison must find.  Models run in
-    processes of their own; this needs torch and transformers.  Exit code 1: a case failed, or
-    nothing of a variant was compared.
+    Both models are tiny and have random weights.  The report says which changed lines ran.
+    patchgen also plants small errors in those lines, to see that the comparison notices them.  This
+    needs torch and transformers.  Exit code 1: a case failed, or nothing of a variant was compared.
 
     \b
     Example:

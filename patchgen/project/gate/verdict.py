@@ -10,6 +10,7 @@ from patchgen.compiler.flat import Note
 from patchgen.errors import Location, Problem
 from patchgen.project.batch.outcome import Made, Outcome
 from patchgen.project.gate.overrides import OverrideReport
+from patchgen.project.gate.why import says_edited
 from patchgen.project.places import LOCK
 
 
@@ -124,6 +125,9 @@ def _say(verdict: Verdict) -> tuple[str, str]:
             return what, "move it away, or let `patchgen convert --force` replace it"
         case Status.UNRECORDED:
             return f"is not what {LOCK} records{why}", convert
+        case _ if any(says_edited(reason) for reason in verdict.why):
+            # Converting alone would lose the edit.
+            return f"is stale{why}", f"move the edit into {verdict.modular}, then {convert}"
         case _:
             return (
                 f"is stale{why or f': it differs from what {verdict.modular} gives now'}",

@@ -13,6 +13,7 @@ from patchgen.project.gate.lock import Record, modules_read
 from patchgen.project.versions import own_digest
 
 NAMED = 3  # definitions of one module that are named before they are counted
+EDITED = "was edited by hand"
 
 
 def reasons(
@@ -33,7 +34,7 @@ def reasons(
     for name, digest in sorted(present.items()):
         # What is missing was not edited, and a verdict of its own says so.
         if digest not in ("", known[name]):
-            found.append(f"{name} was edited by hand")
+            found.append(f"{name} {EDITED}")
     if (record.digest, record.diff_digest) == (made.digest, made.diff_digest):
         return tuple(found)  # The result is what was recorded: nothing but the files changed.
     same_modular = record.modular_digest == outcome.digest
@@ -46,6 +47,11 @@ def reasons(
     if tools:
         found.append(f"the tool changed: {', '.join(tools)}")
     return tuple(found or _beyond_definitions(record, outcome))
+
+
+def says_edited(reason: str) -> bool:
+    """Whether the reason is that somebody edited an output, and not only its diff."""
+    return reason.endswith(f".py {EDITED}")
 
 
 def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
