@@ -170,7 +170,7 @@ class _Merge:
                 statements.append(to_super(statement, own.lines, parents))
                 continue
             if above is None:
-                raise self._nothing_to_unravel(method, statement)
+                raise self._nothing_to_inline(method, statement)
             tail = own.statements[place + 1 :]
             for following in tail:
                 tables.note(own.lines, following)
@@ -181,7 +181,7 @@ class _Merge:
             return hoist_init(post_init_last(statements), inherited.statements)
         return statements
 
-    def _nothing_to_unravel(self, method: Method, statement: Statement) -> PatchgenError:
+    def _nothing_to_inline(self, method: Method, statement: Statement) -> PatchgenError:
         """The error for a call of `super()` that no text of the parent can replace."""
         hint = did_you_mean(method.name, self.inherited.methods)
         what = f"the parent has no method `{method.name}` of its own to put here"

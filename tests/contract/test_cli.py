@@ -444,7 +444,7 @@ def test_umask_shapes_new_files_only(tmp_path):
     assert tree("generated/v1/modeling_v1.py").stat().st_mode & 0o777 == 0o600
 
 
-# P13.  A busy machine is slow, so these tests check which modules are loaded, and time the best of
+# A busy machine is slow, so these tests check which modules are loaded, and time the best of
 # several runs.
 
 

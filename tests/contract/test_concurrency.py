@@ -1,4 +1,4 @@
-"""P3, P6 and P8: many processes, any order, killed at any time: the tree is what one run after the other makes it."""
+"""Many processes, any order, killed at any time: the tree is what one run after the other makes it."""
 
 from __future__ import annotations
 

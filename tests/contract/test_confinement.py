@@ -1,4 +1,4 @@
-"""P9 and P10: nothing is written outside what the command line names, and nothing that is read is run."""
+"""Nothing is written outside what the command line names, and nothing that is read is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P7: whatever the system refuses, old outputs stay byte for byte, the exit code is right, the message one line."""
+"""Whatever the system refuses, old outputs stay byte for byte, the exit code is right, the message one line."""
 
 from __future__ import annotations
 

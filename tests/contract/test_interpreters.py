@@ -1,4 +1,4 @@
-"""P3: every Python that patchgen supports gives the same bytes, and the same answers of the oracle.
+"""Every Python that patchgen supports gives the same bytes, and the same answers of the oracle.
 
 Looked for are `python3.11` to `python3.14` on the path; what is not there is named in the skipped test's reason.
 """

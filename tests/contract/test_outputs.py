@@ -1,4 +1,4 @@
-"""P2 and P4: every checked-in output is sound by other tools' judgement, and made again it is not touched."""
+"""Every checked-in output is sound by other tools' judgement, and made again it is not touched."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ for name in sys.argv[1:]:
 """
 
 
-def test_P2_compiles() -> None:
+def test_compiles() -> None:
     for path in OUTPUTS:
         compile(path.read_text(encoding="utf-8"), path.name, "exec", dont_inherit=True)
 
@@ -50,7 +50,7 @@ def test_P2_compiles() -> None:
         for path in OUTPUTS
     ],
 )
-def test_P2_is_stable_under_black(path: Path) -> None:
+def test_is_stable_under_black(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     mode = black.Mode(line_length=119)
     formatted = black.format_str(text, mode=mode)
@@ -58,7 +58,7 @@ def test_P2_is_stable_under_black(path: Path) -> None:
     black.assert_stable(text, formatted, mode)
 
 
-def test_P2_no_name_is_undefined_or_defined_twice() -> None:
+def test_no_name_is_undefined_or_defined_twice() -> None:
     rules = ["--isolated", "--no-cache", "--select", "F821,F822,F811", "--output-format", "concise"]
     done = subprocess.run(
         [ruff(), "check", *rules, *OUTPUTS], capture_output=True, text=True, check=False
@@ -67,7 +67,7 @@ def test_P2_no_name_is_undefined_or_defined_twice() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_P2_imports_in_a_fresh_process() -> None:
+def test_imports_in_a_fresh_process() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     names = [".".join(path.relative_to(REPOSITORY).with_suffix("").parts) for path in OUTPUTS]
@@ -78,7 +78,7 @@ def test_P2_imports_in_a_fresh_process() -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_P4_formatting_changes_nothing() -> None:
+def test_formatting_changes_nothing() -> None:
     texts = {path.stem: path.read_text(encoding="utf-8") for path in OUTPUTS}
     assert format_texts(texts, Settings()) == texts
 
@@ -87,7 +87,7 @@ def test_P4_formatting_changes_nothing() -> None:
 @pytest.mark.skipif(
     importlib.util.find_spec("transformers") is None, reason="needs the files of transformers"
 )
-def test_P4_made_again_nothing_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_made_again_nothing_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither bytes nor times, from an empty cache and with `--force`."""
     tree = Tree(tmp_path / "proj")
     tree.top.mkdir()

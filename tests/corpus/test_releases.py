@@ -1,4 +1,4 @@
-"""P5: modular files of other releases of transformers convert without a crash, and most of them exactly.
+"""Modular files of other releases of transformers convert without a crash, and most of them exactly.
 
 The rules are those of 5.23.0; what older converters did otherwise is theirs.  Wheels are fetched, never imported.
 """

@@ -1,8 +1,8 @@
 """Hard inputs 21 to 56: valid Python that is hard to flatten, and declarations that cannot be meant.
 
-Each file in `cases` begins with the number of its row and says `# expect: R` (the flat file does what Python's
+Each file in `cases` begins with the number of its input (see README.md) and says `# expect: R` (the flat file does what Python's
 inheritance does) or `# expect: E CODE PATH:LINE:COLUMN` (it is refused there, with `# hint:` as a part of the hint).
-Positions of `super()`, signatures and clashes are rows with many members: those are dimensions of the generator.
+Positions of `super()`, signatures and clashes have many members: those are dimensions of the generator.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""F1 to F14: defects seen in public tools that flatten or patch models.  None of them may be found here."""
+"""Defects seen in public tools that flatten or patch models.  None of them may be found here."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ACT = """class ToyMLP:
 """
 
 
-def test_F1_an_assignment_that_reads_the_parents_value(tmp_path: Path) -> None:
+def test_an_assignment_that_reads_the_parents_value(tmp_path: Path) -> None:
     child = "class ToyMLP(toy.ToyMLP):\n    def __init__(self, c):\n        super().__init__(c)\n"
     text = _text(tmp_path, ACT, f"{HEAD}{child}        self.act_fn = (self.act_fn, self.size)\n")
     made = _run(text).ToyMLP(3)
@@ -71,7 +71,7 @@ USES = {
 
 
 @pytest.mark.parametrize("body", USES.values(), ids=USES)
-def test_F2_super_used_as_a_value(tmp_path: Path, body: str) -> None:
+def test_super_used_as_a_value(tmp_path: Path, body: str) -> None:
     text = _text(
         tmp_path,
         VALUE,
@@ -82,7 +82,7 @@ def test_F2_super_used_as_a_value(tmp_path: Path, body: str) -> None:
     assert [made.forward(3), made.forward(-3)] == ([8, 0] if "max" not in body else [8, 8])
 
 
-def test_F3_mixins_are_merged(tmp_path: Path) -> None:
+def test_mixins_are_merged(tmp_path: Path) -> None:
     modular = (
         f"{HEAD}class A:\n    def forward(self, x):\n        return super().forward(x) + 1\n\n\n"
     )
@@ -114,7 +114,7 @@ ToyMLP.table = TABLE
 """
 
 
-def test_F4_top_level_statements_are_kept(tmp_path: Path) -> None:
+def test_top_level_statements_are_kept(tmp_path: Path) -> None:
     text = _text(tmp_path, TOP, f"{HEAD}class ToyMLP(toy.ToyMLP):\n    size = 2\n")
     kept = [ast.dump(node) for node in ast.parse(text).body if not isinstance(node, ast.ClassDef)]
     assert kept == [
@@ -122,7 +122,7 @@ def test_F4_top_level_statements_are_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_F5_guards_stay_guards(tmp_path: Path) -> None:
+def test_guards_stay_guards(tmp_path: Path) -> None:
     guard = "try:\n    from fast import kernel\nexcept ImportError:\n    kernel = None\n"
     local = "    def forward(self, x):\n        from math import floor\n\n        return floor(x) if kernel else x\n"
     modular = f"{guard}\n{HEAD}class ToyMLP(toy.ToyMLP):\n    def backward(self):\n        import json\n\n"
@@ -151,7 +151,7 @@ class LlamaMLP:
 """
 
 
-def test_F6_a_prefix_of_a_name_is_not_renamed(tmp_path: Path) -> None:
+def test_a_prefix_of_a_name_is_not_renamed(tmp_path: Path) -> None:
     modular = "from .modeling_toy import Qwen3VLModel, Qwen3VLMoeModel\n\n\n"
     modular += "class FastVLModel(Qwen3VLModel):\n    size = 2\n\n\nclass FastVLMoeModel(Qwen3VLMoeModel):\n    size = 2\n"
     text = _text(tmp_path, NAMES, modular)
@@ -160,13 +160,13 @@ def test_F6_a_prefix_of_a_name_is_not_renamed(tmp_path: Path) -> None:
     assert "MoeMoe" not in text and text.split("\n\n\n", 1)[1].count("Qwen") == 1
 
 
-def test_F7_a_name_inside_a_longer_one_is_not_touched(tmp_path: Path) -> None:
+def test_a_name_inside_a_longer_one_is_not_touched(tmp_path: Path) -> None:
     modular = "from .modeling_toy import LlamaMLP\n\n\nclass NewMLP(LlamaMLP):\n    size = 2\n"
     text = _text(tmp_path, NAMES, modular)
     assert 'kinds: "list[NewMLP]" = ["LlamaMLP", "DiffLlamaMLP", "LlamaMLPs"]' in text
 
 
-def test_F8_a_hash_in_a_string_is_no_comment(tmp_path: Path) -> None:
+def test_a_hash_in_a_string_is_no_comment(tmp_path: Path) -> None:
     parent = 'class ToyMLP:\n    color = "#fff"  # white\n\n    def forward(self, x):\n        return f"#{x}"  # named\n'
     text = _text(
         tmp_path, parent, f"{HEAD}class ToyMLP(toy.ToyMLP):\n    other = '#000'  # black\n"
@@ -205,7 +205,7 @@ class ToyModel:
 """
 
 
-def test_F9_decorators_stand_once(tmp_path: Path) -> None:
+def test_decorators_stand_once(tmp_path: Path) -> None:
     modular = f"import torch\n\n{HEAD}class ToyMLP(toy.ToyMLP):\n    @torch.no_grad()\n    def backward(self, x):\n"
     text = _text(tmp_path, DECORATED, f"{modular}        return x\n")
     counts = {
@@ -215,13 +215,13 @@ def test_F9_decorators_stand_once(tmp_path: Path) -> None:
     assert counts == {"@torch.no_grad()": 2, "@functools.cache": 1, "@property": 1, "@marked": 1}
 
 
-def test_F9_an_override_has_its_own_decorators_only(tmp_path: Path) -> None:
+def test_an_override_has_its_own_decorators_only(tmp_path: Path) -> None:
     modular = f"{HEAD}class ToyMLP(toy.ToyMLP):\n    def forward(self, x):\n        return x * 2\n"
     text = _text(tmp_path, DECORATED, modular)
     assert "no_grad" not in text and "functools" not in text and text.count("@") == 3
 
 
-def test_F10_a_decorator_that_swaps_forward_is_dropped_and_told(tmp_path: Path) -> None:
+def test_a_decorator_that_swaps_forward_is_dropped_with_a_note(tmp_path: Path) -> None:
     text = (
         "from transformers.models.llama import modeling_llama as llama\n\n\n"
         "class LlamaRMSNorm(llama.LlamaRMSNorm):\n    def forward(self, x):\n        return x\n"
@@ -239,7 +239,7 @@ def test_F10_a_decorator_that_swaps_forward_is_dropped_and_told(tmp_path: Path) 
     assert any("use_kernel_forward_from_hub" in note.what for note in file.notes), file.notes
 
 
-def test_F10_it_stays_where_forward_is_inherited(tmp_path: Path) -> None:
+def test_it_stays_where_forward_is_inherited(tmp_path: Path) -> None:
     text = (
         "from transformers.models.llama import modeling_llama as llama\n\n\n"
         "class LlamaRMSNorm(llama.LlamaRMSNorm):\n    def extra_repr(self):\n        return ''\n"
@@ -253,7 +253,7 @@ def test_F10_it_stays_where_forward_is_inherited(tmp_path: Path) -> None:
 LICENCE = "# Copyright 2024 The Toy Authors.\n#\n# Licensed under the Apache License, Version 2.0\n"
 
 
-def test_F11_the_licence_stays_with_a_notice_of_modification(tmp_path: Path) -> None:
+def test_the_licence_stays_with_a_notice_of_modification(tmp_path: Path) -> None:
     text = _text(
         tmp_path, f"{LICENCE}\n\n{VALUE}", f"{HEAD}class ToyMLP(toy.ToyMLP):\n    size = 2\n"
     )
@@ -261,7 +261,7 @@ def test_F11_the_licence_stays_with_a_notice_of_modification(tmp_path: Path) -> 
     assert "Modified from toypack.modeling_toy" in text.split(LICENCE)[0]
 
 
-def test_F11_the_licence_comes_along_into_a_new_model(tmp_path: Path) -> None:
+def test_the_licence_comes_along_into_a_new_model(tmp_path: Path) -> None:
     modular = "# Copyright 2026 Me.\n\nfrom .modeling_toy import ToyMLP\n\n\nclass NewMLP(ToyMLP):\n    size = 2\n"
     text = _text(tmp_path, f"{LICENCE}\n\n{VALUE}", modular)
     assert LICENCE in text and "# Copyright 2026 Me." in text and "Modified from" in text
@@ -297,7 +297,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize(("change", "call"), MISFITS.values(), ids=MISFITS)
-def test_F12_a_call_that_does_not_fit_any_more(tmp_path: Path, change: str, call: str) -> None:
+def test_a_call_that_does_not_fit_any_more(tmp_path: Path, change: str, call: str) -> None:
     also = "\n\nclass ToyModel(toy.ToyModel):\n    size = 2\n"
     problems = _flatten(tmp_path, CALLS, f"{HEAD}{change}{also}")
     assert isinstance(problems, tuple), problems.text
@@ -310,8 +310,8 @@ def test_F12_a_call_that_does_not_fit_any_more(tmp_path: Path, change: str, call
     assert call in problems[0].what and problems[0].hint
 
 
-CLAIMS = parse(
-    "F13",
+TWICE = parse(
+    "definitions of one name",
     """# --- two overrides of a method
 class ToyMLP(toy.ToyMLP):
     def forward(self, x):
@@ -355,9 +355,9 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("name", CLAIMS)
-def test_F13_two_claims_on_one_place(tmp_path: Path, name: str) -> None:
-    problems = _flatten(tmp_path, CALLS, HEAD + CLAIMS[name])
+@pytest.mark.parametrize("name", TWICE)
+def test_two_definitions_of_one_name(tmp_path: Path, name: str) -> None:
+    problems = _flatten(tmp_path, CALLS, HEAD + TWICE[name])
     assert isinstance(problems, tuple), problems.text
     second, first = LINES[name]
     assert problems[0].at.path == "toypack/modular_toy_fast.py" and problems[0].hint, problems
@@ -367,7 +367,7 @@ def test_F13_two_claims_on_one_place(tmp_path: Path, name: str) -> None:
     }, problems
 
 
-def test_F14_a_parameter_that_an_override_does_not_take(tmp_path: Path) -> None:
+def test_a_parameter_that_an_override_does_not_take(tmp_path: Path) -> None:
     parent = "class ToyMLP:\n    def forward(self, x, mask=None, *, new=0):\n        return x\n"
     modular = f"{HEAD}class ToyMLP(toy.ToyMLP):\n    def forward(self, x, mask=None):\n        return x * 2\n"
     found = _flatten(tmp_path, parent, modular)
@@ -375,7 +375,7 @@ def test_F14_a_parameter_that_an_override_does_not_take(tmp_path: Path) -> None:
     assert any("new" in note.what and "forward" in note.what for note in found.notes), found.notes
 
 
-def test_F14_nothing_is_told_where_everything_is_taken(tmp_path: Path) -> None:
+def test_there_is_no_note_where_everything_is_taken(tmp_path: Path) -> None:
     parent = "class ToyMLP:\n    def forward(self, x, mask=None, *, new=0):\n        return x\n"
     modular = f"{HEAD}class ToyMLP(toy.ToyMLP):\n    def forward(self, x, **kwargs):\n        return x * 2\n"
     found = _flatten(tmp_path, parent, modular)

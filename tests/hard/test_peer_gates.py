@@ -1,4 +1,4 @@
-"""G1 to G11: what lets gates elsewhere say that all is well.  None of it may be found here."""
+"""What lets gates elsewhere say that all is well.  None of it may be found here."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def cli(tree, capsys):
     ],
     ids=["class", "method"],
 )
-def test_G1_a_declaration_of_what_is_not_there(text, says, tree, cli):
+def test_a_declaration_of_what_is_not_there(text, says, tree, cli):
     tree.write("modular/v1/modular_v1.py", text)
     for command in ("check", "convert"):
         code, output = cli(command)
         assert code == 1 and re.search(says, output), output
 
 
-def test_G2_a_release_in_which_no_declaration_loads(tree, cli, tmp_path):
+def test_a_release_in_which_no_declaration_loads(tree, cli, tmp_path):
     shutil.copytree(tree("lib"), tmp_path / "next")
     (tmp_path / "next/toy/modeling_toy.py").write_text("class Z:\n    pass\n", encoding="utf-8")
     code, output = cli("check", "--package-root", str(tmp_path / "next"))
@@ -73,20 +73,20 @@ def test_G2_a_release_in_which_no_declaration_loads(tree, cli, tmp_path):
 
 
 @pytest.mark.parametrize("argv", [["check"], ["check", "moduler"]], ids=["configured", "asked for"])
-def test_G3_a_mistyped_folder(argv, tree, cli):
+def test_a_mistyped_folder(argv, tree, cli):
     if len(argv) == 1:
         tree.edit("pyproject.toml", '["modular"]', '["moduler"]')
     code, output = cli(*argv)
     assert code != 0 and "moduler" in output, output
 
 
-def test_G4_an_output_whose_declaration_is_gone(tree, cli):
+def test_an_output_whose_declaration_is_gone(tree, cli):
     tree("modular/v1/modular_v1.py").unlink()
     code, output = cli("check")
     assert code == 1 and re.search(rf"{ONE}.* is orphaned", output), output
 
 
-def test_G5_every_error_of_every_file_in_one_run(tree, cli):
+def test_every_error_of_every_file_in_one_run(tree, cli):
     tree.write("modular/v1/modular_v1.py", variant("Aa"))
     tree.write("modular/v0/modular_v0.py", "class (:\n")
     tree.edit("generated/v2/modeling_v2.py", "return 2", "return 3")
@@ -101,7 +101,7 @@ def test_G5_every_error_of_every_file_in_one_run(tree, cli):
     assert output.count(" PG") == 3, output
 
 
-def test_G6_messages_point_at_the_line_that_is_wrong(tree, cli):
+def test_messages_point_at_the_line_that_is_wrong(tree, cli):
     tree.write("modular/v1/modular_v1.py", variant("Aa"))
     output = cli("check")[1]
     places = re.findall(r"^(\S+?):(\d+):(\d+): PG", output, re.MULTILINE)
@@ -112,7 +112,7 @@ def test_G6_messages_point_at_the_line_that_is_wrong(tree, cli):
         ].startswith("toy.Aa")
 
 
-def test_G7_another_version_makes_nothing_stale(tree, cli, monkeypatch):
+def test_another_version_makes_nothing_stale(tree, cli, monkeypatch):
     assert not re.search(r"\b\d+\.\d+\.\d+\b", tree.read(ONE))
     monkeypatch.setattr("patchgen.__version__", "99.0.0")
     tree.write(
@@ -122,13 +122,13 @@ def test_G7_another_version_makes_nothing_stale(tree, cli, monkeypatch):
     assert cli("check", "--no-cache") == (0, "2 outputs: 2 ok\n")
 
 
-def test_G8_what_changed_in_the_parent_is_named(tree, cli):
+def test_what_changed_in_the_parent_is_named(tree, cli):
     tree.edit("lib/toy/modeling_toy.py", "return helper(1)", "return helper(2)")
     code, output = cli("check")
     assert code == 1 and "PG501 is stale: the parent changed: toy.modeling_toy.A" in output, output
 
 
-def test_G9_nothing_of_the_users_is_run(tree):
+def test_nothing_of_the_users_is_run(tree):
     """Neither a declaration nor its parent; torch and transformers: tests/contract/test_imports.py."""
     spell = 'open("ran", "w").close()\n'
     tree.write(
@@ -141,13 +141,13 @@ def test_G9_nothing_of_the_users_is_run(tree):
     assert spell.strip() in tree.read(ONE) and not tree("ran").exists()
 
 
-def test_G10_an_unknown_model_is_an_error(tree, cli):
+def test_an_unknown_model_is_an_error(tree, cli):
     pytest.importorskip("transformers")
     code, output = cli("new", "lama", "--with", "checkpoint")
     assert code != 0 and "lama" in output and "llama" in output, output
 
 
-def test_G11_nothing_generated_patches_what_is_imported():
+def test_nothing_generated_patches_what_is_imported():
     """No file of the gallery assigns to an attribute of what it imports, so there is nothing to be left installed."""
     import ast
 

@@ -1,4 +1,4 @@
-"""P9 and P12: nothing of what is read is run, imported or asked of the network; any bytes end in an answer."""
+"""Nothing of what is read is run, imported or asked of the network; any bytes end in an answer."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ HOSTILE = "\nimport os, subprocess, socket\n\nos.system('touch run')\nsocket.soc
 @pytest.mark.parametrize(
     ("modular", "parent"),
     [(REAL, PARENT), (MODULAR + HOSTILE, PARENT + HOSTILE)],
-    ids=["P9 a model", "P9 files that act when imported"],
+    ids=["a model", "files that act when imported"],
 )
 def test_nothing_is_run(tmp_path: Path, modular: str, parent: str) -> None:
     package = tmp_path / "toypack"

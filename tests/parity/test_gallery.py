@@ -38,7 +38,7 @@ def planned(variant: Variant, plan: Plan) -> tuple[Case, ...]:
     try:
         return select_cases(variant, find_part_checks(variant.checked_parts), plan)
     except LookupError:
-        return ()  # test_every_part_has_a_claim fails
+        return ()  # test_every_part_has_a_check fails
 
 
 # The variant by which each part shows that its planted errors are seen.
@@ -105,7 +105,7 @@ def test_case(variant, case):
 
 
 @pytest.mark.parametrize("variant", GALLERY, ids=lambda variant: variant.name)
-def test_every_part_has_a_claim(variant):
+def test_every_part_has_a_check(variant):
     assert find_part_checks(variant.checked_parts), (
         "a variant without parts changes something that no part checks"
     )

@@ -1,8 +1,7 @@
 """Errors of every kind, planted in transformers' own classes, which are then held against themselves.
 
-What verify sees here it sees in a variant.  Errors of a part's own making are planted by its claim,
-and run for every variant of the gallery (test_gallery).  Numbers such as N6 are those of the list
-of defects seen in other tools.
+What verify sees here it sees in a variant.  Errors of a part's own making are planted by its check,
+and run for every variant of the gallery (test_gallery).
 """
 
 import contextlib
@@ -181,7 +180,7 @@ PLANTED = [
     (
         GEMMA,
         PlantedError(
-            "N6 norm without its added one",
+            "norm without its added one",
             "",
             method("Gemma2RMSNorm", "forward", without_added_one),
         ),
@@ -197,13 +196,13 @@ PLANTED = [
     (
         MIXTRAL,
         PlantedError(
-            "N11 missing expert weights", "", functools.partial(zeroed, "experts.gate_up_proj")
+            "missing expert weights", "", functools.partial(zeroed, "experts.gate_up_proj")
         ),
     ),
     (
         MIXTRAL,
         PlantedError(
-            "N2 rows left as they were found",
+            "rows left as they were found",
             "",
             method("MixtralExperts", "forward", row_not_written),
         ),
@@ -211,7 +210,7 @@ PLANTED = [
     (
         MIXTRAL,
         PlantedError(
-            "N2 an expert's gradient lacks a token",
+            "an expert's gradient lacks a token",
             "",
             method("MixtralExperts", "forward", token_without),
         ),
@@ -219,7 +218,7 @@ PLANTED = [
     (
         ROBERTA,
         PlantedError(
-            "N10 positions of flattened texts",
+            "positions of flattened texts",
             "",
             functools.partial(positions_shifted, ROBERTA_TABLE),
         ),
@@ -227,19 +226,19 @@ PLANTED = [
     (
         LLAMA,
         PlantedError(
-            "N1 a gradient alone is wrong", "", method("LlamaMLP", "forward", wrong_gradient)
+            "a gradient alone is wrong", "", method("LlamaMLP", "forward", wrong_gradient)
         ),
     ),
     (
         LLAMA,
         PlantedError(
-            "N7 loss scaled by accumulation", "", scaled_loss, Scenario(train=True, accumulate=2)
+            "loss scaled by accumulation", "", scaled_loss, Scenario(train=True, accumulate=2)
         ),
     ),
     (
         LLAMA,
         PlantedError(
-            "N13 a kernel that rounds to bfloat16", "", method("LlamaMLP", "forward", in_bfloat16)
+            "a kernel that rounds to bfloat16", "", method("LlamaMLP", "forward", in_bfloat16)
         ),
     ),
     (

@@ -1,4 +1,4 @@
-# reason: F10: a hub kernel must not replace the variant's forward
+# reason: a hub kernel must not replace the variant's forward
 # search: installed
 # --- parent toy/modeling_toy.py
 from torch import nn

@@ -1,4 +1,4 @@
-# reason: F12
+# reason: a call that no longer fits the signature is refused
 # --- parent toy/modeling_toy.py
 class ToyA:
     def run(self, x):

@@ -1,4 +1,4 @@
-# reason: F1: the child's assignment reads what the parent has set, so it cannot take its place
+# reason: the child's assignment reads what the parent has set, so it cannot take its place
 # --- parent toy/modeling_toy.py
 class ToyA:
     def __init__(self, n):

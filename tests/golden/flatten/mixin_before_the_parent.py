@@ -1,4 +1,4 @@
-# reason: F3: several bases are merged in the order of Python's MRO
+# reason: several bases are merged in the order of Python's MRO
 # --- parent toy/modeling_toy.py
 class ToyA:
     def run(self, x):

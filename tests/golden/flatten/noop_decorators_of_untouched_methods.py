@@ -1,4 +1,4 @@
-# reason: decorators stay once, on what is not overridden and on the class (F9)
+# reason: decorators stay once, on what is not overridden and on the class
 # --- parent toy/modeling_toy.py
 import functools
 

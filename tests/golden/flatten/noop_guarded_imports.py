@@ -1,4 +1,4 @@
-# reason: imports under try and if stay where they are (F5)
+# reason: imports under try and if stay where they are
 # --- parent toy/modeling_toy.py
 import sys
 from typing import TYPE_CHECKING

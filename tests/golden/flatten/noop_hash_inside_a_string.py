@@ -1,4 +1,4 @@
-# reason: structure, not text: a # in a string is no comment (F8)
+# reason: structure, not text: a # in a string is no comment
 # --- parent toy/modeling_toy.py
 class ToyA:
     color = "#ffffff"  # white

@@ -1,4 +1,4 @@
-# reason: the licence and the module's docstring stay on top, a notice of modification comes above (F11)
+# reason: the licence and the module's docstring stay on top, a notice of modification comes above
 # --- parent toy/modeling_toy.py
 # Copyright 2024 The Toy Authors. All rights reserved.
 #

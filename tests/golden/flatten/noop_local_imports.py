@@ -1,4 +1,4 @@
-# reason: an import inside a function stays inside it (F5)
+# reason: an import inside a function stays inside it
 # --- parent toy/modeling_toy.py
 class ToyA:
     def run(self, x):

@@ -1,4 +1,4 @@
-# reason: names are whole identifiers, in code, strings and comments (F6, F7)
+# reason: names are whole identifiers, in code, strings and comments
 # --- parent toy/modeling_toy.py
 class ToyMLP:
     pass

@@ -1,4 +1,4 @@
-# reason: conditions, loops, annotated assignments, calls and deletions at module level stay, in order (F4)
+# reason: conditions, loops, annotated assignments, calls and deletions at module level stay, in order
 # --- parent toy/modeling_toy.py
 import warnings
 

@@ -1,4 +1,4 @@
-# reason: F2: a value that is used further is computed by the parent's method under a private name
+# reason: a value that is used further is computed by the parent's method under a private name
 # --- parent toy/modeling_toy.py
 class ToyA:
     def run(self, x, scale=2):

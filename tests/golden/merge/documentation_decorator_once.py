@@ -1,4 +1,4 @@
-"""F9: the child's `auto_docstring` if it has one, else the parent's; never both."""
+"""The child's `auto_docstring` if it has one, else the parent's; never both."""
 # --- bases
 def auto_docstring(cls=None, **kwargs):
     return cls or (lambda cls: cls)

@@ -1,4 +1,4 @@
-"""F10: a kernel must not replace a forward that is not the parent's any more, nor what it calls."""
+"""A kernel must not replace a forward that is not the parent's any more, nor what it calls."""
 # --- bases
 def use_kernel_forward_from_hub(name):
     return lambda cls: cls

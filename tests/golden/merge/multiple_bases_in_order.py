@@ -1,4 +1,4 @@
-"""F3: mixins before and behind the parent, flattened in the order of Python's MRO."""
+"""Mixins before and behind the parent, flattened in the order of Python's MRO."""
 # --- bases
 class Base:
     def f(self):

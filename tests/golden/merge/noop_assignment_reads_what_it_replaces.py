@@ -1,4 +1,4 @@
-"""F1: `self.act = f(self.act)` needs the parent's value, so both assignments stay."""
+"""`self.act = f(self.act)` needs the parent's value, so both assignments stay."""
 # --- bases
 class Base:
     pass

@@ -1,4 +1,4 @@
-"""F14: the parent's method has a parameter that the override does not take."""
+"""The parent's method has a parameter that the override does not take."""
 # --- bases
 class Base:
     pass

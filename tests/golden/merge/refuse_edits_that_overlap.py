@@ -1,4 +1,4 @@
-"""F13: two edits of one place, an edit and an override: errors that name both."""
+"""Two edits of one place, an edit and an override: errors that name both."""
 # --- bases
 class Base:
     pass

@@ -1,4 +1,4 @@
-"""F13: the first would be ignored without a word."""
+"""The first would be ignored without a word."""
 # --- bases
 class Base:
     pass

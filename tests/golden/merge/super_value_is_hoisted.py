@@ -1,4 +1,4 @@
-"""F2: `super().forward(x)` used as a value."""
+"""`super().forward(x)` used as a value."""
 # --- bases
 class Base:
     pass

@@ -1,4 +1,4 @@
-"""vivit: what `__init__` assigns after its super() call also replaces the target in a method that is unravelled later."""
+"""vivit: what `__init__` assigns after its super() call also replaces the target in a method that is inlined later."""
 # --- parent
 class ZnewEmbeddings(nn.Module):
     def __init__(self):

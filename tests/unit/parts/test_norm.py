@@ -102,7 +102,7 @@ def test_epsilon_counts():
 
 
 def test_the_added_one_survives_bfloat16():
-    """A weight of a five-hundredth is lost in a bfloat16 one; N6 is the one itself."""
+    """A weight of a five-hundredth is lost in a bfloat16 one; the planted error leaves out the one itself."""
     theirs, ours = built(FusedOffsetRMSNorm, Gemma2RMSNorm, torch.bfloat16)
     with torch.no_grad():
         theirs.weight.fill_(0.002)
