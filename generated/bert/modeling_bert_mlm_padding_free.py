@@ -620,24 +620,24 @@ class Texts(NamedTuple):
 def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tensor) -> Texts | None:
     """The texts of a batch; None where each row is one, without padding."""
     if mask is not None:  # each row is a text
-        batch, (places_T, starts_N1, longest) = mask, _get_unpad_data(mask.bool())
+        batch, (places_T, cu_seqlens_N1, max_seqlen) = mask, _get_unpad_data(mask.bool())
     else:  # a text ends with each row, and where positions restart
         batch, restarts = position_ids, position_ids.diff() != 1
         ends_T = nn.functional.pad(restarts, (0, 1), value=True).flatten()
-        starts_N1 = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
+        cu_seqlens_N1 = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
         places_T = torch.arange(len(ends_T), device=ends_T.device)
-        longest = int(starts_N1.diff().max())
-    count, lengths_N = len(starts_N1) - 1, starts_N1.diff()
+        max_seqlen = int(cu_seqlens_N1.diff().max())
+    count, lengths_N = len(cu_seqlens_N1) - 1, cu_seqlens_N1.diff()
     if len(places_T) in (0, batch.numel()) and count == len(batch):
         return None
-    ahead_N = torch.arange(count, device=places_T.device) * longest - starts_N1[:-1]
+    ahead_N = torch.arange(count, device=places_T.device) * max_seqlen - cu_seqlens_N1[:-1]
     rows_T = torch.arange(len(places_T), device=places_T.device)
-    rows = rows_T + ahead_N.repeat_interleave(lengths_N), count, longest
+    rows = rows_T + ahead_N.repeat_interleave(lengths_N), count, max_seqlen
     if ALL_MASK_ATTENTION_FUNCTIONS.get(config._attn_implementation) is flash_attention_mask:
-        lengths = {"cu_seq_lens_q": starts_N1, "cu_seq_lens_k": starts_N1}
-        lengths |= {"max_length_q": longest, "max_length_k": longest}
+        lengths = {"cu_seq_lens_q": cu_seqlens_N1, "cu_seq_lens_k": cu_seqlens_N1}
+        lengths |= {"max_length_q": max_seqlen, "max_length_k": max_seqlen}
         return Texts(places_T, rows, None, lengths)
-    real = torch.arange(longest, device=places_T.device) < lengths_N[:, None]
+    real = torch.arange(max_seqlen, device=places_T.device) < lengths_N[:, None]
     return Texts(places_T, rows, real, {"rows": rows})
 
 

@@ -326,18 +326,18 @@ class LlamaDecoderLayer(GradientCheckpointingLayer):
 class Rows(ConversionOps):
     """Concatenates rows, or splits them again."""
 
-    def __init__(self, widths: list[int], apart: bool = False) -> None:
-        self.widths, self.apart = widths, apart
+    def __init__(self, widths: list[int], splits: bool = False) -> None:
+        self.widths, self.splits = widths, splits
 
     def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **_: Any) -> Any:
         read = (input_dict[name] for name in source_patterns)
         rows = [each[0] if isinstance(each, list) else each for each in read]
-        made = rows[0].split(self.widths) if self.apart else [torch.cat(rows)]
+        made = rows[0].split(self.widths) if self.splits else [torch.cat(rows)]
         return dict(zip(target_patterns, made, strict=True))
 
     @property
     def reverse_op(self) -> ConversionOps:
-        return Rows(self.widths, not self.apart)
+        return Rows(self.widths, not self.splits)
 
 
 def fused_layers(model: nn.Module) -> Iterator[tuple[str, str, FusedLinear]]:

@@ -340,14 +340,14 @@ def find_texts(model, mask, position_ids, kwargs):
     if interface is not flash_attention_mask or model.keeps_padding or recorded:
         return None
     if mask is not None:  # each row is a text
-        places_T, starts, longest = _get_unpad_data(mask.bool())
+        places_T, cu_seqlens, max_seqlen = _get_unpad_data(mask.bool())
     else:  # a text ends with each row, and where positions restart
         ends_T = nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten()
-        starts = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
+        cu_seqlens = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
         places_T = torch.arange(len(ends_T), device=ends_T.device)
-        longest = int(starts.diff().max())
-    lengths = {"cu_seq_lens_q": starts, "cu_seq_lens_k": starts}
-    return places_T, lengths | {"max_length_q": longest, "max_length_k": longest}
+        max_seqlen = int(cu_seqlens.diff().max())
+    lengths = {"cu_seq_lens_q": cu_seqlens, "cu_seq_lens_k": cu_seqlens}
+    return places_T, lengths | {"max_length_q": max_seqlen, "max_length_k": max_seqlen}
 
 
 @auto_docstring

@@ -44,8 +44,8 @@ _OPTIONS = (
 class Texts:
     """Where texts begin in a row of their tokens."""
 
-    starts_N1: Tensor  # the first token of each text, and the number of tokens; int32
-    longest: int
+    cu_seqlens_N1: Tensor  # the first token of each text, and the number of tokens; int32
+    max_seqlen: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def varlen_attention(
         return _with_cache(query, key, value, attention_mask, position_ids, form), None
     query, key, value = (each.transpose(1, 2).flatten(0, 1) for each in (query, key, value))
     if attention_mask is not None:
-        places_T, starts_N1, longest = _get_unpad_data(attention_mask)
-        texts = Texts(starts_N1, longest)
+        places_T, cu_seqlens_N1, max_seqlen = _get_unpad_data(attention_mask)
+        texts = Texts(cu_seqlens_N1, max_seqlen)
         query, key, value = (each.index_select(0, places_T) for each in (query, key, value))
         output = attend(query, key, value, texts, form)
         return _pad_input(output, places_T, rows, tokens), None
@@ -132,8 +132,8 @@ def _with_cache(
 def texts_of_positions(position_ids_BL: Tensor) -> Texts:
     """A text ends with its row, and where the next position does not follow."""
     ends_T = F.pad(position_ids_BL.diff() != 1, (0, 1), value=True).flatten()
-    starts_N1 = F.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-    return Texts(starts_N1, int(starts_N1.diff().max()))
+    cu_seqlens_N1 = F.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
+    return Texts(cu_seqlens_N1, int(cu_seqlens_N1.diff().max()))
 
 
 def attend(
@@ -187,8 +187,10 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, texts: Texts, form: Fo
         asked["enable_gqa"] = groups > 1
     elif groups > 1:
         key, value = (each.repeat_interleave(groups, dim=1) for each in (key, value))
-    starts, longest = texts.starts_N1, texts.longest
-    output: Tensor = varlen_attn(query, key, value, starts, starts, longest, longest, **asked)
+    cu_seqlens, max_seqlen = texts.cu_seqlens_N1, texts.max_seqlen
+    output: Tensor = varlen_attn(
+        query, key, value, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, **asked
+    )
     return output
 
 
@@ -197,11 +199,11 @@ def by_rows(
 ) -> Tensor:
     """By one call of SDPA: a row for each text, or all in one row where that is less to compute."""
     tokens, device = query_THD.shape[0], query_THD.device
-    starts_N, lengths_N = texts.starts_N1[:-1], texts.starts_N1.diff()
-    count, longest = starts_N.shape[0], texts.longest
+    starts_N, lengths_N = texts.cu_seqlens_N1[:-1], texts.cu_seqlens_N1.diff()
+    count, max_seqlen = starts_N.shape[0], texts.max_seqlen
     text_T = torch.arange(count, device=device).repeat_interleave(lengths_N, output_size=tokens)
     places_T = torch.arange(tokens, device=device)
-    if count * longest**2 > tokens**2:
+    if count * max_seqlen**2 > tokens**2:
         visible = _visible_keys(places_T[:, None] - places_T, form, None) & (
             text_T[:, None] == text_T
         )
@@ -209,16 +211,16 @@ def by_rows(
             each.transpose(0, 1).unsqueeze(0) for each in (query_THD, key_TGD, value_TGD)
         )
         return _by_sdpa(query, key, value, visible, form).squeeze(0)
-    places_T = places_T - starts_N[text_T] + text_T * longest
+    places_T = places_T - starts_N[text_T] + text_T * max_seqlen
     states = (query_THD, key_TGD, value_TGD)
     query, key, value = (
-        _pad_input(each, places_T, count, longest).transpose(1, 2) for each in states
+        _pad_input(each, places_T, count, max_seqlen).transpose(1, 2) for each in states
     )
-    if form.causal and (form.window is None or form.window >= longest):
+    if form.causal and (form.window is None or form.window >= max_seqlen):
         mask = None  # the padding at the right is later than every token
     else:
-        real = torch.arange(longest, device=device) < lengths_N[:, None]
-        places_L = torch.arange(longest, device=device)
+        real = torch.arange(max_seqlen, device=device) < lengths_N[:, None]
+        places_L = torch.arange(max_seqlen, device=device)
         mask = _visible_keys(places_L[:, None] - places_L, form, real)
     return _by_sdpa(query, key, value, mask, form).flatten(0, 1).index_select(0, places_T)
 

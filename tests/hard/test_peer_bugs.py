@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 import types
 from pathlib import Path
 
@@ -380,9 +379,3 @@ def test_there_is_no_note_where_everything_is_taken(tmp_path: Path) -> None:
     modular = f"{HEAD}class ToyMLP(toy.ToyMLP):\n    def forward(self, x, **kwargs):\n        return x * 2\n"
     found = _flatten(tmp_path, parent, modular)
     assert isinstance(found, FlatFile) and not found.notes
-
-
-def test_every_number_has_a_test() -> None:
-    module = sys.modules[__name__]
-    numbers = {name.split("_")[1] for name in dir(module) if name.startswith("test_F")}
-    assert numbers == {f"F{number}" for number in range(1, 15)}

@@ -89,22 +89,22 @@ Found = tuple[
 
 def shifted_boundaries(find: Callable[..., Found], *args: Any) -> Found:
     """Each text is counted one token too long, and those after it begin late."""
-    places_T, starts_N1, _ = find(*args)
-    late = torch.arange(len(starts_N1), device=starts_N1.device, dtype=starts_N1.dtype)
-    starts_N1 = (starts_N1 + late).clamp(max=len(places_T))
-    return places_T, starts_N1, int(starts_N1.diff().max())
+    places_T, cu_seqlens_N1, _ = find(*args)
+    late = torch.arange(len(cu_seqlens_N1), device=cu_seqlens_N1.device, dtype=cu_seqlens_N1.dtype)
+    cu_seqlens_N1 = (cu_seqlens_N1 + late).clamp(max=len(places_T))
+    return places_T, cu_seqlens_N1, int(cu_seqlens_N1.diff().max())
 
 
 def one_text(find: Callable[..., Found], *args: Any) -> Found:
     """Tokens of all rows are one text."""
-    places_T, starts_N1, _ = find(*args)
-    return places_T, starts_N1[[0, -1]], len(places_T)
+    places_T, cu_seqlens_N1, _ = find(*args)
+    return places_T, cu_seqlens_N1[[0, -1]], len(places_T)
 
 
 def later_places(find: Callable[..., Found], *args: Any) -> Found:
     """Each token is taken for the one before it."""
-    places_T, starts_N1, longest = find(*args)
-    return places_T.roll(1), starts_N1, longest
+    places_T, cu_seqlens_N1, max_seqlen = find(*args)
+    return places_T.roll(1), cu_seqlens_N1, max_seqlen
 
 
 def rolled_states(put_back: Callable[..., Tensor], states: Tensor, *args: Any) -> Tensor:
