@@ -1,0 +1,75 @@
+"""Which strings and annotations of a class are about a class's name."""
+
+import ast
+
+import pytest
+
+from patchgen.compiler.link.annotations import quote_own_name
+from patchgen.compiler.link.strings import find_data_strings, looks_up_class_names, rename_in_text
+
+
+def renamed(text: str) -> str:
+    """`text` with `ToyMLP` as `FastMLP` wherever a string or a comment surely names the class."""
+    changes = rename_in_text(text, ast.parse(text), {"ToyMLP": "FastMLP"}, ())
+    lines = [line.encode() for line in text.split("\n")]
+    for change in sorted(changes, key=lambda each: (each.line, each.start), reverse=True):
+        line = lines[change.line - 1]
+        lines[change.line - 1] = line[: change.start] + change.new.encode() + line[change.end :]
+    return b"\n".join(lines).decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""A ToyMLP."""',
+        '_no_split_modules = ["ToyMLP"]',
+        'def f(x: "ToyMLP"): pass',
+        'logger.warning("ToyMLP is old")',
+        'if type(x).__name__ == "ToyMLP": pass',
+        "x = 1  # as ToyMLP does",
+        "# é ToyMLP",
+    ],
+)
+def test_what_names_the_class_is_renamed(text):
+    assert renamed(text) == text.replace("ToyMLP", "FastMLP")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['weights.get("ToyMLP")', 'raise ValueError("ToyMLP")', 'x = "ToyMLP"', '"""ToyMLPs"""'],
+)
+def test_noop_what_may_be_data(text):
+    assert renamed(text) == text
+
+
+def test_data_strings_are_found_with_their_place():
+    found = list(find_data_strings(ast.parse('"ToyMLP"\nx = "ToyMLP"\n'), ["ToyMLP"]))
+    assert [(each.value, each.lineno, each.col_offset) for each in found] == [("ToyMLP", 2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "looks"),
+    [
+        ("TABLE[type(x).__name__]", True),
+        ("name = cls.__name__", True),
+        ('type(x).__name__ == "ToyMLP"', False),
+        ("raise ValueError(type(x).__name__)", False),
+    ],
+)
+def test_code_that_looks_up_names_of_classes(text, looks):
+    assert looks_up_class_names(ast.parse(text)) == looks
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def f(self, x: A): pass", 'def f(self, x: "A"): pass'),
+        ("def f(self) -> list[A]: pass", 'def f(self) -> "list[A]": pass'),
+        ("x: A = None", 'x: "A" = None'),
+        ("def f(self, x: 'A'): pass", "def f(self, x: 'A'): pass"),
+        ("def f(self, x: B): return A", "def f(self, x: B): return A"),
+    ],
+)
+def test_annotations_that_name_the_class_itself_are_quoted(before, after):
+    head = "class A:\n    "
+    assert quote_own_name(head + before, "A") == head + after
