@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import math
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from patchgen.training.bench.matrix import CASES
 from patchgen.training.rate.flops import count_forward_flops
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.observe.trace import traced
+from tests.gallery import GALLERY
 from tests.toytree import REPOSITORY
 
 POINTS: dict[str, tuple[str, ...]] = {
@@ -93,6 +96,7 @@ POINTS: dict[str, tuple[str, ...]] = {
         "tests/unit/parts/test_checkpoint.py::test_a_reentrant_recompute_gives_the_same",
         "tests/unit/parts/test_flash.py::test_no_dict_is_a_tuple_only_where_it_is_asked_for",
         "tests/parity/test_attention_interface.py::test_weights_without_a_mask_are_the_parents",
+        "tests/recipes/test_points.py::test_a_variant_supports_what_its_parent_does",
         "tests/use/test_model_tests.py::test_passes_what_its_parent_passes",
     ),
 }
@@ -221,3 +225,26 @@ def test_the_chosen_kernel_is_torchs_answer(monkeypatch):
     monkeypatch.setattr(torch, "_fused_sdp_choice", lambda *args, **how: 3)
     chosen = dict(look._chosen_backends("cpu"))
     assert set(chosen.values()) == {look.BACKENDS[3]} and look.BACKENDS[3] == "CUDNN_ATTENTION"
+
+
+# A mixture is a model of its own, whose classes have other names.
+UNDER_THE_PARENTS_NAMES = [each for each in GALLERY if "moe" not in each.parts]
+
+
+@pytest.mark.parametrize("variant", UNDER_THE_PARENTS_NAMES, ids=lambda each: each.name)
+def test_a_variant_supports_what_its_parent_does(variant):
+    """By these flags transformers' tests choose what they try: packed rows, masks, backends."""
+    own, parent = import_module(variant.module), import_module(variant.parent)
+    models = [
+        name
+        for name, made in vars(own).items()
+        if isinstance(made, type) and issubclass(made, transformers.PreTrainedModel)
+    ]
+    flags = {
+        (name, flag): value
+        for name in models
+        for flag, value in inspect.getmembers(getattr(parent, name))
+        if flag.lstrip("_").startswith("supports_") and value is True
+    }
+    assert flags
+    assert {(name, flag): getattr(getattr(own, name), flag) for name, flag in flags} == flags
