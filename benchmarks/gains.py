@@ -245,14 +245,14 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument(
-        "--quick", action="store_true", help="tiny models, two turns; writes nothing"
+        "--quick", action="store_true", help="tiny models, two rounds; writes nothing"
     )
     parser.add_argument(
         "--rounds",
         type=int,
         default=5,
         metavar="N",
-        help="turns of each pair (default %(default)s)",
+        help="rounds of each pair (default %(default)s)",
     )
     parser.add_argument(
         "--minutes", type=float, default=14, metavar="M", help="begin no pair later than this"
@@ -298,9 +298,9 @@ def measure_step(variant: Variant, quick: bool, rounds: int) -> Row:
     steps = [step_of(model, given) for model in (own, competitor)]
     counted = [counts(step, model) for step, model in zip(steps, (own, competitor), strict=True)]
     seconds: list[list[float]] = [[], []]
-    for turn in range(rounds):
+    for number in range(rounds):
         # Whoever goes first finds the other's data in the caches.
-        for side in (0, 1) if turn % 2 else (1, 0):
+        for side in (0, 1) if number % 2 else (1, 0):
             seconds[side].append(time_runs(steps[side]))
     sides = [Side(tuple(took), *count) for took, count in zip(seconds, counted, strict=True)]
     del own, competitor, steps

@@ -109,7 +109,7 @@ def test_a_full_disk_is_told_and_leaves_what_was_measured(bench, tmp_path, monke
     results = [
         one
         for data in json.loads(path.read_text())["cases"].values()
-        for one in data["contestants"].values()
+        for one in data["entries"].values()
     ]
     assert results and all(one["status"] == "ok" for one in results)
 
@@ -119,9 +119,7 @@ def test_one_case_is_run_written_and_taken_up(bench, tmp_path):
     code, out, err = bench(*argv)
     assert (code, out.splitlines()[0]) == (0, "2 ok"), err
     data = json.loads((tmp_path / "bench-matrix-tiny.json").read_text(encoding="utf-8"))
-    assert (
-        list(data["cases"]["M2"]["contestants"]) == ["sdpa", "five lines"] and data["made"]["tiny"]
-    )
+    assert list(data["cases"]["M2"]["entries"]) == ["sdpa", "five lines"] and data["made"]["tiny"]
     page = (tmp_path / "bench-matrix-tiny.md").read_text(encoding="utf-8")
     assert "| five lines | ok | 0e+00 |" in page and "tokens/s" not in page
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".md"], (

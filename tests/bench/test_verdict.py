@@ -14,7 +14,7 @@ TEN = (0.98, 0.99, 1.0, 1.0, 1.01, 1.02)  # seconds of steps, a spread of a hund
 
 
 def ran(step: float, peak: int = 100, status: str = "ok", **more) -> Result:
-    """A contestant whose steps took about so many seconds."""
+    """An entry whose steps took about so many seconds."""
     return Result(
         status, rounds=(tuple(step * part for part in TEN),), tokens=1000, peak=peak, **more
     )

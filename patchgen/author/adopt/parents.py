@@ -34,7 +34,7 @@ _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Likeness:
+class Similarity:
     """A model, and its share of the fork's lines.
 
     `share` is of its lines; in `weight` rare lines count more.
@@ -114,7 +114,7 @@ def _lines_of_file(path: Path) -> frozenset[str]:
     return lines_of(path.read_text(encoding="utf-8", errors="replace"))
 
 
-def alike(fork: File, release: Release) -> list[Likeness]:
+def alike(fork: File, release: Release) -> list[Similarity]:
     """The models of a release by how much of the fork they have, the most first."""
     own = lines_of(fork.source.text)
     common: dict[str, tuple[Path, frozenset[str]]] = {}
@@ -124,7 +124,7 @@ def alike(fork: File, release: Release) -> list[Likeness]:
         common[module] = path, shared
         seen.update(shared)
     found = [
-        Likeness(
+        Similarity(
             module, path, len(shared) / max(len(own), 1), sum(1 / seen[line] for line in shared)
         )
         for module, (path, shared) in common.items()

@@ -97,11 +97,11 @@ def _choose(
     best: dict[str, tuple[int, _Mixins, str]] = {}
     for owner in options:
         best[owner] = (_distance(subject, owner, subject.parent.definitions[owner]), (), "")
-    for turn in range(_MOST_TRIED):
+    for number in range(_MOST_TRIED):
         tried = {
-            owner: found[turn]
+            owner: found[number]
             for owner, found in options.items()
-            if turn < len(found) and best[owner][0]
+            if number < len(found) and best[owner][0]
         }
         output = _made_with(subject, tried, name, root, settings) if tried else None
         for owner, found in tried.items():

@@ -27,7 +27,7 @@ from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source, read_source
 from patchgen.upstream.convert import convert
 
-_MOST_TURNS = 14
+_MOST_ROUNDS = 14
 _MOST_AVOIDED = 3
 
 
@@ -100,7 +100,7 @@ def _improve(writer: Writer, modular: Path, path: Path, settings: Settings) -> D
     """The first draft that gives the model, else the one that comes nearest."""
     doubts = Doubts()
     best: Draft | None = None
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MOST_ROUNDS):
         written = writer.write(doubts)
         text = format_modular(written.text, settings)
         proof = _convert(text, modular, writer.model)

@@ -19,7 +19,7 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import is_docstring, plain_text
 from patchgen.syntax.text import make_source
 
-_MOST_TURNS = 12
+_MOST_ROUNDS = 12
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) ->
         )
     doubts = Doubts()
     best: Adopted | None = None
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MOST_ROUNDS):
         declaration = declare(subject, doubts)
         text = format_modular(declaration.text, settings)
         proof = prove(text, subject, name, root, settings)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from patchgen.author.align.dots import dots, headed, replace_suite
+from patchgen.author.align.ellipsis import headed, make_ellipsis, replace_suite
 from patchgen.author.align.expressions import differing, expressions
 from patchgen.author.align.places import Place, all_suites, find_places
 from patchgen.author.align.suites import Aligned, Row, align_methods, key, suites_of
@@ -264,7 +264,7 @@ class _Work:
         """`old` with `...` for everything that is not needed to find it."""
         if _lines(old) <= 3:
             return old
-        ends = (old[0], dots(), old[-1]) if len(old) > 2 else old
+        ends = (old[0], make_ellipsis(), old[-1]) if len(old) > 2 else old
         choices = [
             tuple(headed(node) for node in ends),
             ends,
@@ -290,8 +290,8 @@ class _Work:
         last = max(n for n, one in enumerate(rows) if one.state != "same") + 1
         best: Draft | None = None
         for before, behind in ((rows[:first], None), (None, rows[last:])):
-            old = _with_dots(before, rows[first:last], behind, new=False)
-            new = _with_dots(before, rows[first:last], behind, new=True)
+            old = _with_ellipsis(before, rows[first:last], behind, new=False)
+            new = _with_ellipsis(before, rows[first:last], behind, new=True)
             pattern = (replace_suite(row.old[0], changed[0], old),)
             if not self.is_unique(pattern):
                 continue
@@ -300,15 +300,15 @@ class _Work:
         return best
 
 
-def _with_dots(
+def _with_ellipsis(
     before: Sequence[Row] | None, rows: Sequence[Row], behind: Sequence[Row] | None, *, new: bool
 ) -> list[ast.stmt]:
-    def with_dots(some: Sequence[Row]) -> list[ast.stmt]:
+    def with_ellipsis(some: Sequence[Row]) -> list[ast.stmt]:
         return [node for row in some for node in (row.new if new else row.old)]
 
-    middle = with_dots(rows)
+    middle = with_ellipsis(rows)
     return [
-        *(with_dots(before) if before is not None else [dots()]),
+        *(with_ellipsis(before) if before is not None else [make_ellipsis()]),
         *middle,
-        *(with_dots(behind) if behind is not None else [dots()]),
+        *(with_ellipsis(behind) if behind is not None else [make_ellipsis()]),
     ]

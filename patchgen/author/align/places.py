@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.dots import is_dots, is_made_up
+from patchgen.author.align.ellipsis import is_ellipsis, is_made_up
 from patchgen.author.align.suites import key, suites_of
 
 
@@ -43,7 +43,7 @@ def _ends(pattern: Sequence[ast.stmt], code: Sequence[ast.stmt], at: int) -> Ite
     """Where a run that begins at `at` may end, shortest first."""
     if not pattern:
         yield at
-    elif is_dots(pattern[0]):
+    elif is_ellipsis(pattern[0]):
         for stop in range(at, len(code) + 1):
             yield from _ends(pattern[1:], code, stop)
     elif at < len(code) and _fits(pattern[0], code[at]):

@@ -91,7 +91,7 @@ def align(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Aligned:
 def _between(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Row]:
     """The rows of statements that are not equal: alike ones opened, the rest changed."""
     done_old = done_new = 0
-    for i, j in best_pairs(old, new, _likeness_of_opened, _ALIKE):
+    for i, j in best_pairs(old, new, _measure_similarity_of_opened, _ALIKE):
         if i > done_old or j > done_new:
             yield Row("changed", tuple(old[done_old:i]), tuple(new[done_new:j]))
         opened = _opened(old[i], new[j])
@@ -104,12 +104,12 @@ def _between(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Row]:
 def best_pairs(
     old: Sequence[ast.stmt],
     new: Sequence[ast.stmt],
-    likeness_of: Callable[[ast.stmt, ast.stmt], float],
+    measure_similarity_of: Callable[[ast.stmt, ast.stmt], float],
     least: float,
 ) -> Places:
-    """The places of statements that are alike, in order: the pairs whose likeness sums to most.
+    """The places of statements that are alike, in order: the pairs whose similarity sums to most.
 
-    Two statements make a pair only if their likeness is at least `least`.
+    Two statements make a pair only if their similarity is at least `least`.
     """
     # best[i][j] is the sum and the pairs of the first i old and the first j new statements.
     best: list[list[tuple[float, Places]]] = [[(0.0, ())] * (len(new) + 1)]
@@ -117,7 +117,7 @@ def best_pairs(
         line: list[tuple[float, Places]] = [(0.0, ())]
         for j, other in enumerate(new):
             choices = [best[i][j + 1], line[j]]
-            alike = likeness_of(one, other)
+            alike = measure_similarity_of(one, other)
             if alike >= least:
                 score, pairs = best[i][j]
                 choices.append((score + alike, (*pairs, (i, j))))
@@ -126,12 +126,14 @@ def best_pairs(
     return best[-1][-1][1]
 
 
-def _likeness_of_opened(old: ast.stmt, new: ast.stmt) -> float:
-    """The likeness of two compound statements of one kind; 0 for all others."""
-    return likeness(old, new) if isinstance(old, _OPENED) and type(old) is type(new) else 0.0
+def _measure_similarity_of_opened(old: ast.stmt, new: ast.stmt) -> float:
+    """How similar two compound statements of one kind are; 0 for all others."""
+    return (
+        measure_similarity(old, new) if isinstance(old, _OPENED) and type(old) is type(new) else 0.0
+    )
 
 
-def likeness(old: ast.stmt, new: ast.stmt) -> float:
+def measure_similarity(old: ast.stmt, new: ast.stmt) -> float:
     """How much of two statements is the same, from 0 to 1.
 
     Heads and the statements inside count.

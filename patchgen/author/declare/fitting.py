@@ -33,7 +33,11 @@ class Pattern:
 
     def places(self, method: ast.FunctionDef) -> Iterator[Bound]:
         """The values of the holes in each place that matches."""
-        if len(self.old) == 1 and isinstance(self.old[0], ast.Expr) and not _is_dots(self.old[0]):
+        if (
+            len(self.old) == 1
+            and isinstance(self.old[0], ast.Expr)
+            and not _is_ellipsis_statement(self.old[0])
+        ):
             for node in walk(method.body, ast.expr):
                 if (bound := self._fit(self.old[0].value, node, {})) is not None:
                     yield bound
@@ -49,7 +53,7 @@ class Pattern:
     ) -> Iterator[tuple[int, Bound]]:
         if not pattern:
             yield at, bound
-        elif _is_dots(pattern[0]):
+        elif _is_ellipsis_statement(pattern[0]):
             for stop in range(at, len(suite) + 1):
                 yield from self._runs(pattern[1:], suite, stop, bound)
         elif at < len(suite) and (fit := self._fit(pattern[0], suite[at], bound)) is not None:
@@ -112,7 +116,7 @@ class Pattern:
         return fit
 
 
-def _is_dots(node: ast.stmt) -> bool:
+def _is_ellipsis_statement(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and _is_ellipsis(node.value)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.suites import best_pairs, likeness, suites_of
+from patchgen.author.align.suites import best_pairs, measure_similarity, suites_of
 from patchgen.syntax.same import plain_text
 
 _ALIKE = 0.5
@@ -63,7 +63,7 @@ def alikeness(old: ast.stmt, new: ast.stmt) -> float:
     if _kind(old) != _kind(new):
         return 0.0
     if suites_of(old):
-        return likeness(old, new)
+        return measure_similarity(old, new)
     mine, theirs = Counter(_words(old)), Counter(_words(new))
     share = sum((mine & theirs).values()) * 2 / max(sum(mine.values()) + sum(theirs.values()), 1)
     # Two assignments to the same names are versions of one more often than not.

@@ -26,7 +26,7 @@ from patchgen.syntax.same import plain_text
 # What may read a variable when it has another value already.
 _LATE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.GeneratorExp)
 _BY_NAME = frozenset({"locals", "vars", "eval", "exec"})
-_MOST_TURNS = 8
+_MOST_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def with_split_names(versions: Versions) -> Versions | None:
     If both sides have a new name for a value, it gets the declaration's.
     """
     done = versions
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MOST_ROUNDS):
         split = next(_splits(done), None)
         if split is None:
             break

@@ -37,7 +37,7 @@ from patchgen.author.rebase.surroundings import changed_surroundings
 from patchgen.errors import Problem, Refusals
 from patchgen.syntax.same import plain_text
 
-_MOST_TURNS = 12
+_MOST_ROUNDS = 12
 _NO_CHANGE = "PG408"
 
 
@@ -232,7 +232,7 @@ class Rebase:
             **left_open(cases),
             **taken_out(cases),
         }
-        for _ in range(_MOST_TURNS):
+        for _ in range(_MOST_ROUNDS):
             text = replaced(self.modular, left_out)
             given = self._on_new(text)
             failing = failing_changes(given.problems, text, [c.change for c in cases], left_out)

@@ -104,5 +104,5 @@ class Case:
         """Return the entry of that name; raise LookupError where there is none."""
         found = [one for one in self.entries if one.name == name]
         if not found:
-            raise LookupError(f"{self.id} has no contestant {name!r}")
+            raise LookupError(f"{self.id} has no entry {name!r}")
         return found[0]

@@ -33,21 +33,21 @@ class Record:
 
     def about(self, case: str) -> dict[str, Any]:
         """Return what is known of a case beside its entries."""
-        data: dict[str, Any] = self.cases.setdefault(case, {"contestants": {}})
+        data: dict[str, Any] = self.cases.setdefault(case, {"entries": {}})
         return data
 
     def add(self, case: str, entry: str, result: Result) -> None:
-        self.about(case)["contestants"][entry] = result.as_json()
+        self.about(case)["entries"][entry] = result.as_json()
 
     def results(self, case: str) -> dict[str, Result]:
         """Return the results of a case, by entry."""
-        data = self.cases.get(case, {}).get("contestants", {})
+        data = self.cases.get(case, {}).get("entries", {})
         return {name: from_json(result) for name, result in data.items()}
 
     def done(self, case: str, entries: Iterable[str] = ()) -> bool:
         """Return whether the case ran to its end, with these entries."""
         data = self.cases.get(case, {})
-        return bool(data.get("done")) and set(entries) <= data["contestants"].keys()
+        return bool(data.get("done")) and set(entries) <= data["entries"].keys()
 
     def reopen(self, case: str) -> None:
         """Mark the case as started; its results stay until they are replaced."""

@@ -33,7 +33,7 @@ def wanted_cases(
         if not any(case.id.startswith(name) for case in known):
             raise _unknown(name, f"is no case of the table {table}", [case.id for case in known])
     chosen = [case for case in known if not ids or any(case.id.startswith(name) for name in ids)]
-    _check_contestants(chosen, only)
+    _check_entries(chosen, only)
     wanted = [
         case.id for case in chosen if not only or any(_is_of(one, only) for one in case.entries)
     ]
@@ -53,7 +53,7 @@ def select_cases(
     return tuple(tiny_case(case) if tiny else case for case in chosen)
 
 
-def _check_contestants(cases: Sequence[Case], only: Sequence[str]) -> None:
+def _check_entries(cases: Sequence[Case], only: Sequence[str]) -> None:
     every = [one for case in cases for one in case.entries]
     names = sorted({name for one in every for name in (one.name, one.variant) if name})
     for name in only:

@@ -22,11 +22,11 @@ def make_up(node: ast.stmt) -> ast.stmt:
     return ast.fix_missing_locations(node)
 
 
-def dots() -> ast.stmt:
+def make_ellipsis() -> ast.stmt:
     return make_up(ast.Expr(ast.Constant(...)))
 
 
-def is_dots(node: ast.AST) -> bool:
+def is_ellipsis(node: ast.AST) -> bool:
     """Whether a statement is `...`."""
     return (
         isinstance(node, ast.Expr)
@@ -43,7 +43,7 @@ def headed(node: ast.stmt) -> ast.stmt:
         return node
     if isinstance(node, ast.Try):
         return node
-    changed = {name: [dots()] for name in ("body", "orelse") if getattr(node, name, None)}
+    changed = {name: [make_ellipsis()] for name in ("body", "orelse") if getattr(node, name, None)}
     return _copy(node, changed)
 
 
