@@ -122,7 +122,8 @@ def _order(
 ) -> list[str]:
     """The declaration's order if upstream did not change it, else upstream's.
 
-    In that, what the declaration adds without a default stands behind what it stood behind.
+    In that, what the declaration adds in front of a parameter of the parent, or without a default,
+    stands behind what it stood behind: the declaration's calls may count on its place.
     """
     if list(before) == list(upstream):
         return list(dict.fromkeys([*mine, *before]))
@@ -132,7 +133,9 @@ def _order(
         if name in upstream or name in before:
             continue
         known = [n for n in names[:place] if n in order]
-        if mine[name].kind == "p" and mine[name].default is None and known:
+        in_front = any(mine[n].kind == "p" and n in before for n in names[place + 1 :])
+        is_placed = mine[name].kind == "p" and (in_front or mine[name].default is None)
+        if is_placed and known:
             order.insert(order.index(known[-1]) + 1, name)
         else:
             order.append(name)
