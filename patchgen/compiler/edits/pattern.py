@@ -24,6 +24,8 @@ from patchgen.compiler.edits.syntax import (
 )
 from patchgen.compiler.edits.tree import Tree
 
+_PLAIN = (str, bytes, int, float, complex, type(None))
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -135,25 +137,36 @@ def _find_ends(
 
 def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
     """`bound` with what makes `pattern` equal to `code`, or None."""
-    match pattern, code:
-        case cst.Name(value=name), cst.BaseExpression() | cst.Slice() if name in bound.holes:
-            return _fit_hole(name, code, bound)
-        case cst.BaseSuite(), cst.BaseSuite():
-            for stop, fit in _find_ends(statements(pattern), code, 0, bound):
-                if stop == len(statements(code)):
-                    return fit
-            return None
-        case cst.Call(), cst.Call() if _has_rest(pattern, bound):
-            return _fit_call(pattern, code, bound)
-        case cst.CSTNode(), cst.CSTNode():
-            if kind(pattern) != kind(code):
-                return None
-            return _fit_all(parts(pattern), parts(code), bound)
-        case tuple(), tuple():
-            return _fit_all(pattern, code, bound)
+    # Tuples and plain values are told first: to ask whether something is a node takes long.
+    if isinstance(pattern, tuple) and isinstance(code, tuple):
+        return _fit_all(pattern, code, bound)
+    if isinstance(pattern, _PLAIN) or isinstance(code, _PLAIN):
         # `1` and `True` are equal for Python.
-        case _:
-            return bound if type(pattern) is type(code) and pattern == code else None
+        return bound if type(pattern) is type(code) and pattern == code else None
+    if isinstance(pattern, cst.CSTNode) and isinstance(code, cst.CSTNode):
+        return _fit_node(pattern, code, bound)
+    return bound if type(pattern) is type(code) and pattern == code else None
+
+
+def _fit_node(pattern: cst.CSTNode, code: cst.CSTNode, bound: Bound) -> Bound | None:
+    """As `_fit`, for two nodes."""
+    if bound.holes and isinstance(pattern, cst.Name) and pattern.value in bound.holes:
+        if isinstance(code, cst.BaseExpression | cst.Slice):
+            return _fit_hole(pattern.value, code, bound)
+    common = kind(type(pattern))
+    if common != kind(type(code)):
+        return None
+    if common is cst.BaseSuite:
+        assert isinstance(pattern, cst.BaseSuite) and isinstance(code, cst.BaseSuite)
+        for stop, fit in _find_ends(statements(pattern), code, 0, bound):
+            if stop == len(statements(code)):
+                return fit
+        return None
+    if common is cst.Call:
+        assert isinstance(pattern, cst.Call) and isinstance(code, cst.Call)
+        if _has_rest(pattern, bound):
+            return _fit_call(pattern, code, bound)
+    return _fit_all(parts(pattern), parts(code), bound)
 
 
 def _fit_hole(name: str, code: cst.CSTNode, bound: Bound) -> Bound | None:

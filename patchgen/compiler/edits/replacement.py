@@ -119,7 +119,8 @@ def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[i
     for change in changes:
         # Sites and changes are counted in the order in which `wrapped` numbers them.
         wraps = {id(site): next(number) in wrapped for site in change.sites()}
-        block = change.new.visit(_Changed(_fill(change, wraps)))
+        filled = _fill(change, wraps)
+        block = change.new.visit(_Changed(filled)) if filled else change.new
         assert isinstance(block, cst.BaseSuite)
         wrap = next(number) in wrapped
         place = change.match.place
@@ -207,7 +208,8 @@ def _fill(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
         if isinstance(value, cst.BaseExpression):
             value = enclose(value, wraps[id(site)])
         filled[id(site)] = _put(value)
-    for node in walk(change.new):
+    inside = walk(change.new) if bound.rest or bound.run else ()
+    for node in inside:
         # The arguments, or the statements, that a `...` of the pattern matched.
         if isinstance(node, cst.Call) and bound.rest and any(map(is_ellipsis, node.args)):
             filled[id(node)] = _put_rest(bound.rest.call, bound.rest.arguments)

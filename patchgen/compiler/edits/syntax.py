@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -52,24 +53,19 @@ _IDENTIFIERS = frozenset(
 _ESCAPE = re.compile(r'\\.|\\|"', re.DOTALL)
 
 
-def kind(node: cst.CSTNode) -> object:
-    """What two nodes have in common that may be the same code."""
-    match node:
-        case cst.BaseSuite():
-            return cst.BaseSuite
-        case (
-            cst.SimpleString()
-            | cst.ConcatenatedString()
-            | cst.FormattedString()
-            | cst.TemplatedString()
-        ):
-            return cst.BaseString
-        case _:
-            return type(node)
+@functools.cache
+def kind(of: type[cst.CSTNode]) -> object:
+    """What two nodes have in common that may be the same code, from the class of a node."""
+    if issubclass(of, cst.BaseSuite):
+        return cst.BaseSuite
+    return cst.BaseString if issubclass(of, String) else of
 
 
 def parts(node: cst.CSTNode) -> tuple[object, ...]:
     """The code of `node` beside its kind: nodes, tuples, and plain values that are compared."""
+    # To ask of which class a node is takes long: the classes of libcst are abstract ones.
+    if _is_plain(type(node)):
+        return tuple(_read_fields(node))
     match node:
         case cst.Integer(value=value) | cst.Float(value=value) | cst.Imaginary(value=value):
             return (ast.literal_eval(value),)
@@ -95,7 +91,15 @@ def parts(node: cst.CSTNode) -> tuple[object, ...]:
         case cst.NotEqual():
             return ()
         case _:
-            return tuple(_read_fields(node))
+            raise AssertionError(f"the parts of {type(node).__name__}")
+
+
+@functools.cache
+def _is_plain(of: type[cst.CSTNode]) -> bool:
+    """Whether the parts of such a node are its fields."""
+    numbers = cst.Integer | cst.Float | cst.Imaginary
+    others = cst.Call | cst.Arg | cst.Subscript | cst.If | cst.BaseSuite | cst.NotEqual
+    return not issubclass(of, numbers | String | others)
 
 
 def expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -137,6 +141,9 @@ def is_positional(argument: cst.Arg) -> bool:
 
 def is_ellipsis(node: cst.CSTNode) -> bool:
     """Whether `node` is `...`, as an argument or as a statement."""
+    # Nearly all nodes are neither: this answer is quick.
+    if type(node) not in (cst.Arg, cst.Expr):
+        return False
     match node:
         case cst.Arg(star="", keyword=None, value=cst.Ellipsis()) | cst.Expr(value=cst.Ellipsis()):
             return True
@@ -146,15 +153,21 @@ def is_ellipsis(node: cst.CSTNode) -> bool:
 
 def _read_fields(node: cst.CSTNode) -> Iterator[object]:
     """The fields that are code; nodes, plain values, and tuples of nodes."""
-    for field in dataclasses.fields(node):
-        # These hold how the code is written, not what it says.
-        if field.name in _WRITING or field.name.startswith("whitespace"):
-            continue
-        value = getattr(node, field.name)
-        if (type(node), field.name) in _IDENTIFIERS:
+    for name, is_identifier in _fields_of_code(type(node)):
+        value = getattr(node, name)
+        if is_identifier:
             yield _read_identifier(value)
         else:
             yield tuple(value) if isinstance(value, list | tuple) else value
+
+
+@functools.cache
+def _fields_of_code(of: type[cst.CSTNode]) -> tuple[tuple[str, bool], ...]:
+    """The fields of such a node that say something, and whether each is an identifier."""
+    names = [field.name for field in dataclasses.fields(of)]
+    # The others hold how the code is written.
+    saying = [name for name in names if name not in _WRITING and not name.startswith("whitespace")]
+    return tuple((name, (of, name) in _IDENTIFIERS) for name in saying)
 
 
 def _read_identifier(node: object) -> object:
