@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from patchgen.syntax.same import plain_text
 
@@ -23,6 +24,9 @@ _Changes = tuple[list[str], list[ast.stmt]]
 
 def find_changes(mine: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> _Changes | None:
     """The targets to delete and the statements to write, fewest first; None if there are none."""
+    known = {plain_text(node) for node in mine}
+    if any(not target_of(node) and plain_text(node) not in known for node in theirs):
+        return None
     best: _Changes | None = None
     for place in range(len(mine), -1, -1):
         found = _at(mine[:place], mine[place:], theirs)
@@ -85,6 +89,11 @@ def target_of(node: ast.stmt) -> str:
     """What an assignment with one target assigns to, as text; "" for any other statement."""
     match node:
         case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
-            return ast.unparse(target)
+            return _unparse(target)
         case _:
             return ""
+
+
+@lru_cache(maxsize=4096)
+def _unparse(node: ast.expr) -> str:
+    return ast.unparse(node)

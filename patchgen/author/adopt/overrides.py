@@ -60,12 +60,12 @@ class Text:
 
     def _between(self, first: int, last: int) -> list[str]:
         self.read |= self.file.names_read(first, last)
-        lines = [line.rstrip("\n") for line in self.file.source.lines]
+        lines = self.file.source.lines
         top = first
         while top > 1 and lines[top - 2].lstrip().startswith("#"):
             top -= 1
         selected = lines[top - 1 : last]
-        return [line for line in selected if not line.lstrip().startswith(_COPIED)]
+        return [line.rstrip("\n") for line in selected if not line.lstrip().startswith(_COPIED)]
 
 
 def derive(
@@ -200,20 +200,17 @@ def _after_super(new: Function, old: Function, text: Text, *, decorated: bool) -
     if changes is None or (is_init and changes == ([], [])):
         return None
     removed, kept = changes
-    # What a method has computed is no more there to be deleted.
-    if removed and not is_init:
-        return None
     if any(isinstance(n, ast.Name) and n.id == "super" for s in kept for n in ast.walk(s)):
         return None
     head = text.head_of(new, decorated=decorated)
     if not head:
         return None
     body = [f"        del {target}" for target in removed]
-    if kept and not is_init:
-        body.append("        # In the place of what the parent assigns to the same names.")
+    if not is_init and (removed or kept):
+        body.insert(0, "        # In the place of what the parent assigns to the same names.")
     body += [line for statement in kept for line in text.of(statement)]
-    returned = "" if kept or is_init else "return "
-    return [*head, f"        {returned}super().{new.name}({', '.join(_passed(new))})", *body]
+    returned = "" if removed or kept or is_init else "return "
+    return [*head, f"        {returned}super().{new.name}({', '.join(_passed(new, old))})", *body]
 
 
 def _calls_super(function: Function) -> bool:
@@ -226,13 +223,27 @@ def _calls_super(function: Function) -> bool:
 
 
 def _without_post_init(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    return [node for node in without_docstring(body) if ast.unparse(node) != "self.post_init()"]
+    return [node for node in without_docstring(body) if not _is_post_init(node)]
 
 
-def _passed(function: Function) -> list[str]:
-    """The arguments of a call that passes on everything the function was given."""
-    args = function.args
-    passed = [one.arg for one in args.args[1:]]
-    passed += [f"*{args.vararg.arg}"] if args.vararg else []
-    passed += [f"{one.arg}={one.arg}" for one in args.kwonlyargs]
-    return [*passed, *([f"**{args.kwarg.arg}"] if args.kwarg else [])]
+def _is_post_init(node: ast.stmt) -> bool:
+    match node:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name("self"), "post_init"), [], [])):
+            return True
+    return False
+
+
+def _passed(new: Function, old: Function) -> list[str]:
+    """The arguments of a call that passes on what the parent's method takes of the new one's."""
+    mine, theirs = new.args, old.args
+    known = {one.arg for one in [*theirs.args, *theirs.kwonlyargs]}
+    named = [one.arg for one in mine.args[1:]]
+    # Each in its own place, or by name from the first that the parent does not have there.
+    pairs = zip(named, (one.arg for one in theirs.args[1:]), strict=False)
+    differing = (place for place, (one, other) in enumerate(pairs) if one != other)
+    in_place = next(differing, len(theirs.args) - 1)
+    passed = named[:in_place]
+    passed += [f"*{mine.vararg.arg}"] if mine.vararg and theirs.vararg else []
+    by_name = [*named[in_place:], *(one.arg for one in mine.kwonlyargs)]
+    passed += [f"{one}={one}" for one in by_name if one in known]
+    return [*passed, *([f"**{mine.kwarg.arg}"] if mine.kwarg and theirs.kwarg else [])]
