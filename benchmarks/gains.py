@@ -9,7 +9,7 @@ several lengths, padded to the longest; packed variants get them concatenated, w
 Both take turns in one process; a ratio is that of one round.
 
 time        seconds of a step (forward and backward), relative to the competitor: median, quartiles
-kept        bytes that autograd saves for the backward pass, without weights
+memory      bytes that autograd saves for the backward pass, without weights
 FLOPs       of products, forward and backward, with those of custom operators
 operations  calls that reach torch's dispatcher
 
@@ -199,6 +199,22 @@ TINY = {
         "moe_top_k": 2,
     },
 }
+
+
+# Above the table of docs/gains.md.
+HEAD = """\
+Written by `python benchmarks/gains.py`, on two cores of a CPU. It compares a training step of each
+variant with one of the *competitor*: transformers' own model with its best options. All figures are
+ratios: 0.50 is half of what the competitor takes, and 1.00 is the same.
+
+- *time*: how long a step takes; the median of all rounds, and the quartiles in brackets.
+- *memory*: the bytes that autograd saves for the backward pass.
+- *FLOPs*: the arithmetic of matrix products, in the forward and the backward pass.
+- *operations*: how many operations torch runs.
+
+The column *competitor* names the attention of transformers' model. A variant in italics gains
+nothing here. It may gain on a GPU, or in other ways: the docstring of its modular file says how.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,16 +431,11 @@ def page(rows: list[Row], left_out: list[tuple[str, str]]) -> str:
     lines = [
         "# What a variant gains",
         "",
-        "Written by `python benchmarks/gains.py`, on two cores of a CPU: a training step of the",
-        "variant relative to transformers' own model with its best options. Below 1 is less. "
-        "Times are",
-        "the median and the quartiles; bytes are those saved for the backward pass. A variant that",
-        "gains nothing here is in italics: it may gain on a GPU, or in other ways, which its page",
-        "describes.",
+        *HEAD.splitlines(),
         "",
         "![Time and memory of each variant, relative to its competitor](gains/gains.svg)",
         "",
-        "| variant | parts | beside | time | kept | FLOPs | operations |",
+        "| variant | parts | competitor | time | memory | FLOPs | operations |",
         "|---|---|---|---:|---:|---:|---:|",
     ]
     lines += [_line(row) for row in rows]
