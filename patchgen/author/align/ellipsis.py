@@ -14,7 +14,7 @@ from patchgen.author.align.suites import suites_of
 
 def is_made_up(node: ast.AST) -> bool:
     """Whether a node is in neither file, because it has `...` for what is left out."""
-    return getattr(node, "make_up", False)
+    return getattr(node, "_made_up", False)
 
 
 def make_up(node: ast.stmt) -> ast.stmt:
