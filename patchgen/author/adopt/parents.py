@@ -170,10 +170,13 @@ class _Near:
 def _near(fork: File, release: Release, module: str, path: Path) -> _Near:
     """How far a parent is from the fork, in the fork's names."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    renaming = rename_classes(_CLASS.findall(text), fork.classes)
+    classes = _CLASS.findall(text)
+    renaming = rename_classes(classes, fork.classes)
     renamed = text
     if renaming.new and not renaming.behind:
-        renamed = re.sub(rf"\b{renaming.old}(?=[A-Z])", renaming.new, text)
+        # With nothing before it to replace, any word with a capital would do.
+        following = "[A-Z]" if renaming.old else rf"(?:{'|'.join(classes)})\b"
+        renamed = re.sub(rf"\b{renaming.old}(?={following})", renaming.new, text)
     mine, theirs = lines_of(fork.source.text), lines_of(renamed)
     # What the fork has is written into the declaration; what it lacks is a part of an edit.
     distance = len(mine - theirs) + len(theirs - mine) / 2

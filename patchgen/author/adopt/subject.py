@@ -23,7 +23,7 @@ _SAME_NAMES = 0.34
 class Renaming:
     """How the names of a fork differ from its parent's.
 
-    For example, `LlamaMLP` is `InternLM2MLP`, or `LlamaMLP_KIVI`.
+    For example, `LlamaMLP` is `InternLM2MLP`, `LlamaMLP_KIVI` or `FastLlamaMLP`.
     """
 
     old: str = ""
@@ -122,6 +122,8 @@ def _pair(old: str, new: str) -> Renaming | None:
     """The renaming that makes `new` of `old`: another beginning, or an ending more."""
     if new.startswith(old) and new != old:
         return Renaming("", new.removeprefix(old), behind=True)
+    if new.endswith(old) and new != old and old[0].isupper():
+        return Renaming("", new.removesuffix(old))
     common = os.path.commonprefix([old[::-1], new[::-1]])[::-1]
     capital = re.search("[A-Z]", common)
     if capital is None or common in (old, new):
