@@ -25,23 +25,30 @@ class GlobalRead:
     quoted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parsed:
     """A text as the validation sees it; nobody changes `tree`."""
 
+    text: str
     tree: ast.Module
-    reads: tuple[GlobalRead, ...]
+
+    @functools.cached_property
+    def reads(self) -> tuple[GlobalRead, ...]:
+        """Every read of a global name, in order.
+
+        Found when somebody asks: nobody does for nearly all diff bases.
+        """
+        found = []
+        for block in index_tree(make_source(self.text, ""), self.tree).blocks:
+            for reference in block.references:
+                # The lines of a block count from 1.
+                position = (block.first + reference.line - 1, reference.column)
+                found.append(GlobalRead(reference.name, position, reference.quoted))
+        return tuple(found)
 
 
 # One output at a time is validated, against one diff base.
 @functools.lru_cache(maxsize=2)
 def parse_output(text: str) -> Parsed:
     """Parse `text`.  Raises SyntaxError or ValueError for what is not Python."""
-    tree = ast.parse(text)
-    reads = []
-    for block in index_tree(make_source(text, ""), tree).blocks:
-        for reference in block.references:
-            # The lines of a block count from 1.
-            position = (block.first + reference.line - 1, reference.column)
-            reads.append(GlobalRead(reference.name, position, reference.quoted))
-    return Parsed(tree, tuple(reads))
+    return Parsed(text, ast.parse(text))

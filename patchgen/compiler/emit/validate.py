@@ -119,10 +119,12 @@ def _list_imported_modules(node: ast.AST) -> list[str]:
 
 def _find_unbound(output: _Output) -> Iterator[Problem]:
     """A problem for each unbound name that the parent does not have too."""
+    unbound = _find_unbound_names(output.text)
     upstream = set()
-    if output.base is not None:
+    # The parent is asked only where there is something to excuse.
+    if unbound and output.base is not None:
         upstream = {name for name, _ in _find_unbound_names(output.base)}
-    for name, line in _find_unbound_names(output.text):
+    for name, line in unbound:
         # transformers' own mistakes are not for the author of a variant to repair.
         if name not in upstream:
             what = f"the name {name} is bound by nothing"
@@ -145,10 +147,11 @@ def _find_unbound_names(text: str) -> tuple[tuple[str, int], ...]:
 
 def _find_misfit_calls(output: _Output) -> Iterator[Problem]:
     """A problem for each call that does not fit, unless the parent has it too."""
+    misfits = find_misfits(output.text)
     upstream = set()
-    if output.base is not None:
+    if misfits and output.base is not None:
         upstream = {(misfit.call, misfit.why) for misfit in find_misfits(output.base)}
-    for misfit in find_misfits(output.text):
+    for misfit in misfits:
         if (misfit.call, misfit.why) not in upstream:
             at = output.locate(misfit.line)
             what = f"the call {misfit.call} does not fit: {misfit.callee} {misfit.why}"
