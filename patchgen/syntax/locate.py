@@ -45,7 +45,10 @@ class Environment:
     _answers: dict[tuple[str, str], str] = field(default_factory=dict, repr=False, compare=False)
     _sources: dict[str, Source] = field(default_factory=dict, repr=False, compare=False)
     _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
-    _folders: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+    _paths: dict[str, Path] = field(default_factory=dict, repr=False, compare=False)
+    _holders: dict[tuple[str, str], tuple[Path, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def look(self, question: str, subject: str) -> str:
         """The answer to a question about the file system.
@@ -65,7 +68,12 @@ class Environment:
     def path(self, module: str) -> Path | None:
         """The file of `module`, or None when no root has it."""
         found = self.look("module", module)
-        return Path(found) if found else None
+        if not found:
+            return None
+        # To take a path apart takes longer than to look it up.
+        if found not in self._paths:
+            self._paths[found] = Path(found)
+        return self._paths[found]
 
     def source(self, module: str, at: Location) -> Source:
         """The text of `module`, which `at` asks for.
@@ -165,15 +173,11 @@ class Environment:
 
     def _find(self, module: str) -> str:
         """The file of `module` in the first root that has it or its package; "" if it has none."""
-        roots = self._roots_of(module)
         parts = [part.replace(_DOT, ".") for part in _split(module)]
         # A name from outside must not lead out of the roots: `a./etc/passwd`.
         if not parts or not all(map(_is_name, parts)):
             return ""
-        for root in roots:
-            # Most roots lack the folder of the package: they are not asked for each of its modules.
-            if len(parts) > 1 and not self._is_folder(os.path.join(root, parts[0])):
-                continue
+        for root in self._holders_of(module, parts):
             # A package hides a module of the same name, as in Python.
             base = os.path.join(root, *parts)
             for candidate in (os.path.join(base, "__init__.py"), f"{base}.py"):
@@ -185,11 +189,17 @@ class Environment:
                 return ""
         return ""
 
-    def _is_folder(self, path: str) -> bool:
-        """Whether there is a folder at `path`, asked once."""
-        if path not in self._folders:
-            self._folders[path] = os.path.isdir(path)
-        return self._folders[path]
+    def _holders_of(self, module: str, parts: Sequence[str]) -> tuple[Path, ...]:
+        """The roots that can have `module`; `parts` are its names below them."""
+        roots = self._roots_of(module)
+        if len(parts) == 1:
+            return roots
+        # Most roots lack the folder of a package: they are asked once for all of its modules.
+        key = module.partition(".")[0], parts[0]
+        if key not in self._holders:
+            held = [root for root in roots if os.path.isdir(os.path.join(root, parts[0]))]
+            self._holders[key] = tuple(held)
+        return self._holders[key]
 
     def _roots_of(self, module: str) -> tuple[Path, ...]:
         """The folders in which `module` can lie: one, where its name says which."""
