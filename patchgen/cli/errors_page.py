@@ -17,22 +17,25 @@ Every message is `file:line:column: PGnnn what`, with a hint. This page explains
 | codes | about |
 |---|---|
 | PG0xx | reading a file |
-| PG1xx | resolving names |
+| PG1xx | finding what names mean |
 | PG2xx | merging classes |
 | PG3xx | edits |
-| PG4xx | the flat module |
-| PG5xx | the gate |
-| PG6xx | the files of transformers |
-| PG7xx | findings of `patchgen lint` in those |
+| PG4xx | the generated file as a whole |
+| PG5xx | whether generated files are up to date |
+| PG6xx | modular files of transformers itself |
+| PG7xx | what `patchgen lint` finds in those |
 | PG80x | `patchgen new` |
 | PG81x | training |
 | PG82x | memory and benchmarks |
 | PG83x to PG85x | several processes, and the plans by which they split a model |
 | PG9xx | the project and the machine: these exit with 2, all others with 1 |
 
-A class that cannot be merged with its parents stays a subclass of them. Therefore PG124, PG201 to
-PG214, PG220 to PG225, PG240 and PG241 concern only classes with edits, which need the text of a
-merged parent.
+Four words: the *parent* is the class or file of transformers that you change; the *flat* file or
+class is the generated one, in which your code and the parent's stand together; a *declaration* is a
+class, function or edit of your modular file; *upstream* is transformers in a newer release.
+
+A class that cannot be merged with its parents stays a subclass of them. So PG124, PG201 to PG214,
+PG220 to PG225, PG240 and PG241 occur only in classes with edits: an edit needs the parent's text.
 """
 
 

@@ -40,10 +40,10 @@ class Report:
         if not adopted.proof.holds:
             return "not equal"
         if _code(fork) == _code(read_file(make_source(adopted.proof.output, "output.py"))):
-            return "equal as bytes after formatting"
+            return "the same text after formatting"
         if adopted.proof.strict >= set(names):
-            return "equal as trees"
-        return "equal as trees without docstrings, annotations and documenting decorators"
+            return "the same syntax"
+        return "the same syntax but for docstrings, annotations and decorators for documentation"
 
     def states(self) -> dict[str, str]:
         """What became of each class and function: unchanged, edited, replaced, new or gone."""
@@ -102,8 +102,8 @@ class Report:
         if adopted.proof.heads:
             heads = ", ".join(adopted.proof.heads)
             lines.append(
-                "note: the output puts on its own model what the fork leaves on transformers': "
-                f"{heads}"
+                "note: these heads build the model of the output; in the fork they build that of "
+                f"transformers: {heads}"
             )
         lines += [f"  {problem}" for problem in adopted.proof.problems]
         lines += list(_differences(adopted))

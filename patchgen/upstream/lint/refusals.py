@@ -32,7 +32,7 @@ def refusal(problem: Problem, display_path: str, fallback: Location) -> Problem:
     """`problem` as a finding; at `fallback` where it lies in another file."""
     here = problem.at.path == display_path and problem.at.line > 0
     elsewhere = "" if here else f" (at {problem.at})"
-    what = f"the strict profile refuses: {problem.code} {problem.what}{elsewhere}"
+    what = f"Python's rules would refuse it: {problem.code} {problem.what}{elsewhere}"
     return replace(
         finding("PG701", problem.at if here else fallback, what, problem.hint), cause=problem
     )

@@ -492,4 +492,4 @@ def test_a_merge_that_is_refused(tmp_path):
         __slots__ = call()
     """
     found = lint(tmp_path, LAYER, child)
-    assert [p.code for p in found if "the strict profile refuses: PG" in p.what] == ["PG701"]
+    assert [p.code for p in found if "Python's rules would refuse it: PG" in p.what] == ["PG701"]
