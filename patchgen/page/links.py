@@ -130,13 +130,14 @@ def _find(place: Place, ordered: Sequence[str], known: Mapping[str, Statements])
 def _link_hunks(hunks: Sequence[Hunk], sources: Sources, links: dict[int, Link]) -> None:
     """Link changed lines to what they replace, and to the edit that replaced it."""
     for hunk in hunks:
+        # A hunk that only adds lines replaces none.
         before = (hunk.before,) if hunk.before.last >= hunk.before.first else ()
         new = tuple(edit.new for edit in hunk.edits)
+        linked = (*new, *before)
         for number in range(hunk.made.first, hunk.made.last + 1):
             link = links.get(number)
-            if link is None and (new or before):
-                kind = "rewritten" if before or not new else "declaration"
-                links[number] = Link(kind, (*new, *before))
+            if link is None and linked:
+                links[number] = Link("rewritten" if before else "declaration", linked)
             elif link is not None and link.kind == "declaration":
                 links[number] = Link(link.kind, (*link.sources, *before))
 

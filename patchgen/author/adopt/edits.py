@@ -82,16 +82,15 @@ def _parameters(draft: Draft, old: Function, new: Function) -> list[str] | None:
     first = old.args.args[0].arg if old.args.args else ""
     found = [first] if first in ("self", "cls") else []
     made = set(bound_names(n for n in _nodes(draft.new) if isinstance(n, ast.stmt)))
-    known = {n.id for n in ast.walk(old) if isinstance(n, ast.Name)} | theirs
     for part in (draft.old, draft.new):
         for node in _in_order(_nodes(part)):
             if node.id in found or not isinstance(node.ctx, ast.Load):
                 continue
             if node.id in theirs:
                 found.append(node.id)
+            # A local name of the fork that the edit does not make: the parent has no such name.
             elif part is draft.new and node.id in mine and node.id not in made:
-                if node.id not in known or node.id not in theirs:
-                    return None
+                return None
     return found
 
 

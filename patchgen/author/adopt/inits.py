@@ -52,6 +52,7 @@ def _at(
     replaced = [
         here for here, there in pairs if plain_text(first[here]) != plain_text(theirs[there])
     ]
+    # The declaration says a target once, and the parent assigns it several times.
     if any(times[target_of(first[here])] > 1 for here in replaced):
         return None
     matched = {there for _, there in pairs}

@@ -79,11 +79,17 @@ def _declared(subject: Subject, doubts: Doubts) -> list[str]:
     """What differs from the parent, and what has to be named for the rest to come along."""
     fork = subject.fork
     found = [*differing(subject), *subject.mixins, *doubts.definitions]
+    paired = [name for name in fork.classes if name in subject.pairs]
     if subject.renames:
-        used = {name for d in fork.definitions.values() if d.kind == "class" for name in _reads(d)}
-        found += [name for name in fork.classes if name not in used and name in subject.pairs]
-    if not any(fork.definitions[name].kind == "class" and name in subject.pairs for name in found):
-        found += [name for name in fork.classes if name in subject.pairs][-1:]
+        # Nothing of the fork would bring along a class that no other class names.
+        used: set[str] = set()
+        for definition in fork.definitions.values():
+            if definition.kind == "class":
+                used |= set(_reads(definition))
+        found += [name for name in paired if name not in used]
+    # Without a class that has a parent, the file would have no parent.
+    if not any(fork.definitions[name].kind == "class" and name in paired for name in found):
+        found += paired[-1:]
     order = list(fork.definitions)
     return sorted(set(found), key=order.index)
 

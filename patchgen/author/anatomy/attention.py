@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -162,17 +162,20 @@ class Attentions:
         """Attentions whose mask cannot be traced to a function that makes it."""
         for chain in self.chains:
             masks = [term.value for term in chain.scores.terms if _reads_mask(term.value)]
-            tags: set[str] = set()
-            for value in masks:
-                tags |= self.origins(chain.owner, chain.method, value)
-            is_known = tags == {"own"} or any(tag.startswith(FOLLOWING) for tag in tags)
-            if masks and not is_known:
+            if masks and not self._is_traced(chain, masks):
                 yield Reason(masks[0], f"the mask of {chain.owner.name} cannot be followed")
         for interface in self.interfaces:
             owner, method = interface.owner, interface.method
             nodes = [node for call in interface.calls for node in _mask_names(call)]
             if nodes and not any(self.follows(owner, method, node) for node in nodes):
                 yield Reason(interface.lookup, f"the mask of {owner.name} cannot be followed")
+
+    def _is_traced(self, chain: Chain, masks: Sequence[ast.expr]) -> bool:
+        """Whether the masks of a chain come from functions that are known."""
+        tags: set[str] = set()
+        for value in masks:
+            tags |= self.origins(chain.owner, chain.method, value)
+        return tags == {"own"} or any(tag.startswith(FOLLOWING) for tag in tags)
 
     @cached_property
     def picks(self) -> tuple[Pick, ...]:

@@ -53,10 +53,13 @@ def _unbound(merged: Flow, sides: Sequence[Flow], known: Mapping[str, str]) -> I
     for place, spot in enumerate(merged.spots):
         for name in sorted(spot.reads):
             if name in local:
-                early = merged.binder(name, place) is None
-                if early and not any(_is_early(side, name) for side in sides):
+                is_early = merged.binder(name, place) is None
+                # A side may read it early too, in a loop.
+                if is_early and not any(_is_early(side, name) for side in sides):
                     yield Clash(f"{name} is read before it is assigned", ours=_code(spot))
-            elif any(name in names for names in foreign) and name not in known.keys() | _ALWAYS:
+                continue
+            was_local = any(name in names for names in foreign)
+            if was_local and name not in known and name not in _ALWAYS:
                 yield Clash(f"{name} is assigned nowhere any more", ours=_code(spot))
 
 

@@ -11,16 +11,24 @@ _JUMPS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
 def commute(one: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> bool:
-    """Whether two runs of statements give the same in either order, as far as their names tell."""
-    jumps = [[n for n in _inside(run) if isinstance(n, _JUMPS)] for run in (one, other)]
-    if jumps[0] and jumps[1]:
+    """Whether two runs of statements give the same in either order, as far as their names tell.
+
+    `x = f(a)` and `y = g(b)` do.  `x = f(a)` and `y = g(x)` do not.
+    """
+    mine = [node for node in _inside(one) if isinstance(node, _JUMPS)]
+    theirs = [node for node in _inside(other) if isinstance(node, _JUMPS)]
+    if mine and theirs:
         # Whichever raises first, no value is given.
-        if not all(isinstance(n, ast.Raise) for run in jumps for n in run):
+        if not all(isinstance(node, ast.Raise) for node in (*mine, *theirs)):
             return False
-    elif (jumps[0] and not _only_names(other)) or (jumps[1] and not _only_names(one)):
+    # After a jump the other run would not run at all.
+    elif mine and not _only_names(other):
         return False
-    mine, theirs = bound_in(one), bound_in(other)
-    return not (mine & named_in(other)) and not (theirs & named_in(one))
+    elif theirs and not _only_names(one):
+        return False
+    reads_mine = bound_in(one) & named_in(other)
+    reads_theirs = bound_in(other) & named_in(one)
+    return not reads_mine and not reads_theirs
 
 
 def _only_names(nodes: Sequence[ast.stmt]) -> bool:

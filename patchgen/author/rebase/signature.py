@@ -9,6 +9,7 @@ merged   def forward(self, x, mask=None, cache=None, seq=None):
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from patchgen.author.rebase.sides import Clash, Side, Three
@@ -107,14 +108,23 @@ def _merge_parameters(
         if merged is None:
             return _clash(f"both changed the parameter {name}", base, ours, theirs)
         found[name] = merged
-    kinds = {name: kind for name, (kind, _) in found.items()}
-    ordered = [text for kind in ("p", "*", "k", "**") for k, text in found.values() if k == kind]
-    if "k" in kinds.values() and "*" not in kinds.values():
-        place = sum(kind == "p" for kind in kinds.values())
-        ordered.insert(place, "*")
-    return _without_default_last(ordered) or _clash(
+    return _without_default_last(_order_by_kind(found.values())) or _clash(
         "no order of the parameters suits both", base, ours, theirs
     )
+
+
+def _order_by_kind(parameters: Collection[tuple[str, str]]) -> list[str]:
+    """The texts of parameters, given with their kinds, as a signature has them.
+
+    `x`, `*rest`, `key=1`, `**more`; without `*rest`, a bare `*` stands before `key`.
+    """
+    by_kind = {
+        wanted: [text for kind, text in parameters if kind == wanted]
+        for wanted in ("p", "*", "k", "**")
+    }
+    if by_kind["k"] and not by_kind["*"]:
+        by_kind["*"] = ["*"]
+    return [text for texts in by_kind.values() for text in texts]
 
 
 def _order(

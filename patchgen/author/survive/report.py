@@ -85,13 +85,18 @@ def _lines_of(row: Row) -> Iterator[str]:
     good = [span for span in row.spans if span.state in CONVERTS]
     where = ", ".join(span.text for span in good)
     changed = ", ".join(version for span in good for version in span.changed)
-    sentence = f"converts on {where}" if good else "converts on none"
-    yield f"{row.name}: {sentence}" + (f"; its output changed in {changed}" if changed else "")
+    sentence = f"converts on {where or 'none'}"
+    if changed:
+        sentence += f"; its output changed in {changed}"
+    yield f"{row.name}: {sentence}"
     for span in row.spans:
-        if span.state not in CONVERTS:
-            yield f"  {span.text}: {span.state}"
-            trial = row.trials.get(span.last)
-            yield from (f"    {p.at}: {p.code} {p.what}" for p in (trial.problems if trial else ()))
+        if span.state in CONVERTS:
+            continue
+        yield f"  {span.text}: {span.state}"
+        # The last release of the span speaks for all of it.
+        trial = row.trials.get(span.last)
+        for problem in trial.problems if trial else ():
+            yield f"    {problem.at}: {problem.code} {problem.what}"
     for one in row.breaks:
         yield f"  {one.text}"
         yield from (f"    {line}" for line in shortened(one.diff))

@@ -153,12 +153,9 @@ def _tables(report: Report) -> Iterable[Table]:
 
 def _compared(report: Report) -> Table:
     """Return the figures, predicted and measured."""
-    columns = [found for found in (report.predicted, report.measured) if found is not None]
-    heads = [
-        name
-        for name, found in (("predicted", report.predicted), ("measured", report.measured))
-        if found is not None
-    ]
+    both = {"predicted": report.predicted, "measured": report.measured}
+    found = {name: figures for name, figures in both.items() if figures is not None}
+    columns = list(found.values())
     rows = [(label, [getattr(each, name) for each in columns]) for name, label in _PARTS.items()]
     if any(each.exchange for each in columns):
         rows.append(("buckets", [each.exchange for each in columns]))
@@ -167,7 +164,8 @@ def _compared(report: Report) -> Table:
         rows.append((f"peak in {phase}", [dict(each.peaks)[phase] for each in columns]))
     rows.append(("peak", [each.peak for each in columns]))
     cells = [(label, *map(format_size, values), *_relative_error(values)) for label, values in rows]
-    return Table(("kind", *heads, *(["error"] if len(columns) > 1 else [])), tuple(cells))
+    error = ["error"] if len(columns) > 1 else []
+    return Table(("kind", *found, *error), tuple(cells))
 
 
 def _relative_error(values: Sequence[int]) -> list[str]:

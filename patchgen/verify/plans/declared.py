@@ -81,15 +81,15 @@ def _tied(model: Any) -> dict[str, str]:
 
 def _not_tied(target: str, source: str) -> Fault:
     def fault(model: Any, names: set[str]) -> str:
-        found = [
-            [name for name in sorted(names) if re.search(f"^{each}", name)]
-            for each in (target, source)
-        ]
-        if not all(found):
-            return "no weight is called so" if not found[0] else f"no weight is called {source}"
+        targets = [name for name in sorted(names) if re.search(f"^{target}", name)]
+        if not targets:
+            return "no weight is called so"
+        if not any(re.search(f"^{source}", name) for name in names):
+            return f"no weight is called {source}"
         expanded = getattr(model, "all_tied_weights_keys", None) or {}
-        for ours, theirs in ((ours, expanded[ours]) for ours in found[0] if ours in expanded):
-            if _weight(model, ours) is not _weight(model, theirs):
+        for ours in targets:
+            theirs = expanded.get(ours)
+            if theirs and _weight(model, ours) is not _weight(model, theirs):
                 return f"{ours} is not {theirs}"
         return ""
 
