@@ -23,7 +23,7 @@ Before = dict[BlockId, dict[BlockId, str]]
 # The place of each statement in the order of execution.
 Places = dict[BlockId, int]
 
-# Statements that change something outside the file all change this one name.
+# Statements that change or read something outside the file all change or read this one name.
 _OUTSIDE = ""
 
 
@@ -108,6 +108,8 @@ class _UseRecorder:
         acts_outside = change.outside or block.kind == "import"
         if acts_outside and piece is block.pieces[0]:
             self._get(_OUTSIDE).changes.append((place, block.unit))
+        elif change.reads_outside:
+            self._get(_OUTSIDE).reads.append((place, block.unit))
 
     def _record_symbol(
         self, block: FlatBlock, unit: BlockId, symbol: Symbol, is_changed: bool

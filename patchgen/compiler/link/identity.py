@@ -40,9 +40,11 @@ _CLASSES = re.compile(
     r"|(?:\.|[\"'])__slots__\b"
 )
 # Code that looks at the names in the body of a class.
+# In another case, such as `vars(head)`, it is the dictionary of an object.
+_CLASS = r"(?<![\w.])(?:cls|klass|_*[A-Z]\w*)"
 _OWN_NAMES = re.compile(
-    r"(?:\bcls|\bklass|\btype\([^()]*\)|\b__class__)\.__dict__"
-    r"|\bvars\((?:cls|klass|type\(|\w+\.__class__)"
+    rf"(?:{_CLASS}|\btype\([^()]*\)|\b__class__)\.__dict__"
+    rf"|\bvars\((?:{_CLASS}\s*\)|type\(|\w+\.__class__)"
 )
 # Code that looks at all names of an object.
 _NAMES = re.compile(r"\b(?:dir|getmembers|getmembers_static)\(|\b(?:__dir__|co_name)\b")
@@ -86,6 +88,7 @@ def _find_reasons(
 ) -> Iterator[str]:
     """Why the class cannot be merged unnoticed; only the first reason is asked for."""
     yield from _find_carried_parents(declaration, blocks)
+    yield from _find_searches_behind(declaration, blocks)
     if declaration.rewrites:
         return  # it cannot stay a subclass
     yield from _find_shared_objects(declaration, blocks, merged)
@@ -151,6 +154,31 @@ def _find_question(block: FlatBlock, name: str, symbol: Symbol) -> Location | No
             return piece.at(1, 0)
         return piece.at(node.lineno, node.col_offset)
     return None
+
+
+def _find_searches_behind(declaration: Declaration, blocks: Sequence[FlatBlock]) -> Iterator[str]:
+    """A reason where other code says `super(Class, self)`, which begins at the class's parents.
+
+    Raises PG119 where the class cannot stay a subclass of them.
+    """
+    own = next(block for block in blocks if block.pieces[0].symbol == declaration.symbol)
+    for block in blocks:
+        # In the class itself, `supers` knows which class each statement came from.
+        if block is own or "super(" not in block.text:
+            continue
+        for node in ast.walk(ast.parse(block.text)):
+            match node:
+                case ast.Call(func=ast.Name(id="super"), args=[ast.Name(id=owner), _]):
+                    if owner != own.name:
+                        continue
+                case _:
+                    continue
+            what = f"{block.name or 'a statement'} calls {ast.unparse(node)}"
+            if declaration.rewrites:
+                merged = f"{what}, whose parents are merged into {own.name}"
+                hint = f"{own.name} would stay a subclass if it did not edit or remove members"
+                raise PatchgenError("PG119", block.pieces[0].at(1, 0), merged, hint)
+            yield what
 
 
 def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:

@@ -35,6 +35,8 @@ _PLAIN = frozenset(
     " itertools logging math numpy operator patchgen pathlib re string threading torch transformers"
     " types typing typing_extensions weakref".split()
 )
+# What these hold can be changed from anywhere: `os.environ["HOME"]`.
+_STATES = frozenset({"os", "sys"})
 _ACTING_BUILTINS = frozenset({"exec", "eval", "print", "open", "input", "globals"})
 # These can change names that no text spells, so nothing is known after them.
 _UNBOUNDED = frozenset({"exec", "globals"})
@@ -55,6 +57,7 @@ class Change:
     symbols: frozenset[Symbol]
     reads: frozenset[Symbol]
     outside: bool
+    reads_outside: bool = False  # a value of it may depend on what was changed outside
     anything: bool = False  # `exec`, `globals()`: names that no text says
 
     def concerns_only_outside(self, own: frozenset[Symbol]) -> bool:
@@ -97,6 +100,7 @@ class Changes:
             symbols=frozenset(search.changed),
             reads=frozenset(search.read),
             outside=search.outside,
+            reads_outside=search.reads_outside,
             anything=search.anything,
         )
 
@@ -116,6 +120,7 @@ class _Search:
         self.changed: set[Symbol] = set()
         self.read: set[Symbol] = set()
         self.outside = False
+        self.reads_outside = False
         self.anything = False
 
     def run(self, module: ModuleIndex, block: Block) -> None:
@@ -147,6 +152,7 @@ class _Search:
                 self._apply_to(symbol, reference.position, effects)
             else:
                 self.outside |= _acts_outside(symbol, reference, effects)
+                self.reads_outside |= _reads_outside(symbol, reference, effects)
 
     def _apply_to_builtin(self, reference: Reference, effects: SideEffects) -> None:
         if reference.position in effects.called:
@@ -253,6 +259,14 @@ def _acts_outside(symbol: Symbol, reference: Reference, effects: SideEffects) ->
     if package in _PLAIN and not dotted.startswith(_REGISTERING):
         return False
     return not dotted.startswith(_PLAIN_CALLS)
+
+
+def _reads_outside(symbol: Symbol, reference: Reference, effects: SideEffects) -> bool:
+    """Whether what an imported name gives may depend on what was done before."""
+    package = symbol.module.partition(".")[0]
+    if reference.position in effects.called | effects.changed:
+        return package not in _PLAIN
+    return package in _STATES and reference.position in effects.used
 
 
 @functools.lru_cache(maxsize=4096)

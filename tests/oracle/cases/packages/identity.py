@@ -1756,3 +1756,58 @@ class C(Base):
         return [*found, self.name()]
 # --- probe
 C().f()
+
+# === super that begins at the parents of another class
+# classes: Mid, Leaf
+# --- modeling_toy.py
+class Base:
+    def f(self):
+        return ["base"]
+
+
+class Extra:
+    def f(self):
+        return ["extra", *super().f()]
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Mid(toy.Extra, toy.Base):
+    def f(self):
+        return ["mid", *super().f()]
+
+
+class Leaf(Mid):
+    def f(self):
+        return ["leaf", *super().f(), *super(Mid, self).f()]
+
+
+def skipping(x):
+    return super(Mid, x).f()
+# --- probe
+Leaf().f()
+Mid().f()
+skipping(Leaf())
+
+# === names of a class by its own name
+# classes: Fancy
+# --- modeling_toy.py
+class Base:
+    size = <1>
+
+    def f(self):
+        return 1
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Fancy(toy.Base):
+    width = <2>
+
+    def names(self):
+        return [sorted(set(vars(Fancy)) & NAMES), sorted(set(Fancy.__dict__) & NAMES)]
+
+
+NAMES = {"size", "f", "width", "names"}
+# --- probe
+Fancy().names()

@@ -182,3 +182,33 @@ class ToyBlock(up.ToyBlock):
 # --- probe
 list(vars(ToyBlock(4)))
 ToyBlock(4).more
+
+# === environment that a carried file reads
+# classes: NeoBlock
+# overrides: ToyBlock > NeoBlock
+# renames: Toy > Neo
+# --- settings.py
+import os
+
+MODE = os.environ.get("PATCHGEN_ORACLE_MODE", "unset")
+SAME = os.environ["PATCHGEN_ORACLE_MODE"]
+# --- modeling_toy.py
+import os
+
+os.environ["PATCHGEN_ORACLE_MODE"] = "<1>"
+from .settings import MODE, SAME
+
+os.environ["PATCHGEN_ORACLE_MODE"] = "late"
+
+
+class ToyBlock:
+    def modes(self):
+        return [MODE, SAME]
+# --- modular_neo.py
+from .modeling_toy import ToyBlock
+
+
+class NeoBlock(ToyBlock):
+    pass
+# --- probe
+NeoBlock().modes()
