@@ -17,7 +17,7 @@ from patchgen.syntax.trees import children
 def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
     """The string constants of an annotation that are forward references.
 
-    The values of a `Literal`, and what follows the type in an `Annotated`, are not.
+    The values of a `Literal`, what follows the type in an `Annotated`, and arguments are not.
     """
     stack: list[ast.AST] = [annotation]
     while stack:
@@ -31,6 +31,9 @@ def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:
                 if name == "Annotated" and isinstance(inner, ast.Tuple):
                     stack.append(inner.elts[0])
                     continue
+            # A call is evaluated, and a string is what it is given: `Field("size")`.
+            case ast.Call():
+                continue
             case ast.Constant(value=str(text)):
                 if not _is_expression(text):
                     continue

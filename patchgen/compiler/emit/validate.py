@@ -142,7 +142,9 @@ def _find_unbound_names(text: str) -> tuple[tuple[str, int], ...]:
         bound |= global_names(parsed.tree)
     if "*" in bound:
         return ()  # a star import may bind any name
-    return tuple((read.name, read.position[0]) for read in parsed.reads if read.name not in bound)
+    unbound = [read for read in parsed.reads if read.name not in bound]
+    # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
+    return tuple((read.name, read.position[0]) for read in unbound if not read.quoted)
 
 
 def _find_misfit_calls(output: _Output) -> Iterator[Problem]:

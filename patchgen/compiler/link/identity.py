@@ -46,6 +46,8 @@ _OWN_NAMES = re.compile(
     rf"(?:{_CLASS}|\btype\([^()]*\)|\b__class__)\.__dict__"
     rf"|\bvars\((?:{_CLASS}\s*\)|type\(|\w+\.__class__)"
 )
+# What is not `super()`: in code or, far more often, in a docstring.
+_OTHER_SUPER = re.compile(r"\.super\b|\bsuper\b(?!\()|\bdef super\b")
 # Code that looks at all names of an object.
 _NAMES = re.compile(r"\b(?:dir|getmembers|getmembers_static)\(|\b(?:__dir__|co_name)\b")
 # A parent's method that is kept for `super()`, such as `_forward_of_LlamaMLP`.
@@ -106,10 +108,29 @@ def _find_inspections(
     match = _CLASSES.search(code) or _OWN_NAMES.search(code)
     if match is not None:
         yield f"{name} looks at the classes of an object ({match.group()})"
+    if _OTHER_SUPER.search(code) and _renames_super(ast.parse(block.text)):
+        yield f"{name} uses super under another name, or another thing named super"
     # An object of a merged class has the same names, unless merging added some.
     match = _NAMES.search(code)
     if match is not None and _has_helpers(declaration, blocks):
         yield f"{name} looks at the names of an object ({match.group()})"
+
+
+def _renames_super(tree: ast.Module) -> bool:
+    """Whether code does anything with `super` but call it: `sup = super`, `builtins.super(...)`.
+
+    What stands in such a call is not resolved, and needs the parents.
+    """
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id="super") if id(node) not in called:
+                return True
+            case ast.Attribute(value=ast.Name(id="builtins"), attr="super"):
+                return True
+            case ast.FunctionDef(name="super") | ast.arg(arg="super") | ast.alias(name="super"):
+                return True
+    return False
 
 
 def _find_carried_parents(declaration: Declaration, blocks: Sequence[FlatBlock]) -> Iterator[str]:

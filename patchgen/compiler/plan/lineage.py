@@ -100,7 +100,11 @@ class Lineages:
         if symbol in below:
             cycle = " -> ".join(str(s) for s in (*below[below.index(symbol) :], symbol))
             what = f"a class inherits from itself: {cycle}"
-            raise PatchgenError("PG106", at, what, "take one base out of the cycle")
+            hint = "take one base out of the cycle"
+            # `from toy import Base` and `class Base(Base)`: a name means one thing in a file.
+            if below[-1] == symbol:
+                hint = f"if it is the base of another file: import {symbol.name} under another name"
+            raise PatchgenError("PG106", at, what, hint)
         bases = self.direct_bases(symbol, at)
         # Nothing is known of its bases, and nothing is needed.
         if bases is None:

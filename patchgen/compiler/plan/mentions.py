@@ -22,6 +22,12 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
 from patchgen.syntax.trees import Position, names_within, parse_once, position_of
 
+# What Python itself gives each class: `Parent.__dict__["f"]` is about Parent, and no member of it.
+_OF_CLASS_OBJECT = frozenset(
+    "__annotations__ __base__ __bases__ __dict__ __doc__ __module__ __mro__ __name__"
+    " __orig_bases__ __qualname__ __subclasses__ mro".split()
+)
+
 
 def find_mentions(
     layers: Sequence[ModuleIndex], parents: Mapping[Symbol, Sequence[Symbol]], bindings: Bindings
@@ -71,8 +77,10 @@ def _may_mean_heir(
 ) -> bool:
     """Whether a read of a parent means the same once the parent is merged into its heir."""
     # `Parent.method` and `super(Parent, self)` are ways to call the parent's version.
-    has_attributes = len(reference.attributes) > used
-    explicit = has_attributes or _is_asked(block, reference, _find_superclass)
+    behind = reference.attributes[used:]
+    if behind and behind[0] in _OF_CLASS_OBJECT:
+        return False
+    explicit = bool(behind) or _is_asked(block, reference, _find_superclass)
     if explicit:
         # `Parent.method(self)` in a class below it.
         below = Symbol(layer.source.module, block.name) in heirs

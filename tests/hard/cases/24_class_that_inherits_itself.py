@@ -1,5 +1,5 @@
 # expect: E PG106 toypack/modular_toy_fast.py:1:16
-# hint: base
+# hint: under another name
 # --- modular_toy_fast.py
 class ToyBlock(ToyBlock):
     size = 2

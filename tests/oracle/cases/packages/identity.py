@@ -1811,3 +1811,50 @@ class Fancy(toy.Base):
 NAMES = {"size", "f", "width", "names"}
 # --- probe
 Fancy().names()
+
+# === a parent asked for its dictionary
+# classes: Fancy
+# --- modeling_toy.py
+class Base:
+    def f(self, x=1):
+        return "base", x
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class Fancy(toy.Base):
+    def f(self, x=2):
+        return [toy.Base.__dict__["f"](self, x), toy.Base.__name__, super().f()]
+# --- probe
+Fancy().f()[::2]
+
+# === super under another name
+# classes: Fancy, Other
+# --- modeling_toy.py
+class Base:
+    def f(self):
+        return "base"
+
+
+class Plain:
+    def f(self):
+        return "plain"
+# --- modular_neo.py
+import builtins
+
+from . import modeling_toy as toy
+
+up = super
+
+
+class Fancy(toy.Base):
+    def f(self):
+        return up(Fancy, self).f() + "<1>"
+
+
+class Other(toy.Plain):
+    def f(self):
+        return builtins.super(Other, self).f() + "<2>"
+# --- probe
+Fancy().f()
+Other().f()
