@@ -114,7 +114,8 @@ def _summary(result: Written, findings: Sequence[Problem]) -> str:
     files = {problem.at.path for problem in errors}
     failed = f"{plural(len(errors), 'error')} in {plural(len(files), 'file')}"
     if errors and not (result.written or result.removed):
-        return f"nothing written: {failed}"
+        # Records may have been brought up to date, which has been printed above.
+        return f"{'no output' if result.recorded else 'nothing'} written: {failed}"
     done = f"{len(result.written)} written, {len(result.removed)} removed, {kept} unchanged"
     return f"{done}; {failed}" if errors else done
 

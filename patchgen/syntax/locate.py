@@ -239,7 +239,11 @@ class Environment:
             unread = self._describe_unread()
             return f"searched in {searched}; install it or name its root{unread}"
         place = ".".join(known) or f"the folder {roots[0].name}"
-        near = did_you_mean(missing, self._list_names(folders))
+        names = self._list_names(folders)
+        # It has the name, but is a pipe, or a link to nowhere.
+        if missing in names:
+            return f"what {place} has of the name {missing} is no file that can be read"
+        near = did_you_mean(missing, names)
         says = f"{place} has no {missing}"
         return f"{says}; {near}" if near else says
 

@@ -153,10 +153,8 @@ class _Qualifier:
         called = self._is_modular and is_called(self._lines, reference, used)
         refuse_replaced(self._module, symbol, place, at, self._naming, called)
         if place.name in reference.hidden:
-            what = (
-                f"{reference.name} is {place.name} in the flat file, "
-                "but a local name here hides that"
-            )
+            written = ".".join([reference.name, *reference.attributes[:used]])
+            what = f"{written} is {place.name} in the flat file, but a local name here hides that"
             raise PatchgenError("PG120", at, what, f"give the local {place.name} another name")
         # Strings may name the class too.
         if place.name not in (symbol.name, self._naming.aside(symbol)):

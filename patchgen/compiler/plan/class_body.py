@@ -20,7 +20,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
-from patchgen.syntax.trees import Position, list_defaults, position_of
+from patchgen.syntax.trees import Position, list_defaults, list_parameters, position_of
 
 # What a class body may call: none of it can tell in which class, or in which order, it is called.
 _KNOWN = frozenset(
@@ -56,7 +56,23 @@ def _find_callees(node: ast.ClassDef) -> list[ast.expr]:
     found = [inner.func for inner in _walk_eager(node) if isinstance(inner, ast.Call)]
     for statement in node.body:
         found += getattr(statement, "decorator_list", [])
+        # `x: sized("rows")` calls a function.  Other annotations have no effect but their value.
+        for annotation in _list_annotations(statement):
+            called = [inner for inner in ast.walk(annotation) if isinstance(inner, ast.Call)]
+            found += [call.func for call in called]
     return found
+
+
+def _list_annotations(statement: ast.stmt) -> list[ast.expr]:
+    """The annotations that `statement` of a class body evaluates."""
+    match statement:
+        case ast.AnnAssign(annotation=annotation):
+            return [annotation]
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            written = [parameter.annotation for parameter in list_parameters(statement.args)]
+            return [annotation for annotation in [*written, statement.returns] if annotation]
+        case _:
+            return []
 
 
 def _find_called_names(node: ast.ClassDef) -> Iterator[tuple[ast.Name, ast.expr]]:

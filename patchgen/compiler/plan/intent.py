@@ -16,7 +16,7 @@ from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.trees import called_function, find_class
+from patchgen.syntax.trees import called_function, find_class, list_arguments
 
 MODULE = "patchgen.edits"
 
@@ -87,8 +87,15 @@ def removed_name(node: ast.stmt) -> str | None:
 
 
 def _is_attribute_error(node: ast.expr | None) -> bool:
-    """Whether an expression is `AttributeError`, called or not."""
+    """Whether an expression is `AttributeError`, called or not, with no more than a fixed text.
+
+    `raise AttributeError(name)` is the body of a method, such as `__getattr__`.
+    """
     if node is None:
         return False
+    if isinstance(node, ast.Call):
+        arguments = list_arguments(node)
+        if not all(isinstance(argument, ast.Constant) for argument in arguments):
+            return False
     called = called_function(node)
     return isinstance(called, ast.Name) and called.id == "AttributeError"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,14 @@ def test_a_misspelt_module_gets_a_hint(environment: Environment) -> None:
     problem = caught.value.problem
     assert (problem.code, problem.at.path) == ("PG101", "modular_x.py")
     assert problem.hint == "own.inner has no modle; did you mean model?"
+
+
+def test_what_is_no_file_is_not_called_missing(environment: Environment) -> None:
+    os.mkfifo(environment.home / "own/inner/pipe.py")
+    with pytest.raises(PatchgenError) as caught:
+        environment.index("own.inner.pipe", Location("modular_x.py", 1, 1))
+    hint = "what own.inner has of the name pipe is no file that can be read"
+    assert caught.value.problem.hint == hint
 
 
 def test_neighbours_of_a_top_level_file(environment: Environment) -> None:
