@@ -9,10 +9,11 @@ from patchgen.author.survive.states import CONVERTS
 from patchgen.author.survive.survey import Survey
 from patchgen.markdown import table_lines
 
-_HEADS = ("variant", "converts on", "its output changed in", "elsewhere")
+_HEADS = ("variant", "converts on", "its output changed in", "does not convert on")
 _ABOUT = """\
 Each variant was converted on each of these releases, from the same modular file. Nothing was
-imported or run: a variant that converts has still to be verified (`patchgen verify`).
+imported or run. So a variant that converts may still fail or compute something else there:
+`patchgen verify` finds out.
 """
 
 
@@ -34,7 +35,7 @@ def page_of(rows: tuple[Row, ...], survey: Survey, command: str, picture: str) -
     if broken:
         lines += ["", "## What made the difference", ""]
         lines += [
-            "For each variant, the definition of its parent that decides whether it converts."
+            "For each of these variants, the change of its parent that decides whether it converts."
         ]
     for row in broken:
         lines += _section(row)

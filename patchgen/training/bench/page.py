@@ -97,7 +97,7 @@ def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
     for name, (where, row, found) in sorted(best_verdicts(record, cases).items()):
         gains = (_times(found.speed), _times(found.memory))
         rows.append((name, f"**{found.word}**", f"{where}, {row}", found.against, *gains))
-    heads = ("variant", "", "where", "beside", "speed", "memory")
+    heads = ("variant", "verdict", "where", "compared with", "speed", "memory")
     yield from table_lines(heads, rows, numbers=("speed", "memory"))
     if wrong := _wrong(record, cases):
         yield from ("", f"Wrong in other rows, whatever they gain: {'; '.join(wrong)}.")
@@ -108,7 +108,7 @@ def _summary(record: Record, cases: Sequence[Case]) -> Iterator[str]:
         work = about["work"] / about["tokens"] if about.get("work") else 0.0
         for one in check_targets(case, record.results(case.id), work):
             aims.append(_target(case, one))
-    heads = ("", "", "against", "target", "measured", "")
+    heads = ("case", "model", "compared with", "target", "measured", "result")
     yield from table_lines(heads, aims, numbers=("target", "measured"))
     yield ""
 
@@ -185,7 +185,7 @@ def _sizes(about: Mapping[str, Any], tiny: bool) -> str:
 
 def _tiny_table(case: Case, results: Mapping[str, Result], broken: Mapping[str, str]) -> list[str]:
     fitted = ("rows that fit",) if case.fits else ()
-    heads = ("", "", "loss deviation", "gradient deviation", "masks", "saved", *fitted)
+    heads = ("model", "result", "loss deviation", "gradient deviation", "masks", "saved", *fitted)
     rows = []
     baseline = results.get(case.baseline)
     for one in _known(case, results):
@@ -231,7 +231,7 @@ def _table(
             peak,
         )
         rows.append((one.name, word, *figures, *fit, deviation, _kernel(result)))
-    return table_lines(("", "verdict", *numbers, "attention"), rows, numbers=numbers)
+    return table_lines(("model", "verdict", *numbers, "attention"), rows, numbers=numbers)
 
 
 def _known(case: Case, results: Mapping[str, Result]) -> list[Entry]:
