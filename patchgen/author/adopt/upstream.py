@@ -33,7 +33,11 @@ _MOST_AVOIDED = 3
 
 @dataclass(frozen=True)
 class Draft:
-    """The text of a modular file for the model `path`, and what its conversion gave."""
+    """The text of a modular file for the model `path`, and what its conversion gave.
+
+    `unread` are functions of the model that none of its classes reads.  The dialect of transformers
+    writes a function with the first class that reads it, and so leaves them out.
+    """
 
     path: Path
     text: str
@@ -41,6 +45,14 @@ class Draft:
     lines: int
     model_lines: int
     parents: tuple[str, ...]
+
+    unread: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that the model's classes read comes out as in the model."""
+        proof = self.proof
+        return bool(proof.output) and not proof.differ and {*proof.missing} <= {*self.unread}
 
     @property
     def share(self) -> float:
@@ -58,6 +70,7 @@ class Draft:
             "share": round(self.share, 3),
             "differ": list(self.proof.differ),
             "missing": list(self.proof.missing),
+            "unread": list(self.unread),
             "problems": [str(problem) for problem in self.proof.problems],
             "declaration": self.text,
         }
@@ -65,7 +78,9 @@ class Draft:
     def report(self) -> str:
         """The report as text."""
         parents = ", ".join(module.partition(".")[0] for module in self.parents)
-        equal = "regenerates the model" if self.proof.holds else "does not regenerate the model"
+        equal = "regenerates the model" if self.is_whole else "does not regenerate the model"
+        if self.is_whole and not self.proof.holds:
+            equal += " without functions that none of its classes reads"
         lines = [
             f"{self.path.name}: {equal}; {self.lines} lines of code for {self.model_lines} "
             f"({self.share:.0%}), from {parents}"
@@ -100,13 +115,15 @@ def _improve(writer: Writer, modular: Path, path: Path, settings: Settings) -> D
     """The first draft that gives the model, else the one that comes nearest."""
     doubts = Doubts()
     best: Draft | None = None
+    unread = _unread(writer.model)
     for _ in range(_MOST_ROUNDS):
         written = writer.write(doubts)
         text = format_modular(written.text, settings)
         proof = _convert(text, modular, writer.model)
         total = code_lines(writer.model.source.text)
-        made = Draft(path, text, proof, code_lines(text), total, written.parents)
-        if proof.holds:
+        left_out = tuple(name for name in proof.missing if name in unread)
+        made = Draft(path, text, proof, code_lines(text), total, written.parents, left_out)
+        if made.is_whole:
             return made
         if best is None or _left(proof) <= _left(best.proof):
             best = made
@@ -116,6 +133,23 @@ def _improve(writer: Writer, modular: Path, path: Path, settings: Settings) -> D
         doubts = wider
     assert best is not None
     return best
+
+
+def _unread(model: File) -> frozenset[str]:
+    """The functions of a model that none of its classes reads, nor what these read."""
+    reads = {
+        name: model.names_read(first_line(one.node), one.node.end_lineno or 0)
+        for name, one in model.definitions.items()
+    }
+    reached: set[str] = set()
+    left = [*model.classes]
+    while left:
+        name = left.pop()
+        if name not in reached:
+            reached.add(name)
+            left += [one for one in reads[name] if one in reads]
+    functions = {name for name, one in model.definitions.items() if one.kind == "def"}
+    return frozenset(functions - reached)
 
 
 def _left(proof: Proof) -> tuple[bool, int]:

@@ -157,6 +157,15 @@ def test_a_class_of_another_name_is_derived(tmp_path: Path) -> None:
     assert "class NovaFeedForward(ToyMLP):\n    pass" in made.text
 
 
+def test_a_function_that_no_class_reads_is_named(tmp_path: Path) -> None:
+    unread = "\n\ndef count(model):\n    return len(model.layers)\n"
+    path = _write(tmp_path, PARENT.replace("Toy", "Nova") + unread)
+    made = draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert (made.proof.holds, made.is_whole, made.unread) == (False, True, ("count",))
+    assert "without functions that none of its classes reads" in made.report()
+    assert "missing: count" in made.report()
+
+
 def test_the_command_prints_the_draft(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
