@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.flat import FlatFile
 from patchgen.compiler.plan.model import EditMatch, Lines
-from patchgen.page.statements import Place, Statements, read_statements
+from patchgen.page.statements import StatementLines, Statements, read_statements
 
 KINDS = ("parent", "declaration", "rewritten", "made", "blank")
 # Texts of the converter alone, as the lines begin.
@@ -117,7 +117,9 @@ def _link_statements(text: str, sources: Sources, links: dict[int, Link]) -> Non
             links[number] = Link(sources.kind(found.path), (found,))
 
 
-def _find(place: Place, ordered: Sequence[str], known: Mapping[str, Statements]) -> Lines | None:
+def _find(
+    place: StatementLines, ordered: Sequence[str], known: Mapping[str, Statements]
+) -> Lines | None:
     """Find `place` in a source; of several, in the definition of the same name."""
     for by_owner in (True, False):
         for path in ordered:

@@ -14,7 +14,7 @@ _TELLING = 150  # characters of `ast.dump`: a call with an argument or two
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StatementLines:
     """A statement, or a part of one that stands on lines of its own.
 
     `owner` is the name of the definition around it, and `says` what it says: equal for two
@@ -36,13 +36,13 @@ class Statements:
     heads of its classes by name.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[StatementLines, ...]
     definitions: tuple[tuple[int, int], ...]
-    classes: dict[str, Place]
-    by_owner: dict[_Key, Place]
-    by_text: dict[str, Place]
+    classes: dict[str, StatementLines]
+    by_owner: dict[_Key, StatementLines]
+    by_text: dict[str, StatementLines]
 
-    def find(self, place: Place, by_owner: bool) -> Place | None:
+    def find(self, place: StatementLines, by_owner: bool) -> StatementLines | None:
         """The statement that says what `place` says; within its owner if `by_owner`."""
         if by_owner:
             return self.by_owner.get((place.owner, place.says))
@@ -53,8 +53,8 @@ def read_statements(text: str) -> Statements:
     """The statements of `text`, which is Python."""
     tree = ast.parse(text)
     places = tuple(_places(tree, ""))
-    by_owner: dict[_Key, Place] = {}
-    by_text: dict[str, Place] = {}
+    by_owner: dict[_Key, StatementLines] = {}
+    by_text: dict[str, StatementLines] = {}
     often = Counter(place.says for place in places)
     for place in places:
         by_owner.setdefault((place.owner, place.says), place)
@@ -70,14 +70,14 @@ def read_statements(text: str) -> Statements:
     ]
     definitions.sort(key=lambda lines: lines[1] - lines[0])
     classes = {
-        node.name: Place(node.lineno, node.lineno, "", "")
+        node.name: StatementLines(node.lineno, node.lineno, "", "")
         for node in tree.body
         if isinstance(node, ast.ClassDef)
     }
     return Statements(places, tuple(definitions), classes, by_owner, by_text)
 
 
-def _places(node: ast.AST, owner: str) -> Iterator[Place]:
+def _places(node: ast.AST, owner: str) -> Iterator[StatementLines]:
     """The statements below `node`, the parts of each before what it holds."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
@@ -91,7 +91,7 @@ def _places(node: ast.AST, owner: str) -> Iterator[Place]:
             yield from _places(child, owner)
 
 
-def _imports(node: ast.Import | ast.ImportFrom, owner: str) -> Iterator[Place]:
+def _imports(node: ast.Import | ast.ImportFrom, owner: str) -> Iterator[StatementLines]:
     """Each name that is imported: modules are spelled absolutely in one file and not in another.
 
     The first and the last line of an import in brackets belong to its first and its last name.
@@ -100,20 +100,20 @@ def _imports(node: ast.Import | ast.ImportFrom, owner: str) -> Iterator[Place]:
         first = node.lineno if alias is node.names[0] else alias.lineno
         last = node.end_lineno if alias is node.names[-1] else alias.end_lineno
         bound = alias.asname or alias.name
-        yield Place(first, last or first, owner, f"import {bound}")
+        yield StatementLines(first, last or first, owner, f"import {bound}")
 
 
-def _parts(node: ast.stmt, owner: str) -> Iterator[Place]:
+def _parts(node: ast.stmt, owner: str) -> Iterator[StatementLines]:
     """The decorators and the head of a definition, or the whole of another statement."""
     for decorator in getattr(node, "decorator_list", []):
         last = decorator.end_lineno or decorator.lineno
-        yield Place(decorator.lineno, last, owner, f"@{ast.dump(decorator)}", True)
+        yield StatementLines(decorator.lineno, last, owner, f"@{ast.dump(decorator)}", True)
     body = getattr(node, "body", None)
     if not isinstance(body, list) or not body:
-        yield Place(node.lineno, node.end_lineno or node.lineno, owner, ast.dump(node))
+        yield StatementLines(node.lineno, node.end_lineno or node.lineno, owner, ast.dump(node))
         return
     last = max(node.lineno, first_line(body[0]) - 1)
-    yield Place(node.lineno, last, owner, _head(node), True)
+    yield StatementLines(node.lineno, last, owner, _head(node), True)
 
 
 def _head(node: ast.stmt) -> str:

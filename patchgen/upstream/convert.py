@@ -26,7 +26,7 @@ from patchgen.upstream.model import ClassText, ImportText, Output
 from patchgen.upstream.names import NameTable, Renaming, read_table
 from patchgen.upstream.parents import Parent, make_parents
 from patchgen.upstream.prefixes import common_suffix
-from patchgen.upstream.uses import make_piece
+from patchgen.upstream.uses import make_named_text
 
 Read = Callable[[Path], str | None]
 
@@ -144,7 +144,7 @@ class _Conversion:
             return
         parent = self.parents[self.by_name[base].module]
         # What the merged class needs is known only once it is merged: an override may need less.
-        piece = make_piece(self._merged(block, base, parent))
+        piece = make_named_text(self._merged(block, base, parent))
         for name in self._inherited(parent.graph, piece.words.all, kind, body):
             body.place(name, parent.graph.nodes[name].piece)
         body.place(block.name, piece)
@@ -236,7 +236,7 @@ class _Conversion:
 
     def _imports(self, body: Body, kind: str, end: str) -> str:
         # `__getattr__` at the end calls an imported function.
-        pieces = (*body.pieces, make_piece(end))
+        pieces = (*body.pieces, make_named_text(end))
         return select_imports(self._pool, pieces, kind, frozenset(body.names))
 
     @functools.cached_property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 
 from patchgen.upstream.graph import Graph
-from patchgen.upstream.uses import Piece
+from patchgen.upstream.uses import NamedText
 
 # Whatever needs them, these stand at the top, in this order.
 _FIRST = ("logger", "_CHECKPOINT_FOR_DOC", "_CONFIG_FOR_DOC")
@@ -22,12 +22,12 @@ class Body:
     """
 
     def __init__(self) -> None:
-        self._pieces: dict[str, Piece] = {}
+        self._pieces: dict[str, NamedText] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._pieces
 
-    def place(self, name: str, piece: Piece) -> None:
+    def place(self, name: str, piece: NamedText) -> None:
         """Put `name` at the end."""
         # A dictionary keeps the place of a key that is set again.
         self._pieces.pop(name, None)
@@ -42,7 +42,7 @@ class Body:
         )
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[NamedText, ...]:
         """The definitions in the order of the output."""
         return tuple(self._pieces[name] for name in self.names)
 

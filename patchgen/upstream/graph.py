@@ -17,7 +17,7 @@ from patchgen.upstream.facts import Block, FileFacts, What
 from patchgen.upstream.kinds import KINDS
 from patchgen.upstream.names import Renaming
 from patchgen.upstream.tokens import Words
-from patchgen.upstream.uses import Piece
+from patchgen.upstream.uses import NamedText
 
 
 class View:
@@ -64,9 +64,9 @@ class Node:
         return self.block.what is What.CLASS
 
     @functools.cached_property
-    def piece(self) -> Piece:
+    def piece(self) -> NamedText:
         """It as part of an output, with the lines above it."""
-        return Piece(self.view.text(self.block.leading + self.block.text), self.words)
+        return NamedText(self.view.text(self.block.leading + self.block.text), self.words)
 
     @functools.cached_property
     def words(self) -> Words:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from patchgen.syntax.text import parse_text
 from patchgen.upstream.model import ImportText
-from patchgen.upstream.uses import Piece, used_names
+from patchgen.upstream.uses import NamedText, used_names
 
 # The kinds whose files must load without torch.
 _WITHOUT_TORCH = frozenset({"image_processing_pil", "feature_extraction"})
@@ -71,7 +71,7 @@ Statement = Import | Guarded
 
 
 def select_imports(
-    pool: Sequence[ImportText], pieces: Sequence[Piece], kind: str, defined: frozenset[str]
+    pool: Sequence[ImportText], pieces: Sequence[NamedText], kind: str, defined: frozenset[str]
 ) -> str:
     """The imports that `pieces` use and do not define, plain ones first, then those under an `if`.
 
@@ -87,7 +87,7 @@ def select_imports(
 
 
 def _used(
-    statements: Iterable[Statement], pieces: Sequence[Piece], defined: frozenset[str]
+    statements: Iterable[Statement], pieces: Sequence[NamedText], defined: frozenset[str]
 ) -> frozenset[str]:
     """The names of `statements` that the pieces read, or that the test of a guarded import reads.
 

@@ -29,7 +29,7 @@ _CLASS = re.compile(r"^class ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Piece:
+class NamedText:
     """A definition of an output: its text with the lines above it, and the names in it."""
 
     text: str
@@ -65,16 +65,16 @@ class Piece:
         return frozenset(found)
 
 
-def make_piece(text: str) -> Piece:
-    """The piece of `text`."""
-    return Piece(text, words(text))
+def make_named_text(text: str) -> NamedText:
+    """`text` with the names in it."""
+    return NamedText(text, words(text))
 
 
-def used_names(pieces: Sequence[Piece], candidates: Set[str]) -> frozenset[str]:
+def used_names(pieces: Sequence[NamedText], candidates: Set[str]) -> frozenset[str]:
     """Those of `candidates` that `pieces` read as globals, in code and in quoted annotations."""
     # In three steps, from what costs least: most names are gone before a tree is made.
     left = set(candidates)
-    suspects: list[tuple[Piece, str]] = []
+    suspects: list[tuple[NamedText, str]] = []
     for piece in pieces:
         for name in left & piece.words.read:
             if piece.may_bind(name):

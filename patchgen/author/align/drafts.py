@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from patchgen.author.align.ellipsis import headed, make_ellipsis, replace_suite
 from patchgen.author.align.expressions import differing, expressions
-from patchgen.author.align.places import Place, all_suites, find_places
+from patchgen.author.align.runs import Run, all_suites, find_runs
 from patchgen.author.align.suites import Aligned, Row, align_methods, key, suites_of
 from patchgen.syntax.same import Function
 
@@ -98,11 +98,11 @@ class _Work:
         self.expressions = Counter(expressions(self.method.body))
         self.suites = list(all_suites(self.method.body))
 
-    def places(self, pattern: Sequence[ast.stmt]) -> list[Place]:
+    def places(self, pattern: Sequence[ast.stmt]) -> list[Run]:
         """The places where a converter would find a run of statements."""
-        return find_places(pattern, self.suites)
+        return find_runs(pattern, self.suites)
 
-    def is_unique(self, pattern: Sequence[ast.stmt], wanted: Place | None = None) -> bool:
+    def is_unique(self, pattern: Sequence[ast.stmt], wanted: Run | None = None) -> bool:
         """Whether `pattern` is found once, at `wanted`."""
         if len(pattern) == 1 and isinstance(pattern[0], ast.Expr):
             return self.expressions[key(pattern[0].value)] == 1
@@ -260,7 +260,7 @@ class _Work:
         (place,) = self.places(old)
         return Draft(self._brief(old, place), new)
 
-    def _brief(self, old: tuple[ast.stmt, ...], place: Place) -> tuple[ast.stmt, ...]:
+    def _brief(self, old: tuple[ast.stmt, ...], place: Run) -> tuple[ast.stmt, ...]:
         """`old` with `...` for everything that is not needed to find it."""
         if _lines(old) <= 3:
             return old

@@ -61,7 +61,7 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
     _switch("--length", "Tokens of a row.", type=click.IntRange(1), metavar="N"),
     _switch(
         "--packing",
-        "Put several passages into a row: apart, so that they do not see each other, or joined.",
+        "Put several passages into a row: isolated, so that none sees another, or concatenated.",
         type=click.Choice(PACKINGS),
     ),
     _switch(

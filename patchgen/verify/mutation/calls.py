@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen.verify.mutation.places import Mutation, Place
+from patchgen.verify.mutation.sites import Mutation, Site
 
 _OTHER_NAMES = {
     "sum": "mean",
@@ -43,7 +43,7 @@ _SYMMETRIC = frozenset(
 )
 
 
-def mutate_call(node: ast.Call, place: Place) -> Iterator[Mutation]:
+def mutate_call(node: ast.Call, site: Site) -> Iterator[Mutation]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     for at, keyword in enumerate(node.keywords):
         argument = f"{keyword.arg}=" if keyword.arg else f"**{ast.unparse(keyword.value)}"

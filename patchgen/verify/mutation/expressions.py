@@ -25,7 +25,7 @@ from patchgen.verify.mutation.operators import (
     mutate_comparison,
     mutate_unary,
 )
-from patchgen.verify.mutation.places import Mutation, Place
+from patchgen.verify.mutation.sites import Mutation, Site
 from patchgen.verify.mutation.values import (
     mutate_attribute,
     mutate_conditional,
@@ -46,7 +46,7 @@ _NO_TENSORS = frozenset(
 )
 
 
-_MAKERS: dict[Any, Callable[[Any, Place], Iterator[Mutation]]] = {
+_MAKERS: dict[Any, Callable[[Any, Site], Iterator[Mutation]]] = {
     ast.BinOp: mutate_binary,
     ast.Compare: mutate_comparison,
     ast.BoolOp: mutate_boolean,
@@ -59,30 +59,30 @@ _MAKERS: dict[Any, Callable[[Any, Place], Iterator[Mutation]]] = {
 }
 
 
-def find_mutations(place: Place) -> Iterator[Mutation]:
-    """The errors that the expression at `place` can have; none where it is stored into."""
-    node = place.node
+def find_mutations(site: Site) -> Iterator[Mutation]:
+    """The errors that the expression at `site` can have; none where it is stored into."""
+    node = site.node
     if not isinstance(node, ast.expr) or isinstance(
         getattr(node, "ctx", None), ast.Store | ast.Del
     ):
         return
     for kind, make in _MAKERS.items():
         if isinstance(node, kind):
-            yield from make(node, place)
-    if _is_condition(place):
+            yield from make(node, site)
+    if _is_condition(site):
         yield from _mutate_condition(node)
     if _may_be_tensor(node) and isinstance(
-        place.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword
+        site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword
     ):
         yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
-    if isinstance(node, ast.Name | ast.Attribute | ast.Call) and _is_optional_argument(place):
+    if isinstance(node, ast.Name | ast.Attribute | ast.Call) and _is_optional_argument(site):
         yield "argument is None", ast.Constant(None)
 
 
-def _is_condition(place: Place) -> bool:
-    if isinstance(place.parent, ast.If | ast.While | ast.IfExp):
-        return place.field == "test"
-    return isinstance(place.parent, ast.comprehension) and place.field == "ifs"
+def _is_condition(site: Site) -> bool:
+    if isinstance(site.parent, ast.If | ast.While | ast.IfExp):
+        return site.field == "test"
+    return isinstance(site.parent, ast.comprehension) and site.field == "ifs"
 
 
 def _mutate_condition(node: ast.expr) -> Iterator[Mutation]:
@@ -104,15 +104,13 @@ def _may_be_tensor(node: ast.expr) -> bool:
     )
 
 
-def _is_optional_argument(place: Place) -> bool:
+def _is_optional_argument(site: Site) -> bool:
     """Whether an argument is, by its name, one that a function can do without."""
-    if isinstance(place.parent, ast.keyword):
+    if isinstance(site.parent, ast.keyword):
         return False  # another operator already leaves it out
-    named = (
-        place.node.attr if isinstance(place.node, ast.Attribute) else getattr(place.node, "id", "")
-    )
+    named = site.node.attr if isinstance(site.node, ast.Attribute) else getattr(site.node, "id", "")
     return (
-        place.field == "args"
-        and isinstance(place.parent, ast.Call)
+        site.field == "args"
+        and isinstance(site.parent, ast.Call)
         and any(each in named for each in _OPTIONAL)
     )

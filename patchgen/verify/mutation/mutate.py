@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from patchgen.verify.mutation.expressions import find_mutations
-from patchgen.verify.mutation.places import Place, places_of
+from patchgen.verify.mutation.sites import Site, find_sites
 
 _Span = tuple[int, int]
 _COMMA = re.compile(r"\s*,\s*")
@@ -65,9 +65,9 @@ def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
     tree = ast.parse(text)
     offsets = _Offsets(text)
     made: dict[tuple[int, int, str], Mutant] = {}
-    for place in places_of(tree):
-        if getattr(place.node, "lineno", None) in lines:
-            for mutant in _mutants_at(place, offsets):
+    for site in find_sites(tree):
+        if getattr(site.node, "lineno", None) in lines:
+            for mutant in _mutants_at(site, offsets):
                 made.setdefault((mutant.start, mutant.end, mutant.replacement), mutant)
     return tuple(sorted(made.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.says)))
 
@@ -110,18 +110,18 @@ def _number(node: ast.AST, name: str) -> int:
     return int(getattr(node, name))
 
 
-def _mutants_at(place: Place, offsets: _Offsets) -> Iterator[Mutant]:
-    node = place.node
-    for says, new in find_mutations(place):
+def _mutants_at(site: Site, offsets: _Offsets) -> Iterator[Mutant]:
+    node = site.node
+    for says, new in find_mutations(site):
         narrow = (
             _within_call(node, new, offsets)
             if isinstance(node, ast.Call) and isinstance(new, ast.Call)
             else None
         )
-        yield _made(place, says, *(narrow or (offsets.span(node), _in_place(new, place, offsets))))
+        yield _made(site, says, *(narrow or (offsets.span(node), _in_site(new, site, offsets))))
     if isinstance(node, ast.stmt):
-        for says, span, written in _of_statement(place, offsets):
-            yield _made(place, says, span, written)
+        for says, span, written in _of_statement(site, offsets):
+            yield _made(site, says, span, written)
 
 
 def _within_call(old: ast.Call, new: ast.Call, offsets: _Offsets) -> tuple[_Span, str] | None:
@@ -152,19 +152,19 @@ def _within_call(old: ast.Call, new: ast.Call, offsets: _Offsets) -> tuple[_Span
     return (start, end), f"{text[after:end]}{text[middle:after]}{text[start:middle]}"
 
 
-def _made(place: Place, says: str, span: tuple[int, int], written: str) -> Mutant:
-    line, last = _number(place.node, "lineno"), _number(place.node, "end_lineno")
-    return Mutant(says, line, place.function, *span, written, last)
+def _made(site: Site, says: str, span: tuple[int, int], written: str) -> Mutant:
+    line, last = _number(site.node, "lineno"), _number(site.node, "end_lineno")
+    return Mutant(says, line, site.function, *span, written, last)
 
 
-def _in_place(new: ast.expr, place: Place, offsets: _Offsets) -> str:
+def _in_site(new: ast.expr, site: Site, offsets: _Offsets) -> str:
     """The text of `new`, in parentheses where its neighbours could take it apart."""
     written = _written(new, offsets)
     is_whole = isinstance(
         new, ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice
     )
-    is_alone = isinstance(place.parent, ast.stmt | ast.keyword) or (
-        isinstance(place.parent, ast.Call) and place.field == "args"
+    is_alone = isinstance(site.parent, ast.stmt | ast.keyword) or (
+        isinstance(site.parent, ast.Call) and site.field == "args"
     )
     return written if is_whole or is_alone else f"({written})"
 
@@ -189,8 +189,8 @@ def _written(new: ast.expr, offsets: _Offsets) -> str:
 # --- statements
 
 
-def _of_statement(place: Place, offsets: _Offsets) -> Iterator[tuple[str, tuple[int, int], str]]:
-    node = place.node
+def _of_statement(site: Site, offsets: _Offsets) -> Iterator[tuple[str, tuple[int, int], str]]:
+    node = site.node
     if isinstance(node, ast.AugAssign) and isinstance(
         node.op, ast.Add | ast.Sub | ast.Mult | ast.Div
     ):
@@ -207,13 +207,13 @@ def _of_statement(place: Place, offsets: _Offsets) -> Iterator[tuple[str, tuple[
     if isinstance(node, ast.Break | ast.Continue):
         other_name = "continue" if isinstance(node, ast.Break) else "break"
         yield f"becomes {other_name}", offsets.span(node), other_name
-    if _may_go(place):
+    if _may_go(site):
         yield "statement removed", offsets.span(node), "pass"
 
 
-def _may_go(place: Place) -> bool:
+def _may_go(site: Site) -> bool:
     """Whether the file can run without this statement, as far as its names tell."""
-    node = place.node
+    node = site.node
     if isinstance(node, ast.AugAssign):
         return True
     if isinstance(node, ast.Expr):
@@ -221,13 +221,13 @@ def _may_go(place: Place) -> bool:
             "super().__init__"
         )
     if isinstance(node, ast.Return):
-        return isinstance(place.parent, ast.If)
-    if not isinstance(node, ast.Assign) or place.body is None:
+        return isinstance(site.parent, ast.If)
+    if not isinstance(node, ast.Assign) or site.body is None:
         return False
     target = node.targets[0]
     if isinstance(target, ast.Subscript | ast.Attribute):
         return True
-    return isinstance(target, ast.Name) and _is_bound_before(target, place.body)
+    return isinstance(target, ast.Name) and _is_bound_before(target, site.body)
 
 
 def _is_bound_before(target: ast.Name, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from patchgen.verify.mutation.places import Mutation, Place
+from patchgen.verify.mutation.sites import Mutation, Site
 
 _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -46,7 +46,7 @@ _SIGNS: dict[type[Any], str] = {
 _ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.MatMult)
 
 
-def mutate_binary(node: ast.BinOp, place: Place) -> Iterator[Mutation]:
+def mutate_binary(node: ast.BinOp, site: Site) -> Iterator[Mutation]:
     sign = _SIGNS.get(type(node.op), "")
     other = _OPERATORS.get(type(node.op))
     if other is not None:
@@ -57,7 +57,7 @@ def mutate_binary(node: ast.BinOp, place: Place) -> Iterator[Mutation]:
         yield f"sides of {sign} swapped", ast.BinOp(node.right, node.op, node.left)
 
 
-def mutate_comparison(node: ast.Compare, place: Place) -> Iterator[Mutation]:
+def mutate_comparison(node: ast.Compare, site: Site) -> Iterator[Mutation]:
     for at, operator in enumerate(node.ops):
         for other in _COMPARISONS[type(operator)]:
             ops = [*node.ops[:at], other(), *node.ops[at + 1 :]]
@@ -72,7 +72,7 @@ def _name_operator(operator: ast.cmpop) -> str:
     return ast.unparse(ast.Compare(left, [operator], [right]))[2:-2]
 
 
-def mutate_boolean(node: ast.BoolOp, place: Place) -> Iterator[Mutation]:
+def mutate_boolean(node: ast.BoolOp, site: Site) -> Iterator[Mutation]:
     is_and = isinstance(node.op, ast.And)
     yield (
         ("and becomes or", ast.BoolOp(ast.Or(), node.values))
@@ -90,7 +90,7 @@ def mutate_boolean(node: ast.BoolOp, place: Place) -> Iterator[Mutation]:
         )
 
 
-def mutate_unary(node: ast.UnaryOp, place: Place) -> Iterator[Mutation]:
+def mutate_unary(node: ast.UnaryOp, site: Site) -> Iterator[Mutation]:
     if isinstance(node.op, ast.Not):
         yield "without not", node.operand
     elif isinstance(node.op, ast.Invert):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen.verify.mutation.places import Mutation, Place
+from patchgen.verify.mutation.sites import Mutation, Site
 
 
-def mutate_constant(node: ast.Constant, place: Place) -> Iterator[Mutation]:
+def mutate_constant(node: ast.Constant, site: Site) -> Iterator[Mutation]:
     value = node.value
     if (
-        isinstance(place.parent, ast.UnaryOp)
-        and isinstance(place.parent.op, ast.USub)
+        isinstance(site.parent, ast.UnaryOp)
+        and isinstance(site.parent.op, ast.USub)
         and isinstance(value, int)
     ):
         return  # it is handled with its sign
@@ -29,15 +29,15 @@ def mutate_constant(node: ast.Constant, place: Place) -> Iterator[Mutation]:
         yield "one more", ast.Constant(value + 1)
 
 
-def mutate_attribute(node: ast.Attribute, place: Place) -> Iterator[Mutation]:
+def mutate_attribute(node: ast.Attribute, site: Site) -> Iterator[Mutation]:
     if node.attr == "training" and not (
-        isinstance(place.parent, ast.Call) and place.parent.func is node
+        isinstance(site.parent, ast.Call) and site.parent.func is node
     ):
         yield "training ignored", ast.Constant(True)
         yield "never in training", ast.Constant(False)
 
 
-def mutate_slice(node: ast.Slice, place: Place) -> Iterator[Mutation]:
+def mutate_slice(node: ast.Slice, site: Site) -> Iterator[Mutation]:
     for side in ("lower", "upper"):
         bound = getattr(node, side)
         if bound is not None and not isinstance(bound, ast.Constant | ast.UnaryOp):
@@ -50,6 +50,6 @@ def mutate_slice(node: ast.Slice, place: Place) -> Iterator[Mutation]:
         yield "to the end", ast.Slice(None, None, node.step)
 
 
-def mutate_conditional(node: ast.IfExp, place: Place) -> Iterator[Mutation]:
+def mutate_conditional(node: ast.IfExp, site: Site) -> Iterator[Mutation]:
     yield "always the first", node.body
     yield "always the second", node.orelse

@@ -9,7 +9,7 @@ from patchgen.upstream.header import header
 from patchgen.upstream.imports import select_imports
 from patchgen.upstream.model import ImportText
 from patchgen.upstream.style import style
-from patchgen.upstream.uses import make_piece, used_names
+from patchgen.upstream.uses import make_named_text, used_names
 
 
 def plain(text, leading=""):
@@ -91,11 +91,11 @@ TORCH = guard("if is_torch_available():\n    import torch\n", "\n\n")
     ],
 )
 def test_imports_of_a_body(pool, body, wanted):
-    assert select_imports(pool, [make_piece(body)], "modeling", frozenset()) == wanted
+    assert select_imports(pool, [make_named_text(body)], "modeling", frozenset()) == wanted
 
 
 def test_what_the_body_defines_is_not_imported():
-    body = [make_piece("def f(): ...\n"), make_piece("f()\n")]
+    body = [make_named_text("def f(): ...\n"), make_named_text("f()\n")]
     assert select_imports([plain("from a import f")], body, "modeling", frozenset({"f"})) == ""
 
 
@@ -106,13 +106,13 @@ def test_torch_is_guarded_in_kinds_that_load_without_it(kind):
         plain("from ...utils import logging"),
         plain("from torch import nn"),
     ]
-    text = select_imports(pool, [make_piece("x = torch, nn, logging\n")], kind, frozenset())
+    text = select_imports(pool, [make_named_text("x = torch, nn, logging\n")], kind, frozenset())
     guarded = "if is_torch_available():\n    import torch\n    from torch import nn\n"
     assert text == f"from ...utils import logging, is_torch_available\n{guarded}"
 
 
 def test_a_function_local_import_is_a_use():
-    piece = make_piece("def f():\n    import torch\n    return torch\n")
+    piece = make_named_text("def f():\n    import torch\n    return torch\n")
     assert used_names([piece], {"torch"}) == {"torch"}
 
 

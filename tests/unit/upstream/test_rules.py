@@ -7,7 +7,7 @@ from patchgen.upstream.facts import read_facts
 from patchgen.upstream.kinds import kind_of
 from patchgen.upstream.prefixes import choose, prefix_of, without_collision
 from patchgen.upstream.tokens import words
-from patchgen.upstream.uses import make_piece, used_names
+from patchgen.upstream.uses import make_named_text, used_names
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_facts_of_wrong_files(text, code):
     ],
 )
 def test_uses_of_a_function(text, used):
-    assert used_names([make_piece(text)], {"pad"}) == ({"pad"} if used else set())
+    assert used_names([make_named_text(text)], {"pad"}) == ({"pad"} if used else set())
 
 
 def test_uses_in_quoted_annotations():
-    piece = make_piece('def f(x: "torch.Tensor | Image") -> list["Other"]:\n    pass\n')
+    piece = make_named_text('def f(x: "torch.Tensor | Image") -> list["Other"]:\n    pass\n')
     assert used_names([piece], {"torch", "Image", "Other", "Tensor"}) == {"torch", "Image", "Other"}

@@ -18,7 +18,7 @@ _SPEAKS = ("logger", "warnings", "logging")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Site:
     """A node, its parent, and its function: "LlamaModel.forward", or "" outside of functions."""
 
     node: ast.AST
@@ -28,7 +28,7 @@ class Place:
     body: _Function | None  # of that function
 
 
-def places_of(tree: ast.Module) -> Iterator[Place]:
+def find_sites(tree: ast.Module) -> Iterator[Site]:
     """Every place in a file where an error can be planted."""
     yield from _inside(tree, _Scope())
 
@@ -45,13 +45,13 @@ class _Scope:
         return self.name if self.body is not None else ""
 
 
-def _inside(node: ast.AST, scope: _Scope) -> Iterator[Place]:
+def _inside(node: ast.AST, scope: _Scope) -> Iterator[Site]:
     for field, child in _children(node):
         if (field, type(node)) not in _NOT_RUN:
             yield from _at(child, node, field, scope)
 
 
-def _at(node: ast.AST, parent: ast.AST, field: str, scope: _Scope) -> Iterator[Place]:
+def _at(node: ast.AST, parent: ast.AST, field: str, scope: _Scope) -> Iterator[Site]:
     """`node` and all that is inside it."""
     if _only_speaks(node):
         return
@@ -59,7 +59,7 @@ def _at(node: ast.AST, parent: ast.AST, field: str, scope: _Scope) -> Iterator[P
         for other in getattr(node, "orelse", ()):
             yield from _at(other, node, "orelse", scope)
         return
-    yield Place(node, parent, field, scope.function, scope.body)
+    yield Site(node, parent, field, scope.function, scope.body)
     if isinstance(node, _Function):
         yield from _of_function(node, scope)
     elif isinstance(node, ast.ClassDef) and scope.body is None:
@@ -68,7 +68,7 @@ def _at(node: ast.AST, parent: ast.AST, field: str, scope: _Scope) -> Iterator[P
         yield from _inside(node, scope)
 
 
-def _of_function(function: _Function, scope: _Scope) -> Iterator[Place]:
+def _of_function(function: _Function, scope: _Scope) -> Iterator[Site]:
     """Its defaults run where it is defined; what is in its body, where it is called."""
     for default in (*function.args.defaults, *filter(None, function.args.kw_defaults)):
         yield from _at(default, function.args, "defaults", scope)

@@ -11,7 +11,7 @@ from patchgen.author.align.suites import key, suites_of
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Run:
     """A run of statements in one suite of the parent's method."""
 
     suite: Sequence[ast.stmt]
@@ -19,14 +19,14 @@ class Place:
     stop: int
 
 
-def find_places(pattern: Sequence[ast.stmt], suites: Iterable[Sequence[ast.stmt]]) -> list[Place]:
+def find_runs(pattern: Sequence[ast.stmt], suites: Iterable[Sequence[ast.stmt]]) -> list[Run]:
     """The runs of statements that a pattern matches, each the shortest from its beginning."""
     found = []
     for suite in suites:
         for start in range(len(suite)):
             stop = next(_ends(pattern, suite, start), None)
             if stop is not None:
-                found.append(Place(suite, start, stop))
+                found.append(Run(suite, start, stop))
     return found
 
 

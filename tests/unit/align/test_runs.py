@@ -3,7 +3,7 @@
 import ast
 
 from patchgen.author.align.ellipsis import headed, is_made_up, make_ellipsis
-from patchgen.author.align.places import all_suites, find_places
+from patchgen.author.align.runs import all_suites, find_runs
 
 METHOD = """def f(self, x):
     if x:
@@ -15,9 +15,9 @@ METHOD = """def f(self, x):
 """
 
 
-def places_of(*pattern):
+def runs_of(*pattern):
     (method,) = ast.parse(METHOD).body
-    return [(place.start, place.stop) for place in find_places(pattern, all_suites(method.body))]
+    return [(run.start, run.stop) for run in find_runs(pattern, all_suites(method.body))]
 
 
 def statements():
@@ -27,14 +27,14 @@ def statements():
 def test_a_compound_statement_is_found_by_its_head():
     head = headed(statements()[0])
     assert is_made_up(head)
-    assert places_of(head) == [(0, 1)]
+    assert runs_of(head) == [(0, 1)]
 
 
 def test_what_is_between_two_statements_is_left_out():
     first, *_, last = statements()
-    assert places_of(first, make_ellipsis(), last) == [(0, 3)]
+    assert runs_of(first, make_ellipsis(), last) == [(0, 3)]
 
 
 def test_a_statement_of_the_file_is_found_by_all_of_it():
     (other,) = ast.parse("if x:\n    x = self.a(x)\n").body
-    assert places_of(other) == []
+    assert runs_of(other) == []
