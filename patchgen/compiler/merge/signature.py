@@ -81,21 +81,25 @@ class _Chosen:
             self._inherit_experts(decorator, place, changed, restated)
         elif rule is Rule.REGISTERS:
             self._inherit_registration(decorator, place)
-        elif restated:
+        elif restated and (rule or name in self.further or self._repeats(decorator)):
             return  # the child's own decorator counts
         elif rule is None and self.further.get(name) in changed:
             self._drop(decorator, place, f"{self.plan.name} has a {self.further[name]} of its own")
         elif rule is None and name not in self.further:
-            hint = f"decorate {self.plan.name} with it too, or with what shall stand in its place"
+            hint = f"decorate {self.plan.name} with it too, in the same words"
             self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
         elif rule is Rule.KERNEL and changed & collect_self_uses(self.bodies[place:], "forward"):
             self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
         else:
             self.kept.append(decorator)
 
+    def _repeats(self, decorator: Decorator) -> bool:
+        """Whether it is among the nearer decorators: `@marked("a")` does not repeat another text."""
+        return any(other.text == decorator.text for other in self.kept)
+
     def _inherit_registration(self, decorator: Decorator, place: int) -> None:
         """Keep a decorator that extends `__init__`, once, where the parent's `__init__` runs."""
-        if any(other.text == decorator.text for other in self.kept):
+        if self._repeats(decorator):
             return
         if always_calls_inherited(self.bodies[:place], "__init__"):
             self.kept.append(decorator)

@@ -13,4 +13,4 @@ class C(P):
     pass
 # --- error
 # parent.py:1:1: PG220 P is decorated with register, of which patchgen knows nothing
-#     hint: decorate C with it too, or with what shall stand in its place
+#     hint: decorate C with it too, in the same words

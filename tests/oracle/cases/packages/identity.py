@@ -1858,3 +1858,27 @@ class Other(toy.Plain):
 # --- probe
 Fancy().f()
 Other().f()
+
+# === unknown decorators of one name with other arguments
+# classes: Fancy
+# --- modeling_toy.py
+def added(name):
+    def decorate(cls):
+        setattr(cls, name, <1>)
+        return cls
+    return decorate
+
+
+@added("a")
+@added("b")
+class Base:
+    pass
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+@toy.added("c")
+class Fancy(toy.Base):
+    pass
+# --- probe
+[Fancy.a, Fancy.b, Fancy.c]
