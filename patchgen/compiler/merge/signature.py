@@ -94,7 +94,7 @@ class _Chosen:
             self.kept.append(decorator)
 
     def _repeats(self, decorator: Decorator) -> bool:
-        """Whether it is among the nearer decorators: `@marked("a")` does not repeat another text."""
+        """Whether it is among the nearer decorators, with the same arguments."""
         return any(other.text == decorator.text for other in self.kept)
 
     def _inherit_registration(self, decorator: Decorator, place: int) -> None:
