@@ -265,13 +265,13 @@ class Worker:
 
     def _write(self, running: str) -> None:
         """What is known so far; whole or not at all."""
-        told = {
+        known = {
             "running": running,
             "done": [asdict(each) for each in self.done],
             "left": [step.name for step in self.steps[len(self.done) :]],
         }
         beside = self.home / f".{STATE}"
-        beside.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        beside.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
         beside.replace(self.home / STATE)
 
 
@@ -288,8 +288,8 @@ def is_alive(home: Path) -> bool:
 def state_of(home: Path) -> dict[str, object]:
     """What the worker wrote down last; nothing before it began."""
     path = home / STATE
-    told: dict[str, object] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return told
+    known: dict[str, object] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return known
 
 
 def begin(home: Path, words: Sequence[str]) -> None:
@@ -308,9 +308,9 @@ def begin(home: Path, words: Sequence[str]) -> None:
         time.sleep(0.05)
 
 
-def attend(home: Path, wait: float) -> bool:
+def follow(home: Path, wait: float) -> bool:
     """Show what the worker says until it has ended or time is up; whether it has ended."""
-    until, shown = time.monotonic() + wait, 0
+    until, printed = time.monotonic() + wait, 0
     while True:
         alive = is_alive(home)
         said = (
@@ -318,14 +318,14 @@ def attend(home: Path, wait: float) -> bool:
             if (home / LOG).exists()
             else ""
         )
-        print(said[shown:], end="", flush=True)
-        shown = len(said)
+        print(said[printed:], end="", flush=True)
+        printed = len(said)
         if not alive or time.monotonic() > until:
             return not alive
         time.sleep(BEAT)
 
 
-def bring(home: Path, out: Path) -> list[str]:
+def copy_results(home: Path, out: Path) -> list[str]:
     """The results so far in `out`, as few files as may come back; what was left out, and why."""
     out.mkdir(parents=True, exist_ok=True)
     results = home / RESULTS
@@ -352,7 +352,7 @@ def bring(home: Path, out: Path) -> list[str]:
     return left
 
 
-def insist_on_release() -> None:
+def require_release() -> None:
     """Generated files import what their parents' release has."""
     here = metadata.version("transformers")
     if here != RELEASE:
@@ -397,20 +397,20 @@ def main() -> int:
             fcntl.flock(lock, fcntl.LOCK_EX)
             Worker(given.home, steps, given.lease).run()
         return 0
-    insist_on_release()
+    require_release()
     if not is_alive(given.home) and (given.again or not state_of(given.home)):
         for name in (STATE, LOG):
             (given.home / name).unlink(missing_ok=True)
         shutil.rmtree(given.home / RESULTS, ignore_errors=True)
         words = ["--lease", str(given.lease), *(["--tiny"] if given.tiny else [])]
         begin(given.home, [*words, *(["--steps", *given.steps] if given.steps else [])])
-    ended = attend(given.home, given.wait)
-    for each in bring(given.home, given.out):
+    ended = follow(given.home, given.wait)
+    for each in copy_results(given.home, given.out):
         print(f"left out: {each}")
-    return tell(state_of(given.home), given.out, ended)
+    return report(state_of(given.home), given.out, ended)
 
 
-def tell(state: dict[str, object], out: Path, ended: bool) -> int:
+def report(state: dict[str, object], out: Path, ended: bool) -> int:
     """Say where things stand; the exit code."""
     print(f"results in {out}")
     if not ended:

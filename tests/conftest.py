@@ -48,6 +48,7 @@ ONE_WORKER = (
     "tests/contract/test_interpreters.py",
     "tests/contract/test_modular_files.py",
     "tests/contract/test_wheel.py",
+    "tests/launch/test_measure.py",
     "tests/memory/test_ranks.py",
     "tests/parallel/test_killed.py",
     "tests/parallel/test_meeting.py",

@@ -148,7 +148,7 @@ def test_files_that_are_too_large_stay(tmp_path, monkeypatch):
     (tmp_path / "results").mkdir()
     (tmp_path / "results/look.txt").write_text("x" * 2000)
     monkeypatch.setattr(measure, "MOST_BYTES", 1000)
-    assert measure.bring(tmp_path, tmp_path / "out") == ["look.txt: 2000 bytes"]
+    assert measure.copy_results(tmp_path, tmp_path / "out") == ["look.txt: 2000 bytes"]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["results.tar.gz"]
 
 
