@@ -30,11 +30,13 @@ _FEW = 2
 class Doubts:
     """What has to be written at greater length.
 
-    `declared` are definitions, `whole` classes and `spelled` methods to be written out.
+    `imported` are functions to import from the source that has them, where others have another of
+    that name.  `declared` are definitions, `whole` classes and `spelled` methods to be written out.
 
     `avoided` are classes with a module from which they cannot be derived.
     """
 
+    imported: frozenset[str] = frozenset()
     declared: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
     spelled: frozenset[tuple[str, str]] = frozenset()
@@ -134,6 +136,12 @@ class Writer:
         """The module from which a class was derived last."""
         return self._best[name].source.module
 
+    def can_import(self, name: str) -> bool:
+        """Whether a source has this function under this name."""
+        best = self._best.get(name)
+        is_function = self.model.definitions[name].kind == "def"
+        return is_function and best is not None and best.source.names[name] == name
+
     def write(self, doubts: Doubts) -> Written:
         """The draft: classes first derived, then everything that they read."""
         self._best = self._chosen(doubts)
@@ -148,6 +156,8 @@ class Writer:
         while True:
             text = Text(self.model)
             imports: dict[str, set[str]] = {}
+            for name in doubts.imported - declared:
+                imports.setdefault(self._best[name].source.module, set()).add(name)
             parts = []
             derived = set()
             for name, definition in self.model.definitions.items():
@@ -211,14 +221,10 @@ class Writer:
         """
         found: set[str] = set()
         for name in text.read & set(self.model.definitions) - declared:
-            best = self._best.get(name)
-            is_function = self.model.definitions[name].kind == "def"
-            if is_function and best is not None and name not in doubts.declared:
-                module, own = best.source.module, best.source.names[name]
-                if own == name:
-                    imports.setdefault(module, set()).add(name)
-                    continue
-            found.add(name)
+            if self.can_import(name) and name not in doubts.declared:
+                imports.setdefault(self._best[name].source.module, set()).add(name)
+            else:
+                found.add(name)
         return found
 
     def _joined(

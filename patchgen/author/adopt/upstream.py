@@ -185,11 +185,18 @@ def _widen(doubts: Doubts, made: Draft, written: Written, writer: Writer) -> Dou
     doubts = replace(doubts, declared=doubts.declared | {*proof.missing})
     for name in proof.differ:
         if name not in written.declared:
-            doubts = replace(doubts, declared=doubts.declared | {name})
+            doubts = _brought(doubts, name, writer)
         elif name in written.derived:
             members = _differing(output[name], writer.model.definitions[name])
             doubts = _without(doubts, name, members, writer.source_of(name))
     return doubts
+
+
+def _brought(doubts: Doubts, name: str, writer: Writer) -> Doubts:
+    """That the draft itself says where a definition comes from: by an import, or else in full."""
+    if writer.can_import(name) and name not in doubts.imported:
+        return replace(doubts, imported=doubts.imported | {name})
+    return replace(doubts, declared=doubts.declared | {name})
 
 
 def _without(doubts: Doubts, name: str, members: Iterable[str], source: str) -> Doubts:

@@ -61,6 +61,20 @@ class ToyModel(nn.Module):
             x = layer(x)
         return x * scale
 '''
+SHRINK = "def shrink(x):\n    return x / {}\n\n\n"
+# Another model, whose function of that name is not the same.
+HEAD = """\
+class GalaHead(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.out = nn.Linear(config.hidden, config.words)
+        self.words = config.words
+
+    def forward(self, x):
+        return shrink(self.out(x))
+
+
+"""
 CHANGES = {
     "an equal model": ("", ""),
     "another layer": ("nn.LayerNorm(config.hidden)", "nn.LayerNorm(config.hidden, eps=1e-6)"),
@@ -155,6 +169,22 @@ def test_a_class_of_another_name_is_derived(tmp_path: Path) -> None:
     made = draft_model(path, Release("5.0.0", tmp_path), Settings())
     assert made.proof.holds, made.report()
     assert "class NovaFeedForward(ToyMLP):\n    pass" in made.text
+
+
+def test_one_of_two_functions_of_a_name_is_imported(tmp_path: Path) -> None:
+    toy = PARENT.replace("class ToyMLP", SHRINK.format(2) + "class ToyMLP", 1)
+    toy = toy.replace("return x * scale", "return shrink(x * scale)")
+    nova = toy.replace("class ToyMLP", f"{HEAD}class ToyMLP", 1)
+    path = _write(tmp_path, nova.replace("Toy", "Nova").replace("Gala", "Nova"))
+    models = path.parent.parent
+    (models / "toy" / "modeling_toy.py").write_text(toy, encoding="utf-8")
+    (models / "gala").mkdir()
+    gala = f"from torch import nn\n\n\n{SHRINK.format(3)}{HEAD}"
+    (models / "gala" / "modeling_gala.py").write_text(gala, encoding="utf-8")
+    made = draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert made.proof.holds, made.report()
+    assert "def shrink" not in made.text
+    assert "from ..toy.modeling_toy import ToyModel, shrink\n" in made.text
 
 
 def test_a_function_that_no_class_reads_is_named(tmp_path: Path) -> None:
