@@ -78,6 +78,15 @@ def test_help_shows_an_example_that_parses(name, capsys):
         parser.parse_args(arguments)
 
 
+def test_the_example_of_explain_names_a_line_that_comes_from_somewhere(capsys, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    assert main(["explain", "--help"]) == 0
+    place = re.search(r"patchgen explain (\S+:\d+)$", capsys.readouterr().out, re.MULTILINE)
+    assert place is not None
+    assert main(["explain", place[1]]) == 0
+    assert f"{place[1]} comes from " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "argv",
     [
