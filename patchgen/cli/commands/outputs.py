@@ -125,8 +125,8 @@ def list_variants(form: str, **rest: Any) -> int:
     removed   lines of the parent that the generated files lack
     output    lines of the generated files
 
-    A new model has no diff: `added` counts the lines that do not come from its parent.  JSON also
-    has the outputs, classes and parents.
+    A new model has no diff: `added` counts the lines that do not come from its parent, and
+    `removed` is "-".  JSON also has the outputs, classes and parents.
 
     \b
     Example:
