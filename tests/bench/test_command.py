@@ -89,7 +89,7 @@ def test_a_damaged_record_is_refused_and_kept(bench, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told_and_leaves_what_was_measured(bench, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_leaves_what_was_measured(bench, tmp_path, monkeypatch):
     """No file may grow beyond a few results: to a program that is a full disk."""
     monkeypatch.setenv(
         "PYTHONDONTWRITEBYTECODE", "1"

@@ -21,7 +21,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_each_case_is_told(case):
+def test_each_case_is_reported(case):
     _, _, about, variants, aims, _ = ROWS[case.id]
     assert about.strip() == case.about
     assert set(re.findall(r"`(\w+)`", variants)) == {
@@ -35,7 +35,7 @@ def test_each_case_is_told(case):
     assert described == wanted
 
 
-def test_no_other_case_is_told():
+def test_no_other_case_is_reported():
     named = {name for name in ROWS if re.fullmatch(r"[A-Z]\d(-\w+)?", name)}
     assert named == {case.id for case in CASES}
 
@@ -52,7 +52,7 @@ def test_the_five_lines_are_those_that_run():
     assert [each.arg for each in ours.args.args] == [each.arg for each in theirs.args.args]
 
 
-def test_padding_is_what_is_told():
+def test_padding_is_what_is_reported():
     padded, packed = (
         next(case.shape for case in CASES if case.id == name) for name in ("B2", "L2")
     )

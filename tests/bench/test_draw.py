@@ -153,6 +153,6 @@ def test_axes_have_titles():
     assert {"step", "loss"} <= {one.text for one in ElementTree.fromstring(svg).iter(SVG + "text")}
 
 
-def test_dots_are_drawn_apart():
+def test_dots_are_drawn_separately():
     svg = lines("a", [Line("one", ((0, 1), (1, math.nan), (2, 3)), dots=True)], across="x", up="y")
     assert len(drawn(svg, "circle", "fill")) == 2

@@ -202,7 +202,7 @@ def test_when_time_is_up_the_rest_has_no_time(play):
     assert started == [] and not record.done("A1")
 
 
-def test_a_child_that_cannot_even_start_is_told_once(play, monkeypatch):
+def test_a_child_that_cannot_even_start_is_reported_once(play, monkeypatch):
     monkeypatch.setenv("NAMES", "not JSON")
     record, started, _ = play([case("A1", "a"), case("B1", "b")])
     assert {result.status for name in ("A1", "B1") for result in record.results(name).values()} == {
@@ -264,7 +264,7 @@ def test_having_no_time_takes_no_result_away(play):
     assert notes == ["A1 sdpa no time", "A1 fast no time", "A1 small ok"]
 
 
-def test_a_child_that_cannot_start_again_is_told_beside_what_is_known(play, monkeypatch):
+def test_a_child_that_cannot_start_again_is_reported_beside_what_is_known(play, monkeypatch):
     play([case("A1")])
     monkeypatch.setenv("NAMES", "not JSON")
     record, _, _ = play([case("A1")], again=True)

@@ -169,7 +169,7 @@ def test_what_breaks_the_device_ends_the_process():
         play(case, tiny=True)
 
 
-def test_without_time_nothing_runs_and_all_are_told():
+def test_without_time_nothing_runs_and_all_are_reported():
     found = results(play(CASE, seconds=0.0))
     assert {result.status for result in found.values()} == {"no time"} and len(found) == len(
         CASE.entries

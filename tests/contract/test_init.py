@@ -130,7 +130,7 @@ def test_inside_another_project_is_wrong_usage(tree, capsys):
     assert "lies in a project" in capsys.readouterr().err
 
 
-def test_a_folder_without_a_project_is_told_of_init(tree, capsys):
+def test_a_folder_without_a_project_is_pointed_to_init(tree, capsys):
     for command in ("check", "convert", "lint"):
         assert main([command]) == 1
         assert "`patchgen init`" in capsys.readouterr().out

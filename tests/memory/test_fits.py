@@ -67,7 +67,7 @@ def test_what_never_ends_is_no_batch():
     ("most", "message"),
     [(MOST, "65536 or more, 524,288 tokens or more."), (MOST - 1, "65535, 524,280 tokens.")],
 )
-def test_the_end_of_the_search_is_told(most, message):
+def test_the_end_of_the_search_is_reported(most, message):
     measured = Figures(1, 0, 1, 1, 1, 1, (("forward", 4),))
     report = replace(
         make_report(None, measured, "bert", "BertModel", Setup(length=8)), card=10**9, most=most
@@ -112,7 +112,7 @@ def test_files_that_the_system_keeps_in_memory_do_not_count_as_taken(monkeypatch
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_device_that_is_not_there_is_told_before_anything_is_predicted():
+def test_a_device_that_is_not_there_is_reported_before_anything_is_predicted():
     check_device("cpu")
     with pytest.raises(PatchgenError, match="--measure: PG825 torch finds no CUDA device here"):
         check_device("cuda")

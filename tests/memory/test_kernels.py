@@ -134,7 +134,7 @@ def test_roles_at_the_peak_are_all_that_is_held():
     assert {"weights", "optimizer", "activations"} <= dict(highest.roles).keys()
 
 
-def test_what_a_checkpoint_computes_again_is_told_apart():
+def test_what_a_checkpoint_computes_again_is_distinguished():
     setup = replace(SETUP, batch=8)
     whole, layers = (
         dict(find_peak(trace("llama", replace(setup, checkpoint=policy))).roles)

@@ -198,7 +198,7 @@ def test_deepspeeds_bf16_has_float32_beside_it():
     assert summary.optimizer == pytest.approx(12 * count / 2, rel=0.01)
 
 
-def test_what_is_gathered_is_told_apart_at_the_peak():
+def test_what_is_gathered_is_distinguished_at_the_peak():
     roles = dict(find_peak(trace("fsdp2", 8, checkpoint="full", name="llama")).roles)
     assert {"weights", "gathered", "exchange"} <= roles.keys()
 

@@ -70,7 +70,7 @@ def test_shapes_that_follow_from_weights(known):
         scores[scores > 0]
 
 
-def test_a_condition_on_weights_is_not_given_and_told(known):
+def test_a_condition_on_weights_is_not_given_and_reported(known):
     scores = torch.empty(5)
     assert not bool(torch.isinf(scores).any())
     assert [place.split(":")[0].endswith("test_shape_mode.py") for place in known.assumed] == [True]

@@ -198,7 +198,7 @@ def test_stages_of_zero(text, zero_stage, offload):
         ({"compile": "whole"}, "--compile whole"),
     ],
 )
-def test_what_has_not_been_shown_under_zero(switches, message):
+def test_what_is_not_tested_under_zero(switches, message):
     with pytest.raises(PatchgenError, match="PG837") as refused:
         check_engine_switches(Recipe(model="llama", **switches), parse_engine("zero1", launched(2)))
     assert message in str(refused.value)
@@ -226,7 +226,7 @@ def test_a_launcher_that_starts_one_of_several(text):
     assert "--multi_gpu" in refused.value.problem.hint
 
 
-def test_a_launcher_that_starts_what_it_is_told():
+def test_a_launcher_that_starts_what_it_is_asked_for():
     assert parse_engine("auto", ACCELERATE).name == "single"
     assert parse_engine("auto", launched(2, MASTER_ADDR="127.0.0.1", **ACCELERATE)).name == "ddp"
     assert parse_engine("auto", {"MASTER_ADDR": "127.0.0.1"}).name == "single", (

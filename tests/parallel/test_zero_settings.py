@@ -27,7 +27,7 @@ def engine(name="zero3", world=2, offload=""):
     return Engine(name, Launch(world), offload=offload)
 
 
-def test_other_engines_are_told_nothing():
+def test_other_engines_get_no_settings():
     assert make_zero_arguments(engine("fsdp2"), "amp-bf16", "cpu") == {}
     check_deepspeed(engine("ddp"), "cpu")
 

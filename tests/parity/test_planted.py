@@ -354,7 +354,7 @@ def test_n10_flattened_texts_have_the_positions_of_roberta():
 
 
 @pytest.mark.parametrize("broken", ["parent", "variant"])
-def test_what_does_not_run_without_an_error_has_not_shown_one(broken, monkeypatch):
+def test_what_does_not_run_without_an_error_has_shown_none(broken, monkeypatch):
     """A crash counts as an error that is seen: it must be the error's."""
     bench, head = CaseRunner(pair(*LLAMA).variant), LLAMA[1]
     bench._pairs[head, "()"] = both = replace(pair(*LLAMA))
@@ -407,7 +407,7 @@ def test_n8_packing_without_boundaries_is_seen():
 
 
 @pytest.mark.slow
-def test_n9_packed_rows_are_kept_apart_under_compile():
+def test_packed_rows_are_isolated_under_compile():
     """A mask that is not made because nobody could look at positions while tracing would mix two texts of a row."""
     variant = BY_NAME["llama_loss"]
     bench = CaseRunner(variant)
@@ -421,7 +421,7 @@ def test_n9_packed_rows_are_kept_apart_under_compile():
 
 
 @pytest.mark.slow
-def test_n9_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
+def test_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
     """By the same case: positions forgotten where a compiler traces."""
     variant = BY_NAME["llama_loss"]
     bench = CaseRunner(variant)

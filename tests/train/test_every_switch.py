@@ -323,7 +323,7 @@ def test_packed_rows_have_no_padding_to_speak_of(tmp_path, plain, packing, model
     assert plain.figures["tokens"] < 0.96 * 4 * 8 * 32
 
 
-def test_passages_that_see_each_other_are_not_packed_apart(tmp_path):
+def test_passages_that_see_each_other_are_not_isolated(tmp_path):
     with pytest.raises(PatchgenError, match="PG812.*see each other"):
         run(tmp_path / "run", "bert", task="masked-lm", packing="isolated")
     run(tmp_path / "free", "bert_mlm_padding_free", task="masked-lm", packing="isolated", steps=1)
@@ -447,7 +447,7 @@ def test_a_checkpoint_of_another_model(tmp_path, plain):
 
 
 @pytest.mark.slow
-def test_what_a_checkpoint_does_not_have_is_told(tmp_path, plain):
+def test_what_a_checkpoint_does_not_have_is_reported(tmp_path, plain):
     watch = Remembered()
     begin = {
         "task": "classification",

@@ -82,7 +82,7 @@ def flip(path):
         "no seal",
     ],
 )
-def test_a_damaged_checkpoint_is_told(broken, spoil, message):
+def test_a_damaged_checkpoint_is_reported(broken, spoil, message):
     spoil(broken.path / "checkpoint-6")
     with pytest.raises(PatchgenError, match="PG818") as refused:
         resume(broken)

@@ -42,7 +42,7 @@ class Words:
         return SIZES["vocab_size"]
 
 
-def test_every_name_is_told_apart():
+def test_every_name_is_distinguished():
     held = {
         (precision.weights_in(name), precision.autocast_to(name))
         for name in ("fp32", "amp-bf16", "amp-fp16")

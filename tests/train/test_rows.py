@@ -64,7 +64,7 @@ def test_nothing_of_a_passage_is_cut_away(corpus, tokenizer):
     assert inner == whole
 
 
-def test_rows_that_are_kept_apart_hold_each_piece_once_and_waste_little(corpus, tokenizer):
+def test_rows_that_are_isolated_hold_each_piece_once_and_waste_little(corpus, tokenizer):
     pieces = sorted(tuple(row["input_ids"]) for row in made(corpus, tokenizer))
     rows = made(corpus, tokenizer, packing="isolated")
     found = []

@@ -153,7 +153,7 @@ def write_variant(home, model, parts):
     return variant
 
 
-def test_what_differs_by_design_is_told_with_its_reason():
+def test_what_differs_by_design_is_reported_with_its_reason():
     page = PAGE.read_text(encoding="utf-8")
     for part, tests in BY_DESIGN.items():
         for test, reason in tests.items():

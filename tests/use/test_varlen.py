@@ -180,7 +180,7 @@ def test_any_model_takes_it(rows):
     )
 
 
-def test_packed_texts_of_several_rows_are_kept_apart():
+def test_packed_texts_of_several_rows_are_isolated():
     theirs, ours = llamas()
     ids = batch().input_ids
     positions = torch.tensor([[*range(6), *range(7)]] * len(ids))

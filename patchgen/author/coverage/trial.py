@@ -204,8 +204,8 @@ def _changes_nothing(bench: CaseRunner, case: Case) -> bool:
     pair, name = bench.pair(case), case.detail.partition(":")[2]
     planted_error = next(
         planted_error
-        for claim in pair.part_checks
-        for planted_error in claim.planted_errors
+        for check in pair.part_checks
+        for planted_error in check.planted_errors
         if planted_error.name == name
     )
     route = pair.routes[0]
@@ -268,8 +268,8 @@ def _short(variant: Variant, part: str) -> Iterator[Case]:
             yield case
     planted = {
         repr(planted_error.scenario): planted_error
-        for claim in part_checks
-        for planted_error in claim.planted_errors
+        for check in part_checks
+        for planted_error in check.planted_errors
     }
     for planted_error in planted.values():
         yield Case(

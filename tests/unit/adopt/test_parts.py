@@ -44,7 +44,7 @@ def test_what_an_edit_reads_of_a_part_is_imported() -> None:
     assert "class FusedLinear" not in made.text
 
 
-def test_alternatives_of_one_part_are_told_apart() -> None:
+def test_alternatives_of_one_part_are_distinguished() -> None:
     made = _adopted("gemma2", "gemma2_norm")
     assert made.proof.holds
     assert dict(made.subject.mixins) == {"Gemma2RMSNorm": ("FusedOffsetRMSNorm",)}

@@ -239,7 +239,7 @@ def test_the_command_writes_what_converts(project, capsys):
     assert "PG804" in capsys.readouterr().err
 
 
-def test_a_project_without_sources_is_told_what_to_convert(tmp_path, monkeypatch, capsys):
+def test_a_project_without_sources_is_asked_what_to_convert(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["new", "mpnet", "--with", "checkpoint"]) == 0
     output = capsys.readouterr().err

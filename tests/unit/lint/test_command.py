@@ -126,7 +126,7 @@ class NewLayer(OldLayer):
 """
 
 
-def test_a_call_that_python_would_refuse_is_told_once_with_the_reason(tree, capsys):
+def test_a_call_that_python_would_refuse_is_reported_once_with_the_reason(tree, capsys):
     (tree / "transformers/models/old/modeling_old.py").write_text(LAYER)
     (tree / "transformers/models/new/modular_new.py").write_text(CALLS_WITHOUT)
     ship(tree)

@@ -48,7 +48,7 @@ def parent():
 IDS = torch.arange(14).view(2, 7)
 
 
-def test_rows_are_joined_and_taken_apart():
+def test_rows_are_joined_and_split():
     q, k, v = torch.randn(8, 3), torch.randn(2, 3), torch.randn(2, 3)
     join = Rows([8, 2, 2])
     names = ["q", "k", "v"]

@@ -349,7 +349,7 @@ def spread(model, given):
 
 
 @pytest.mark.parametrize("which", [LLAMA], ids=["llama"])
-def test_experts_come_apart_and_the_balance_loss_evens_their_load(which):
+def test_experts_are_split_and_the_balance_loss_evens_their_load(which):
     dense, mixture_class = drawn(which, torch.float32)
     given, ends = batch("none", rows=8, length=16).inputs(), {}
     for weight in (0.0, 1.0):

@@ -88,7 +88,7 @@ def test_a_parent_that_was_missing_appears(tree, flattened, cli):
     assert flattened[0] == "modular_one"
 
 
-def test_a_parent_that_could_not_be_read_is_mended(tree, flattened, cli):
+def test_a_parent_that_could_not_be_read_is_read_again(tree, flattened, cli):
     tree.write("lib/toy.py", "class A(:\n")
     assert cli("check")[0] == 1
     tree.write("lib/toy.py", standin.PARENT)

@@ -206,7 +206,7 @@ def test_out_one_file_after_the_other(made, cli):
     assert cli("check", "--out", "flat")[0] == 0
 
 
-def test_two_folders_for_out_are_told_apart(made, cli):
+def test_two_folders_for_out_are_distinguished(made, cli):
     """Their records lie in one file."""
     assert cli("convert", "--out", "flat")[0] == 0
     assert cli("convert", "--out", "other", "modular/one")[0] == 0
@@ -339,7 +339,7 @@ def test_list_has_no_more_lines_than_the_modular_file_when_it_is_stale(made, cli
     assert cli("list")[1].splitlines()[1].split()[1:] == ["2", "4", "0", "9", "stale"]
 
 
-def test_notes_on_what_was_written_are_told_once(tree, cli):
+def test_notes_on_what_was_written_are_reported_once(tree, cli):
     note = "modular/{0}/modular_{0}.py:1:1: note: a note\n"
     assert cli("convert")[1] == note.format("one") + note.format("two")
     assert cli("convert")[1] == ""

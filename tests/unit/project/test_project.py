@@ -184,7 +184,7 @@ def test_recorded_are_the_projects_own_at_their_own_place(home, tmp_path):
     )
 
 
-def test_profile_is_told_by_the_package(home):
+def test_profile_is_known_by_the_package(home):
     touch(
         home,
         "t/transformers/__init__.py",

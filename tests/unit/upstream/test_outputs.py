@@ -153,7 +153,7 @@ def test_getattr_is_split_and_written_on_one_line():
     }
 
 
-def test_style_finds_what_it_cannot_mend():
+def test_style_finds_what_it_cannot_fix():
     texts = {
         "models/a/modeling_a.py": "x = unknown\n",
         "models/b/modeling_b.py": "x = (\n",

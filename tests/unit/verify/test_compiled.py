@@ -56,7 +56,7 @@ def test_nothing_compiled_is_no_pass():
         pytest.param(10_000, REFORMULATED.roundings, id="never more than of another formula"),
     ],
 )
-def test_kernels_may_be_as_far_apart_as_float32_leaves_open(own, allowed):
+def test_kernels_may_be_as_different_as_float32_leaves_open(own, allowed):
     assert compiled.of_kernels(own).roundings == allowed
 
 

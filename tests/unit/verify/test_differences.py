@@ -242,7 +242,7 @@ def test_what_is_no_number_on_either_side_and_the_same_is_equal():
     assert found.largest == 0
 
 
-def test_equal_values_in_another_dtype_are_told():
+def test_equal_values_in_another_dtype_are_reported():
     wide, narrow = (
         {"logits": torch.ones(2, dtype=dtype)} for dtype in (torch.float32, torch.bfloat16)
     )

@@ -28,7 +28,7 @@ def test_weights_in_another_layout_are_drawn_as_the_parents(pair):
     assert judged(pair).status == "PASS"
 
 
-def test_weights_that_nobody_draws_are_told(pair, monkeypatch):
+def test_weights_that_nobody_draws_are_reported(pair, monkeypatch):
     base = pair.module.DbrxPreTrainedModel
     own = base._init_weights
 
@@ -42,6 +42,6 @@ def test_weights_that_nobody_draws_are_told(pair, monkeypatch):
     assert "gate_up_proj" in verdict.note
 
 
-def test_code_that_transformers_takes_for_a_users_is_told(pair, monkeypatch):
+def test_code_that_transformers_takes_for_a_users_is_reported(pair, monkeypatch):
     monkeypatch.setattr(pair.variant_class, "is_custom_code", classmethod(lambda cls: True))
     assert judged(pair).status == "FAIL"

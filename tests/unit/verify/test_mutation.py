@@ -124,7 +124,7 @@ def test_what_import_runs_is_no_function_and_no_docstring():
     assert ran.isdisjoint({1, line("y = x"), line("return z")})
 
 
-def test_lines_that_only_refuse_are_told_apart():
+def test_lines_that_only_refuse_are_distinguished():
     import ast
 
     assert refusals(ast.parse(TOY)) == {line("raise")}

@@ -94,7 +94,7 @@ def test_work_goes_through_a_pipe():
     ],
     ids=["memory", "time"],
 )
-def test_a_case_beyond_its_limits_fails_and_is_told(limits, note):
+def test_a_case_beyond_its_limits_fails_and_is_reported(limits, note):
     first = next(run_work(Work(LLAMA, Plan(dtypes=("float32",)), "cpu"), limits))
     assert first.status == "FAIL" and note in first.note
 
@@ -131,7 +131,7 @@ PLANTED = Result(
 LOADED = Result("llama", "LlamaModel checkpoints", "PASS")
 
 
-def test_a_variant_of_which_nothing_is_compared_is_told():
+def test_a_variant_of_which_nothing_is_compared_is_reported():
     assert find_unproven(["llama", "other"], [SILENT, PLANTED, LOADED]) == ("llama", "other")
     assert find_unproven(["llama"], [SILENT, RESULTS[0]]) == ()
 
