@@ -183,7 +183,7 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
 
 def _note_replacement(block: FlatBlock, builder: Builder) -> Iterator[str]:
     """A note where a function or constant of a modular file replaces a parent's of its name."""
-    if block.kind == "class" or block.unit.module not in builder.layers:
+    if block.kind == "class" or block.block_id.module not in builder.layers:
         return
     for module in builder.naming.plan.parents:
         old = builder.index(module).definition(block.name)

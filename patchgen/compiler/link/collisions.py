@@ -24,7 +24,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 def choose_reported_block(blocks: list[FlatBlock]) -> FlatBlock:
     """The first block of a modular file, because its author can act; else the first block."""
-    return min(blocks, key=lambda block: ".modular_" not in f".{block.unit.module}")
+    return min(blocks, key=lambda block: ".modular_" not in f".{block.block_id.module}")
 
 
 def remove_duplicates(
@@ -36,7 +36,7 @@ def remove_duplicates(
     one defines what the other imports or finds among the builtins.
     """
     _refuse_hidden_builtins(blocks, imports)
-    read = {need.name for block in blocks for need in block.needs}
+    read = {dependency.name for block in blocks for dependency in block.dependencies}
     owner: dict[str, FlatBlock] = {}
     kept: list[FlatBlock] = []
     for block in blocks:
@@ -59,7 +59,7 @@ def _find_strangers(block: FlatBlock, owner: dict[str, FlatBlock]) -> list[FlatB
     strangers = []
     for name in block.defines:
         known = owner.setdefault(name, block)
-        if known is not block and known.unit.module != block.unit.module:
+        if known is not block and known.block_id.module != block.block_id.module:
             strangers.append(known)
     return strangers
 
@@ -68,7 +68,7 @@ def _are_copies(blocks: list[FlatBlock], builder: Builder) -> bool:
     """Whether the blocks have one text, and one object does for all of them."""
     if any(block.text != blocks[0].text for block in blocks):
         return False
-    return all(is_copied_freely(builder.source_block(block.unit)) for block in blocks)
+    return all(is_copied_freely(builder.source_block(block.block_id)) for block in blocks)
 
 
 def _raise_collision(
@@ -80,7 +80,9 @@ def _raise_collision(
         how = "in the same words, but as another object,"
     else:
         how = "differently,"
-    what = f"{name} is defined in {strangers[0].unit.module} and, {how} in {block.unit.module}"
+    what = (
+        f"{name} is defined in {strangers[0].block_id.module} and, {how} in {block.block_id.module}"
+    )
     hint = (
         "give one of them another name, "
         f"or define {name} in the modular file: it then counts for both"
@@ -96,10 +98,10 @@ def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:
         return
     for name in block.defines:
         if name in imports:
-            need = imports[name]
+            dependency = imports[name]
             what = (
-                f"{name} is defined in {block.unit.module} "
-                f"and imported as {need.symbol} for {need.home}"
+                f"{name} is defined in {block.block_id.module} "
+                f"and imported as {dependency.symbol} for {dependency.home}"
             )
             raise PatchgenError("PG401", block.pieces[0].at(1, 0), what, "rename one of them")
 
@@ -122,7 +124,7 @@ def _find_definers_of_builtins(
     definers: dict[str, str] = {}
     for block in blocks:
         for name in _BUILTINS.intersection(block.defines):
-            definers[name] = block.unit.module
+            definers[name] = block.block_id.module
     for name in _BUILTINS.intersection(imports):
         definers[name] = str(imports[name].symbol)
     return definers

@@ -37,14 +37,14 @@ class _Uses:
     def pairs(self) -> Iterator[tuple[BlockId, BlockId]]:
         """Each two blocks whose order matters, the first one first."""
         # Two reads may change places.
-        for place, unit in self.changes:
+        for place, block_id in self.changes:
             for other_place, other in (*self.changes, *self.reads):
-                if other == unit or place == other_place:
+                if other == block_id or place == other_place:
                     continue
                 if place < other_place:
-                    yield unit, other
+                    yield block_id, other
                 else:
-                    yield other, unit
+                    yield other, block_id
 
 
 def find_constraints(blocks: tuple[FlatBlock, ...], builder: Builder) -> Before:
@@ -67,9 +67,11 @@ def _put_imports_first(blocks: tuple[FlatBlock, ...], before: Before) -> None:
     """Let an import among the blocks stand before the code that reads its name when it runs."""
     imported = _find_only_imported(blocks)
     for block in blocks:
-        for need in block.needs:
-            if need.eager and need.name in imported:
-                before.setdefault(block.unit, {}).setdefault(imported[need.name], need.name)
+        for dependency in block.dependencies:
+            if dependency.eager and dependency.name in imported:
+                before.setdefault(block.block_id, {}).setdefault(
+                    imported[dependency.name], dependency.name
+                )
 
 
 def _find_only_imported(blocks: tuple[FlatBlock, ...]) -> dict[str, BlockId]:
@@ -82,7 +84,7 @@ def _find_only_imported(blocks: tuple[FlatBlock, ...]) -> dict[str, BlockId]:
     for name, binding in binders.items():
         # A name that something else binds too is ordered by execution alone.
         if len(binding) == 1 and binding[0].kind == "import":
-            found[name] = binding[0].unit
+            found[name] = binding[0].block_id
     return found
 
 
@@ -97,39 +99,41 @@ class _UseRecorder:
         """Record what `piece` of `block` reads and changes."""
         builder = self._builder
         home = piece.symbol.module
-        unit = BlockId(home, piece.first)
-        place = self._places[unit]
+        block_id = BlockId(home, piece.first)
+        place = self._places[block_id]
         if block.aside:
-            self._get(block.name).changes.append((place, block.unit))
-        change = builder.changes.of(builder.index(home), builder.source_block(unit))
+            self._get(block.name).changes.append((place, block.block_id))
+        change = builder.changes.of(builder.index(home), builder.source_block(block_id))
         for symbol in change.symbols | change.reads:
-            self._record_symbol(block, unit, symbol, is_changed=symbol in change.symbols)
+            self._record_symbol(block, block_id, symbol, is_changed=symbol in change.symbols)
         # An import acts on everything outside: nothing is known of what the module does.
         acts_outside = change.outside or block.kind == "import"
         if acts_outside and piece is block.pieces[0]:
-            self._get(_OUTSIDE).changes.append((place, block.unit))
+            self._get(_OUTSIDE).changes.append((place, block.block_id))
         elif change.reads_outside:
-            self._get(_OUTSIDE).reads.append((place, block.unit))
+            self._get(_OUTSIDE).reads.append((place, block.block_id))
 
     def _record_symbol(
-        self, block: FlatBlock, unit: BlockId, symbol: Symbol, is_changed: bool
+        self, block: FlatBlock, block_id: BlockId, symbol: Symbol, is_changed: bool
     ) -> None:
-        """Record that the statement `unit`, a part of `block`, reads or changes `symbol`."""
-        home = unit.module
+        """Record that the statement `block_id`, a part of `block`, reads or changes `symbol`."""
+        home = block_id.module
         found = self._builder.naming.resolve(symbol, home)
         if found.key is None:
             return
-        is_own = symbol.module == home and symbol.name in self._builder.source_block(unit).defines
+        is_own = (
+            symbol.module == home and symbol.name in self._builder.source_block(block_id).defines
+        )
         if is_own != (found.name in block.defines):
             return  # a class of the chain, which is merged or stands in the file by itself
-        place = self._places[unit]
+        place = self._places[block_id]
         if is_own:
             # What takes the place of a parent's statement may have to stand where that did.
             replaced = self._find_replaced_places(found.name, found.key)
             place = min([place, *replaced, *self._find_merged_places(block)])
         uses = self._get(self._name_in(block, symbol, found.name))
         entries = uses.changes if is_changed else uses.reads
-        entries.append((place, block.unit))
+        entries.append((place, block.block_id))
 
     def _get(self, name: str) -> _Uses:
         return self.uses.setdefault(name, _Uses())
@@ -140,7 +144,7 @@ class _UseRecorder:
         A statement below a parent may mean the parent that is put aside, and not `name`.
         """
         aside = self._builder.naming.aside(symbol)
-        if aside is not None and any(need.name == aside for need in block.needs):
+        if aside is not None and any(dependency.name == aside for dependency in block.dependencies):
             return aside
         return name
 
@@ -161,7 +165,7 @@ class _UseRecorder:
             if naming.resolve(Symbol(parent, name), parent).key != key:
                 continue
             for block in self._builder.index(parent).blocks:
-                unit = BlockId(parent, block.first)
+                block_id = BlockId(parent, block.first)
                 is_import = block.kind == "import"
-                if name in block.defines and not is_import and unit in self._places:
-                    yield self._places[unit]
+                if name in block.defines and not is_import and block_id in self._places:
+                    yield self._places[block_id]

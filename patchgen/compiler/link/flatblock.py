@@ -57,12 +57,12 @@ class FlatBlock:
     name was given to its subclass.
     """
 
-    unit: BlockId
+    block_id: BlockId
     kind: str
     name: str
     leading: str
     text: str
-    needs: tuple[Dependency, ...]
+    dependencies: tuple[Dependency, ...]
     defines: tuple[str, ...]
     pieces: tuple[RewrittenBlock, ...]
     notes: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Builder:
                 return layer
         return self.naming.bindings.env.index(module, Location(module))
 
-    def units(self, symbol: Symbol) -> tuple[BlockId, ...]:
+    def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
         index = self.index(symbol.module)
         found = [block for block in index.blocks if self._concerns(index, block, symbol)]
@@ -124,33 +124,33 @@ class Builder:
             return symbol.name in block.defines and is_contested
         return symbol in self.changes.of(index, block).symbols
 
-    def block(self, unit: BlockId) -> FlatBlock:
-        """The flat block of `unit`.  Raises PatchgenError as qualifying and merging do."""
-        if unit not in self._made:
-            self._made[unit] = self._make_block(unit)
-        return self._made[unit]
+    def block(self, block_id: BlockId) -> FlatBlock:
+        """The flat block of `block_id`.  Raises PatchgenError as qualifying and merging do."""
+        if block_id not in self._made:
+            self._made[block_id] = self._make_block(block_id)
+        return self._made[block_id]
 
-    def source_block(self, unit: BlockId) -> Block:
-        """The block of `unit` as its file has it."""
-        for block in self.index(unit.module).blocks:
-            if block.first == unit.first:
+    def source_block(self, block_id: BlockId) -> Block:
+        """The block of `block_id` as its file has it."""
+        for block in self.index(block_id.module).blocks:
+            if block.first == block_id.first:
                 return block
-        raise AssertionError(f"no block of {unit.module} begins on line {unit.first}")
+        raise AssertionError(f"no block of {block_id.module} begins on line {block_id.first}")
 
-    def _make_block(self, unit: BlockId) -> FlatBlock:
+    def _make_block(self, block_id: BlockId) -> FlatBlock:
         """Make the block: merged where the plan declares a class, else carried."""
-        index, block = self.index(unit.module), self.source_block(unit)
-        key = Symbol(unit.module, block.name or _name_statement(index, block))
+        index, block = self.index(block_id.module), self.source_block(block_id)
+        key = Symbol(block_id.module, block.name or _name_statement(index, block))
         declaration = self.naming.plan.declaration(key)
         if declaration is not None:
-            made = self._make_merged(unit, declaration)
+            made = self._make_merged(block_id, declaration)
         else:
-            made = self._make_copied(unit, key, index, block)
+            made = self._make_copied(block_id, key, index, block)
         aside = self.naming.aside(key)
         return made if aside is None else _put_aside(made, aside)
 
     def _make_copied(
-        self, unit: BlockId, key: Symbol, index: ModuleIndex, block: Block
+        self, block_id: BlockId, key: Symbol, index: ModuleIndex, block: Block
     ) -> FlatBlock:
         """A block that is carried with new names and no other change."""
         piece = self._make_piece(index, block, key)
@@ -160,12 +160,12 @@ class Builder:
             piece = replace(piece, text=self._keep_private_names(piece))
         lazy = block.lazy_annotations and not self.spells
         return FlatBlock(
-            unit=unit,
+            block_id=block_id,
             kind=block.kind,
             name=piece.name,
             leading=piece.leading,
             text=piece.text,
-            needs=find_dependencies(piece.text, (piece,), lazy, self.naming.bindings),
+            dependencies=find_dependencies(piece.text, (piece,), lazy, self.naming.bindings),
             defines=piece.defines,
             pieces=(piece,),
             notes=note_data_strings(piece.text, (piece,)),
@@ -182,7 +182,7 @@ class Builder:
         bases = tuple(ast.unparse(base) for base in parse_class(piece.text).bases)
         return self.merge(ClassPlan(piece.name, (piece,), bases, (piece.symbol.name,))).text
 
-    def _make_merged(self, unit: BlockId, declaration: Declaration) -> FlatBlock:
+    def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
         """A class of a modular file, merged with its parents."""
         chain = declaration.chain
         pieces = tuple(self._make_class_piece(symbol, chain) for symbol in chain)
@@ -194,10 +194,10 @@ class Builder:
             beyond=self._make_beyond(declaration),
         )
         merged = self.merge(plan)
-        lazy = self.source_block(unit).lazy_annotations and not self.spells
+        lazy = self.source_block(block_id).lazy_annotations and not self.spells
         text = merged.text if lazy else quote_own_name(merged.text, plan.name)
-        needs = find_dependencies(text, pieces, lazy, self.naming.bindings)
-        if any(need.eager and need.name == plan.name for need in needs):
+        dependencies = find_dependencies(text, pieces, lazy, self.naming.bindings)
+        if any(dependency.eager and dependency.name == plan.name for dependency in dependencies):
             # Of parent and child with one name, the flat file has only the child.
             what = f"the body of {plan.name} reads a parent of that name while the class is made"
             hint = "bind what is needed of it to a name above the class"
@@ -209,12 +209,12 @@ class Builder:
         # The first comment counts, from the modular file to the last parent.
         comments = [piece.leading for piece in pieces if piece.leading.strip()]
         return FlatBlock(
-            unit=unit,
+            block_id=block_id,
             kind="class",
             name=plan.name,
             leading=comments[0] if comments else pieces[-1].leading,
             text=text,
-            needs=needs,
+            dependencies=dependencies,
             defines=(plan.name,),
             pieces=pieces,
             notes=notes,

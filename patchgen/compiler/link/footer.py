@@ -72,7 +72,11 @@ def render_initialization(blocks: tuple[FlatBlock, ...], builder: Builder) -> st
 
 def _derives_from_pretrained_model(block: FlatBlock) -> bool:
     """Whether a base of the class is `PreTrainedModel` itself."""
-    spelled = {need.name for need in block.needs if need.symbol.name == "PreTrainedModel"}
+    spelled = {
+        dependency.name
+        for dependency in block.dependencies
+        if dependency.symbol.name == "PreTrainedModel"
+    }
     # Parsing takes longer than the look at the names.
     if not spelled:
         return False

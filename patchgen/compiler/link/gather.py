@@ -49,11 +49,11 @@ def gather_blocks(kind: str, requested: tuple[Symbol, ...], builder: Builder) ->
     Raises PatchgenError PG401 where two different things would have one name.
     """
     base = builder.naming.plan.bases.get(kind)
-    units = find_roots(kind, base, builder)
+    block_ids = find_roots(kind, base, builder)
     for symbol in requested:
-        units += builder.units(symbol)
+        block_ids += builder.block_ids(symbol)
     reached = _Closure(kind, builder)
-    reached.follow(units)
+    reached.follow(block_ids)
     return Gathered(
         kind=kind,
         base=base,
@@ -85,27 +85,29 @@ class _Closure:
     def blocks(self) -> tuple[FlatBlock, ...]:
         return tuple(self._gathered.values())
 
-    def follow(self, units: Iterable[BlockId]) -> None:
-        """Add `units`, everything that they need, and every statement that changes what is carried.
+    def follow(self, block_ids: Iterable[BlockId]) -> None:
+        """Add `block_ids`, all that they need, and every statement that changes what is carried.
 
         Such a statement needs other blocks in turn, so that both are repeated until nothing is new.
         """
-        queue = list(units)
+        queue = list(block_ids)
         while queue:
             self._add_needed(queue)
             # Only what is carried already says which statements change it.
-            queue = [unit for unit in self._find_changing() if unit not in self._gathered]
+            queue = [
+                block_id for block_id in self._find_changing() if block_id not in self._gathered
+            ]
 
     def _add_needed(self, queue: list[BlockId]) -> None:
         """Make the queued blocks, and all that they need in turn."""
         while queue:
-            unit = queue.pop(0)
-            if unit in self._gathered:
+            block_id = queue.pop(0)
+            if block_id in self._gathered:
                 continue
-            block = self._builder.block(unit)
-            self._gathered[unit] = block
-            for need in block.needs:
-                queue += self._resolve(need, block)
+            block = self._builder.block(block_id)
+            self._gathered[block_id] = block
+            for dependency in block.dependencies:
+                queue += self._resolve(dependency, block)
 
     # Statements that change what is carried
 
@@ -116,7 +118,7 @@ class _Closure:
         carried too: a later one may depend on it.
         """
         carried = self._find_carried_symbols()
-        read = {unit.module for unit in self._gathered}
+        read = {block_id.module for block_id in self._gathered}
         for module in self._find_running():
             index = self._builder.index(module)
             # The `__init__.py` of a package on the way runs where the flat file is imported too.
@@ -134,15 +136,15 @@ class _Closure:
     def _find_carried_symbols(self) -> set[Symbol]:
         """What the blocks that are carried so far define."""
         carried: set[Symbol] = set()
-        for unit in self._gathered:
-            names = self._builder.source_block(unit).defines
-            carried |= {Symbol(unit.module, name) for name in names}
+        for block_id in self._gathered:
+            names = self._builder.source_block(block_id).defines
+            carried |= {Symbol(block_id.module, name) for name in names}
         return carried
 
     def _find_running(self) -> tuple[str, ...]:
         """The modules that something is carried from, and those of the project that they import."""
         home = self._builder.naming.plan.modular.source.module
-        found: dict[str, None] = {unit.module: None for unit in self._gathered}
+        found: dict[str, None] = {block_id.module: None for block_id in self._gathered}
         # Importing `a.b.c` runs `a` and `a.b` before it.
         for module in with_packages(home):
             if module == home or is_followed(module, self._bindings):
@@ -182,38 +184,38 @@ class _Closure:
 
     # Names
 
-    def _resolve(self, need: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
-        """The blocks that define the name of `need`.
+    def _resolve(self, dependency: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
+        """The blocks that define the name of `dependency`.
 
         A name that is imported, or that the output of another kind defines, is only recorded.
         """
-        place = self._builder.naming.resolve(need.symbol, need.home)
+        place = self._builder.naming.resolve(dependency.symbol, dependency.home)
         if place.key is None:
-            return self._record_import(need, block)
+            return self._record_import(dependency, block)
         # A class stands in one output, and the others import it from there.
         if place.kind is not None and place.kind != self._kind:
-            self.siblings[need.name] = (place.kind, need)
+            self.siblings[dependency.name] = (place.kind, dependency)
             return ()
         if self._bindings.env.path(place.key.module) is None:
-            self._raise_missing(place.key, need, block)
-        return self._builder.units(place.key)
+            self._raise_missing(place.key, dependency, block)
+        return self._builder.block_ids(place.key)
 
-    def _raise_missing(self, key: Symbol, need: Dependency, block: FlatBlock) -> None:
+    def _raise_missing(self, key: Symbol, dependency: Dependency, block: FlatBlock) -> None:
         """Raise PG101 where the import of a missing module stands."""
-        home = self._builder.index(need.home)
-        item = home.imported(need.name)
+        home = self._builder.index(dependency.home)
+        item = home.imported(dependency.name)
         at = block.pieces[0].at(1, 0)
         if item is not None:
             at = home.source.at(item.line, item.column)
         self._bindings.env.index(key.module, at)
 
-    def _record_import(self, need: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
+    def _record_import(self, dependency: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         """Record an imported name; returns the guarded blocks that import it, which are carried.
 
         Raises PatchgenError PG401 where two modules import different things under that name.
         """
-        need = self._prefer_kept_import(need)
-        module, importing = self._find_importing(need.home, need.name)
+        dependency = self._prefer_kept_import(dependency)
+        module, importing = self._find_importing(dependency.home, dependency.name)
         guards = tuple(
             BlockId(module, other.first) for other in importing if other.kind != "import"
         )
@@ -221,13 +223,13 @@ class _Closure:
         if len(guards) == len(importing):
             return guards
         for piece in block.pieces:
-            if need.name in piece.dependencies:
-                self.homes.add((need.name, piece.symbol.module))
-        known = self.imports.setdefault(need.name, need)
-        if not is_same_definition(known.symbol, need.symbol, self._bindings):
+            if dependency.name in piece.dependencies:
+                self.homes.add((dependency.name, piece.symbol.module))
+        known = self.imports.setdefault(dependency.name, dependency)
+        if not is_same_definition(known.symbol, dependency.symbol, self._bindings):
             one = f"{known.symbol} for {known.home}"
-            other_one = f"{need.symbol} for {need.home}"
-            what = f"{need.name} is {one} and {other_one}"
+            other_one = f"{dependency.symbol} for {dependency.home}"
+            what = f"{dependency.name} is {one} and {other_one}"
             hint = "import one of them under another name"
             raise PatchgenError("PG401", block.pieces[0].at(1, 0), what, hint)
         return guards
@@ -254,18 +256,18 @@ class _Closure:
         home, there = self._find_importing(source.module, name)
         return (home, there) if _has_guard(there) else (module, found)
 
-    def _prefer_kept_import(self, need: Dependency) -> Dependency:
-        """`need`, from the modular file where that has an import of the name that is kept."""
+    def _prefer_kept_import(self, dependency: Dependency) -> Dependency:
+        """`dependency`, from the modular file where that has an import of the name that is kept."""
         naming = self._builder.naming
         for layer in naming.plan.layers:
-            item = layer.imported(need.name)
+            item = layer.imported(dependency.name)
             # Only a relative import can be marked to be kept.
             if item is None or not item.level:
                 continue
             symbol = naming.bindings.imported_symbol(layer, item)
             if is_kept(symbol):
-                return replace(need, symbol=symbol, home=layer.source.module)
-        return need
+                return replace(dependency, symbol=symbol, home=layer.source.module)
+        return dependency
 
 
 def _has_guard(importing: Iterable[Block]) -> bool:

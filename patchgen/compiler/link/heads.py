@@ -63,14 +63,14 @@ def _rebind_all(
     builder: Builder,
 ) -> Gathered:
     """`gathered` with each of `heads`, by name with its generic class, on the model of the file."""
-    imports = {need.name: need for need in gathered.imports}
+    imports = {dependency.name: dependency for dependency in gathered.imports}
     rebound = []
     for block in gathered.blocks:
         if block.name in heads:
             block, added = _rebind_head(block, heads[block.name], models, builder)
             # An import that was there before wins.
-            for need in added:
-                imports.setdefault(need.name, need)
+            for dependency in added:
+                imports.setdefault(dependency.name, dependency)
         rebound.append(block)
     return replace(gathered, blocks=tuple(rebound), imports=tuple(imports.values()))
 
@@ -105,15 +105,15 @@ def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
     """The generic heads among the bases of a class."""
     if block.kind != "class":
         return
-    generics = [need for need in block.needs if _is_generic(need.symbol)]
+    generics = [dependency for dependency in block.dependencies if _is_generic(dependency.symbol)]
     # Parsing takes longer than the look at the names.
     if not generics:
         return
     bases = parse_class(block.text).bases
     names = {base.id for base in bases if isinstance(base, ast.Name)}
-    for need in generics:
-        if need.name in names:
-            yield need.symbol
+    for dependency in generics:
+        if dependency.name in names:
+            yield dependency.symbol
 
 
 def _is_generic(symbol: Symbol) -> bool:
@@ -162,7 +162,7 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
     by_name: dict[str, FlatBlock] = {}
     for block in blocks:
         by_name.update(dict.fromkeys(block.defines, block))
-    waiting, seen = [own], {own.unit}
+    waiting, seen = [own], {own.block_id}
     while waiting:
         block = waiting.pop()
         source = block.pieces[-1]
@@ -172,10 +172,10 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
         is_same_text = block.text == source.text
         if not is_same_text and _dump_code(block.text) != _dump_code(source.text):
             return True
-        for need in block.needs:
-            used = by_name.get(need.name)
-            if used is not None and used.unit not in seen:
-                seen.add(used.unit)
+        for dependency in block.dependencies:
+            used = by_name.get(dependency.name)
+            if used is not None and used.block_id not in seen:
+                seen.add(used.block_id)
                 waiting.append(used)
     return own.name != own.pieces[-1].symbol.name
 
@@ -220,15 +220,17 @@ def _write_init(
     method = _find_init(piece.text)
     if method is None or not _is_as_expected(method):
         return None
-    base = next(need.name for need in block.needs if need.symbol == generic)
+    base = next(
+        dependency.name for dependency in block.dependencies if dependency.symbol == generic
+    )
     method = _rewrite_init(method, own, base)
     read = {reference.name for reference in references(_parse_method(method).body, True)}
     # `own` is a class of this file.
     names = [name for name in piece.dependencies if name in read and name != own]
-    needs = tuple(
+    dependencies = tuple(
         Dependency(name, piece.dependencies[name], GENERIC_HEADS, False) for name in names
     )
-    return replace(block, text=_add_method(block.text, method)), needs
+    return replace(block, text=_add_method(block.text, method)), dependencies
 
 
 def _is_as_expected(method: str) -> bool:

@@ -162,7 +162,9 @@ def _find_question(block: FlatBlock, name: str, symbol: Symbol) -> Location | No
 
     A base, an annotation and a call that makes an object do not.
     """
-    if not any(need.name == name and need.symbol == symbol for need in block.needs):
+    if not any(
+        dependency.name == name and dependency.symbol == symbol for dependency in block.dependencies
+    ):
         return None
     tree = parse_once(block.text)
     harmless = {id(node) for node in _find_harmless_uses(tree)}

@@ -23,21 +23,21 @@ from patchgen.syntax.blocks import Block, Import, ModuleIndex
 
 @dataclass(frozen=True, slots=True)
 class NeededImport:
-    """The names `items` of the import statement at `unit`, and their import in the flat file."""
+    """The names `items` of an import statement, `block_id`, and their import in the flat file."""
 
-    unit: BlockId
+    block_id: BlockId
     items: tuple[Import, ...]
     text: str
 
 
 def find_needed_imports(gathered: Gathered, builder: Builder) -> tuple[NeededImport, ...]:
     """What the blocks of `gathered` need of the import statements of their modules."""
-    needed = {need.name: need for need in gathered.imports}
+    needed = {dependency.name: dependency for dependency in gathered.imports}
     # The followed module first, so that its statements keep their order.
     homes: dict[str, None] = {}
     if gathered.base:
         homes[gathered.base] = None
-    homes |= dict.fromkeys(need.home for need in gathered.imports)
+    homes |= dict.fromkeys(dependency.home for dependency in gathered.imports)
     homes |= dict.fromkeys(sorted(home for _, home in gathered.homes))
     found: list[NeededImport] = []
     for home in homes:
@@ -52,8 +52,10 @@ def render_imports(
 ) -> tuple[str, ...]:
     """One statement a line for everything in `needed`, and for what outputs of other kinds hold."""
     statements = [each.text for each in needed]
-    statements += [_render_sibling(kind, need, builder) for kind, need in gathered.siblings]
-    modules = {block.unit.module for block in gathered.blocks}
+    statements += [
+        _render_sibling(kind, dependency, builder) for kind, dependency in gathered.siblings
+    ]
+    modules = {block.block_id.module for block in gathered.blocks}
     is_lazy = any(has_future_annotations(builder.index(module)) for module in modules)
     # Without the import, `spells` has made the annotations strings.
     if is_lazy and not builder.spells:
@@ -81,9 +83,9 @@ def _select_imports(
             elif _is_for_effect(item, index, builder):
                 wanted.append(item)
         if wanted:
-            unit = BlockId(index.source.module, block.first)
+            block_id = BlockId(index.source.module, block.first)
             items = tuple(wanted)
-            yield NeededImport(unit, items, _render_import(index, block, items, builder))
+            yield NeededImport(block_id, items, _render_import(index, block, items, builder))
 
 
 def _is_submodule(item: Import) -> bool:
@@ -121,8 +123,8 @@ def _is_needed(
     item: Import, needed: dict[str, Dependency], index: ModuleIndex, builder: Builder
 ) -> bool:
     """Whether this import, of the module `index`, binds a needed name."""
-    need = needed.get(item.bound)
-    if need is None or need.home != index.source.module:
+    dependency = needed.get(item.bound)
+    if dependency is None or dependency.home != index.source.module:
         return False
     return builder.naming.bindings.counts(index, item)
 
@@ -152,10 +154,10 @@ def _render_statement(module: str, item: Import) -> str:
     return f"from {module} import {item.name}{alias}\n"
 
 
-def _render_sibling(kind: str, need: Dependency, builder: Builder) -> str:
+def _render_sibling(kind: str, dependency: Dependency, builder: Builder) -> str:
     """The import of a class that stands in the output of another kind, in the same folder."""
     path = builder.naming.plan.modular.source.path
     name = path.rpartition("/")[2].removesuffix(".py")
-    place = builder.naming.resolve(need.symbol, need.home)
-    alias = "" if place.name == need.name else f" as {need.name}"
+    place = builder.naming.resolve(dependency.symbol, dependency.home)
+    alias = "" if place.name == dependency.name else f" as {dependency.name}"
     return f"from .{output_name(name, kind)} import {place.name}{alias}\n"

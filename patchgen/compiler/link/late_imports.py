@@ -24,7 +24,7 @@ from patchgen.compiler.link.imports import NeededImport
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.syntax.blocks import Import
 
-# Of the standard library; `tests/unit/link/test_late_imports.py` asks torch.
+# Of the standard library; `tests/block_id/link/test_late_imports.py` asks torch.
 IMPORTED_BY_TORCH = frozenset(
     "abc collections contextlib copy dataclasses enum functools importlib inspect itertools logging"
     " math operator os pathlib re string sys threading types typing warnings weakref".split()
@@ -39,12 +39,12 @@ def find_late_imports(
     # Nearly no file has such a statement, and the rest of this takes time.
     if not acting:
         return ()
-    modules = {unit.module for unit in acting}
-    modules |= {each.unit.module for each in needed}
+    modules = {block_id.module for block_id in acting}
+    modules |= {each.block_id.module for each in needed}
     for block in gathered.blocks:
         modules |= {piece.symbol.module for piece in block.pieces}
     places = trace_execution(modules, builder)
-    first = min(places[unit] for unit in acting)
+    first = min(places[block_id] for block_id in acting)
     imported = _find_imports_before(places, first, builder)
     before = _find_packages(imported) - _find_named_packages(acting, builder)
     # `import os` a second time binds what the first one did, whatever ran in between.
@@ -52,7 +52,7 @@ def find_late_imports(
     late = []
     for each in needed:
         # What Python imports before the statement does not notice it.
-        if places[each.unit] <= first:
+        if places[each.block_id] <= first:
             continue
         if _find_undecided(each, modules_before) - before:
             late.append(_make_block(each, builder))
@@ -69,7 +69,7 @@ def _find_undecided(needed: NeededImport, modules_before: set[str]) -> set[str]:
         is_plain = not item.name and not item.level
         if is_plain and item.module in modules_before:
             continue
-        undecided.add(_find_package(item, needed.unit.module))
+        undecided.add(_find_package(item, needed.block_id.module))
     return undecided
 
 
@@ -79,10 +79,10 @@ def _find_acting(gathered: Gathered, builder: Builder) -> list[BlockId]:
     for block in gathered.blocks:
         if block.kind in ("class", "def", "import"):
             continue
-        index = builder.index(block.unit.module)
-        change = builder.changes.of(index, builder.source_block(block.unit))
+        index = builder.index(block.block_id.module)
+        change = builder.changes.of(index, builder.source_block(block.block_id))
         if change.outside:
-            acting.append(block.unit)
+            acting.append(block.block_id)
     return acting
 
 
@@ -94,10 +94,10 @@ def _find_imports_before(
     The file of a mixin may import transformers for another of its mixins: transformers ran then.
     """
     found = []
-    for unit, place in places.items():
-        block = builder.source_block(unit)
+    for block_id, place in places.items():
+        block = builder.source_block(block_id)
         if place < first and block.kind == "import" and not block.is_for_types:
-            found += [(item, unit.module) for item in block.imports]
+            found += [(item, block_id.module) for item in block.imports]
     return found
 
 
@@ -113,12 +113,12 @@ def _find_named_packages(acting: Iterable[BlockId], builder: Builder) -> set[str
     `kernels.FAST = True` may change what `from kernels import FAST` below it imports.
     """
     found: set[str] = set()
-    for unit in acting:
-        uses = builder.source_block(unit).uses
-        for block in builder.index(unit.module).blocks:
+    for block_id in acting:
+        uses = builder.source_block(block_id).uses
+        for block in builder.index(block_id.module).blocks:
             for item in block.imports:
                 if item.bound in uses and not item.level:
-                    found.add(_find_package(item, unit.module))
+                    found.add(_find_package(item, block_id.module))
     return found
 
 
@@ -129,27 +129,27 @@ def _find_package(item: Import, module: str) -> str:
 
 def _make_block(needed: NeededImport, builder: Builder) -> FlatBlock:
     """The import as a block, so that it is ordered with the others."""
-    unit = needed.unit
+    block_id = needed.block_id
     # A statement that is needed whole has the comments above it in its text.
-    leading = "" if needed.text.startswith("#") else builder.source_block(unit).leading
+    leading = "" if needed.text.startswith("#") else builder.source_block(block_id).leading
     names = tuple(dict.fromkeys(item.bound for item in needed.items))
     piece = RewrittenBlock(
-        symbol=Symbol(unit.module, names[0]),
+        symbol=Symbol(block_id.module, names[0]),
         kind="import",
         name=names[0],
         leading=leading,
         text=needed.text,
-        source=builder.index(unit.module).source,
-        first=unit.first,
+        source=builder.index(block_id.module).source,
+        first=block_id.first,
         defines=names,
     )
     return FlatBlock(
-        unit=unit,
+        block_id=block_id,
         kind="import",
         name=names[0],
         leading=leading,
         text=needed.text,
-        needs=(),
+        dependencies=(),
         defines=names,
         pieces=(piece,),
     )

@@ -96,8 +96,8 @@ def choose_imports(draft: Draft) -> Draft:
     imports = find_needed_imports(gathered, draft.builder)
     late = find_late_imports(imports, gathered, draft.builder)
     # An import whose name something else binds too is a block already.
-    held = {block.unit for block in gathered.blocks}
-    added = tuple(block for block in late if block.unit not in held)
+    held = {block.block_id for block in gathered.blocks}
+    added = tuple(block for block in late if block.block_id not in held)
     gathered = replace(gathered, blocks=(*gathered.blocks, *added))
     return replace(draft, gathered=gathered, imports=imports, late=late)
 
@@ -138,8 +138,8 @@ def write_text(draft: Draft) -> Draft:
 
 def _render_imports_at_top(draft: Draft) -> list[str]:
     """The import statements that the formatter may sort."""
-    in_place = {block.unit for block in draft.late}
-    at_top = tuple(each for each in draft.imports if each.unit not in in_place)
+    in_place = {block.block_id for block in draft.late}
+    at_top = tuple(each for each in draft.imports if each.block_id not in in_place)
     imports = [*render_imports(draft.gathered, at_top, draft.builder)]
     if draft.has_conversions:
         imports.append(f"{IMPORT}\n")
@@ -180,8 +180,8 @@ def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> F
         before, draft = draft, step(draft)
         passes.append((name, "nothing to do" if draft is before else describe(draft)))
     requests = []
-    for sibling, need in draft.gathered.siblings:
-        key = builder.naming.resolve(need.symbol, need.home).key
+    for sibling, dependency in draft.gathered.siblings:
+        key = builder.naming.resolve(dependency.symbol, dependency.home).key
         assert key is not None
         requests.append((sibling, key))
     return FlatModule(

@@ -79,9 +79,9 @@ def merge_classes(builder: Builder) -> dict[Symbol, str]:
     problems = list(find_conflicts(builder))
     separate: dict[Symbol, str] = {}
     for declaration in builder.naming.plan.declarations:
-        for unit in builder.units(declaration.symbol):
+        for block_id in builder.block_ids(declaration.symbol):
             try:
-                builder.block(unit)
+                builder.block(block_id)
             except PatchgenError as error:
                 found = problems_of(error)
                 refusals = _find_refusals(found, declaration)

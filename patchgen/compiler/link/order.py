@@ -46,12 +46,12 @@ def order_blocks(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
 
     Raises OrderError (PG403) where no order is the one in which Python runs them.
     """
-    blocks = {block.unit: block for block in gathered.blocks}
+    blocks = {block.block_id: block for block in gathered.blocks}
     given = _find_given_order(gathered, builder, blocks)
     placing = _Placing(blocks, given, find_constraints(gathered.blocks, builder))
-    others = sorted(blocks, key=lambda unit: _sort_key(unit, builder))
-    for unit in (*given, *others):
-        placing.place(unit, ())
+    others = sorted(blocks, key=lambda block_id: _sort_key(block_id, builder))
+    for block_id in (*given, *others):
+        placing.place(block_id, ())
     return tuple(placing.placed.values())
 
 
@@ -60,16 +60,16 @@ def _find_given_order(
 ) -> tuple[BlockId, ...]:
     """The blocks whose order is given: the followed module's, or the modular file's own classes."""
     if gathered.base is None:
-        own = [unit for unit in blocks if unit.module in builder.layers]
+        own = [block_id for block_id in blocks if block_id.module in builder.layers]
         # Functions and constants stand with the class that uses them first.
-        classes = [unit for unit in own if blocks[unit].kind == "class"]
-        return tuple(sorted(classes, key=lambda unit: _sort_key(unit, builder)))
+        classes = [block_id for block_id in own if blocks[block_id].kind == "class"]
+        return tuple(sorted(classes, key=lambda block_id: _sort_key(block_id, builder)))
     given: dict[BlockId, None] = {}
     for block in builder.index(gathered.base).blocks:
         # A block of the modular file stands where the one that it replaces stood.
         given.update(dict.fromkeys(_find_replacing(block, gathered.base, builder)))
         given.setdefault(BlockId(gathered.base, block.first))
-    return tuple(unit for unit in given if unit in blocks)
+    return tuple(block_id for block_id in given if block_id in blocks)
 
 
 def _find_replacing(block: Block, module: str, builder: Builder) -> list[BlockId]:
@@ -78,21 +78,21 @@ def _find_replacing(block: Block, module: str, builder: Builder) -> list[BlockId
     for name in block.defines:
         key = builder.naming.resolve(Symbol(module, name), module).key
         if key is not None and key.module != module:
-            replacing += builder.units(key)
+            replacing += builder.block_ids(key)
     return replacing
 
 
-def _sort_key(unit: BlockId, builder: Builder) -> tuple[int, str, int]:
+def _sort_key(block_id: BlockId, builder: Builder) -> tuple[int, str, int]:
     """Modules by name, then the modular files, from the one extended most to the nearest."""
     layers = [layer.source.module for layer in builder.naming.plan.layers]
     # What a file extends was defined before it.
-    rank = len(layers) - layers.index(unit.module) if unit.module in layers else 0
-    return (rank, unit.module, unit.first)
+    rank = len(layers) - layers.index(block_id.module) if block_id.module in layers else 0
+    return (rank, block_id.module, block_id.first)
 
 
-def _stands_later(needed: BlockId, unit: BlockId) -> bool:
-    """Whether `needed` stands below `unit` in one module: `NAMES += [...]` below `NAMES = []`."""
-    return needed.module == unit.module and needed.first > unit.first
+def _stands_later(needed: BlockId, block_id: BlockId) -> bool:
+    """Whether `needed` stands below `block_id` in one module: `N += [...]` below `N = []`."""
+    return needed.module == block_id.module and needed.first > block_id.first
 
 
 class _Placing:
@@ -106,43 +106,43 @@ class _Placing:
         self._before = before
         # Several blocks may bind one name: `NAMES = []` and `NAMES += [...]`.
         self._definers: dict[str, list[BlockId]] = {}
-        for unit, block in blocks.items():
+        for block_id, block in blocks.items():
             for name in block.defines:
-                self._definers.setdefault(name, []).append(unit)
+                self._definers.setdefault(name, []).append(block_id)
         self._followers = self._find_followers()
         self.placed: dict[BlockId, FlatBlock] = {}
 
-    def place(self, unit: BlockId, below: tuple[BlockId, ...]) -> None:
-        """Place `unit`, for which the blocks `below` are waiting.
+    def place(self, block_id: BlockId, below: tuple[BlockId, ...]) -> None:
+        """Place `block_id`, for which the blocks `below` are waiting.
 
         What it needs comes first.  What changes it further down its own module comes after it.
         """
-        if unit in self.placed:
+        if block_id in self.placed:
             return
-        after = self._place_needed(unit, below)
+        after = self._place_needed(block_id, below)
         # Placing what it needs may have placed it too.
-        self.placed.setdefault(unit, self._blocks[unit])
+        self.placed.setdefault(block_id, self._blocks[block_id])
         for needed in after:
             if needed not in self._given and self._is_free(needed, below):
                 self.place(needed, below)
-        for follower in self._followers.get(unit, ()):
+        for follower in self._followers.get(block_id, ()):
             if follower not in self._given and self._can_follow(follower, below):
                 self.place(follower, below)
 
-    def _place_needed(self, unit: BlockId, below: tuple[BlockId, ...]) -> list[BlockId]:
-        """Place what `unit` needs; returns what changes it later, which is not placed yet."""
-        required = self._before.get(unit, {})
+    def _place_needed(self, block_id: BlockId, below: tuple[BlockId, ...]) -> list[BlockId]:
+        """Place what `block_id` needs; returns what changes it later, which is not placed yet."""
+        required = self._before.get(block_id, {})
         after = []
-        for needed in self._find_needed(unit):
-            if needed in self.placed or needed == unit:
+        for needed in self._find_needed(block_id):
+            if needed in self.placed or needed == block_id:
                 continue
             if needed in required:
-                self._place_required(needed, unit, below)
-            elif _stands_later(needed, unit):
+                self._place_required(needed, block_id, below)
+            elif _stands_later(needed, block_id):
                 after.append(needed)
             # What is only read when a function runs need not come first, but reads better so.
-            elif needed not in self._given and self._is_free(needed, (*below, unit)):
-                self.place(needed, (*below, unit))
+            elif needed not in self._given and self._is_free(needed, (*below, block_id)):
+                self.place(needed, (*below, block_id))
         return after
 
     def _find_followers(self) -> dict[BlockId, list[BlockId]]:
@@ -153,34 +153,38 @@ class _Placing:
         """
         needed: set[str] = set()
         for block in self._blocks.values():
-            needed.update(need.name for need in block.needs)
+            needed.update(dependency.name for dependency in block.dependencies)
         followers: dict[BlockId, list[BlockId]] = {}
-        for unit in sorted(self._blocks, key=lambda unit: (unit.module, unit.first)):
-            if not needed.isdisjoint(self._blocks[unit].defines):
+        for block_id in sorted(
+            self._blocks, key=lambda block_id: (block_id.module, block_id.first)
+        ):
+            if not needed.isdisjoint(self._blocks[block_id].defines):
                 continue
-            for changed in self._before.get(unit, {}):
-                if _stands_later(unit, changed):
-                    followers.setdefault(changed, []).append(unit)
+            for changed in self._before.get(block_id, {}):
+                if _stands_later(block_id, changed):
+                    followers.setdefault(changed, []).append(block_id)
         return followers
 
-    def _can_follow(self, unit: BlockId, below: tuple[BlockId, ...]) -> bool:
-        """Whether `unit` can be placed now, with no block of the given order out of its turn."""
-        waiting = [needed for needed in self._before.get(unit, {}) if needed not in self.placed]
-        return self._is_free(unit, below) and self._given.isdisjoint(waiting)
+    def _can_follow(self, block_id: BlockId, below: tuple[BlockId, ...]) -> bool:
+        """Whether `block_id` can be placed now, with no block of the given order out of order."""
+        waiting = [needed for needed in self._before.get(block_id, {}) if needed not in self.placed]
+        return self._is_free(block_id, below) and self._given.isdisjoint(waiting)
 
-    def _place_required(self, needed: BlockId, unit: BlockId, below: tuple[BlockId, ...]) -> None:
-        """Place `needed` before `unit`.
+    def _place_required(
+        self, needed: BlockId, block_id: BlockId, below: tuple[BlockId, ...]
+    ) -> None:
+        """Place `needed` before `block_id`.
 
-        Raises OrderError where `needed` waits for `unit` in turn.
+        Raises OrderError where `needed` waits for `block_id` in turn.
         """
         if needed not in below:
-            self.place(needed, (*below, unit))
+            self.place(needed, (*below, block_id))
             return
-        pair = [self._blocks[needed], self._blocks[unit]]
+        pair = [self._blocks[needed], self._blocks[block_id]]
         names = " and ".join(block.name or "a statement" for block in pair)
-        reported = choose_reported_block([self._blocks[unit], self._blocks[needed]])
+        reported = choose_reported_block([self._blocks[block_id], self._blocks[needed]])
         # The blocks that wait for each other: one of them may be a class that was merged.
-        cycle = [self._blocks[each] for each in (*below[below.index(needed) :], unit)]
+        cycle = [self._blocks[each] for each in (*below[below.index(needed) :], block_id)]
         merged = tuple(block.pieces[0].symbol for block in cycle if len(block.pieces) > 1)
         raise OrderError(reported.pieces[0].at(1, 0), names, merged)
 
@@ -189,17 +193,17 @@ class _Placing:
         seen: set[BlockId] = set()
         queue = [needed]
         while queue:
-            unit = queue.pop()
-            if unit in below:
+            block_id = queue.pop()
+            if block_id in below:
                 return False
-            if unit not in seen and unit not in self.placed:
-                seen.add(unit)
-                queue += self._before.get(unit, {})
+            if block_id not in seen and block_id not in self.placed:
+                seen.add(block_id)
+                queue += self._before.get(block_id, {})
         return True
 
-    def _find_needed(self, unit: BlockId) -> list[BlockId]:
-        """What has to stand before `unit` or is read by it, in the order of the files."""
-        found = set(self._before.get(unit, ()))
-        for need in self._blocks[unit].needs:
-            found |= set(self._definers.get(need.name, ()))
+    def _find_needed(self, block_id: BlockId) -> list[BlockId]:
+        """What has to stand before `block_id` or is read by it, in the order of the files."""
+        found = set(self._before.get(block_id, ()))
+        for dependency in self._blocks[block_id].dependencies:
+            found |= set(self._definers.get(dependency.name, ()))
         return sorted(found, key=lambda needed: (needed.module, needed.first))

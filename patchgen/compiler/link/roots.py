@@ -108,21 +108,22 @@ def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
     return not builder.changes.is_pure(layer, block)
 
 
-def _replace_block(unit: BlockId, names: list[str], builder: Builder) -> list[BlockId]:
-    """`unit`, or the blocks of the modular file that replace it.
+def _replace_block(block_id: BlockId, names: list[str], builder: Builder) -> list[BlockId]:
+    """`block_id`, or the blocks of the modular file that replace it.
 
     Raises PatchgenError PG118 when only some of the names that the block binds are declared again.
     """
     keys = {
-        name: builder.naming.resolve(Symbol(unit.module, name), unit.module).key for name in names
+        name: builder.naming.resolve(Symbol(block_id.module, name), block_id.module).key
+        for name in names
     }
-    replaced = [key for key in keys.values() if key is not None and key.module != unit.module]
+    replaced = [key for key in keys.values() if key is not None and key.module != block_id.module]
     if not replaced:
-        return [unit]
+        return [block_id]
     # The statement binds all of its names or none.
     if len(replaced) < len(names):
         kept = [name for name, key in keys.items() if key not in replaced]
-        at = builder.index(unit.module).source.at(unit.first)
+        at = builder.index(block_id.module).source.at(block_id.first)
         what = (
             f"the statement binds {', '.join(names)}; "
             f"the modular file declares {replaced[0].name} but not {', '.join(kept)}"
@@ -130,7 +131,7 @@ def _replace_block(unit: BlockId, names: list[str], builder: Builder) -> list[Bl
         raise PatchgenError("PG118", at, what, "declare all of them, or none")
     found: list[BlockId] = []
     for key in replaced:
-        found += builder.units(key)
+        found += builder.block_ids(key)
     return found
 
 

@@ -96,7 +96,7 @@ class Model(nn.Module):
         return self.head(used)
 
 
-def test_runs_inside_a_layer_are_reported_from_those_outside_and_from_layers_without_a_gradient():
+def test_runs_inside_a_layer_are_distinguished_from_those_outside_and_from_layers_without_a_gradient():
     model = Model()
     with gather_evidence(model) as evidence:
         model(STATES).sum().backward()
