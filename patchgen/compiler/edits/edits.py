@@ -122,7 +122,8 @@ def _find(bodies: Sequence[ClassBody], place: int, edit: EditDeclaration) -> tup
         what = f"{edit.method} of {bodies[owner].own_name} is not one method"
         raise PatchgenError("PG304", at, what, "override it")
     what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
-    hint = did_you_mean(edit.method, known) or "name a method of a parent"
+    inherited = "name a method of a parent; one that the parent inherits is edited in its own class"
+    hint = did_you_mean(edit.method, known) or inherited
     raise PatchgenError("PG304", at, what, hint)
 
 

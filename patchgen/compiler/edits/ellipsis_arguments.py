@@ -17,12 +17,16 @@ def insert_rest(call: cst.Call, old: cst.Call, rest: tuple[cst.Arg, ...]) -> cst
     """`call` with `rest`, arguments of `old`, in the place of its `...`.
 
     They keep their order and their line breaks.  Arguments by position come before those by name,
-    and `**` is last.
+    and `**` is last, unless `rest` has arguments by name behind it.
     """
     place = next(number for number, argument in enumerate(call.args) if is_ellipsis(argument))
     before, dots, behind = call.args[:place], call.args[place], call.args[place + 1 :]
     # The sort is stable, so that arguments of one kind keep their order.
-    every = sorted((*before, *rest, *behind), key=_rank)
+    stars_last = list(rest) == sorted(rest, key=_rank)
+    every = sorted(
+        (*before, *rest, *behind),
+        key=_rank if stars_last else lambda argument: not is_positional(argument),
+    )
     if not every:
         return call.with_changes(args=())
     *others, final = every
