@@ -139,8 +139,8 @@ def print_linted(project: Project, found: Found, outcomes: Sequence[Outcome], st
     page = replace(page, printed_notes=tuple(notes))
     _write(page, style)
     if not style.quiet and style.form == "text":
-        files, found = plural(len(outcomes), "modular file"), plural(len(findings), "finding")
-        sys.stderr.write(f"{files}, {found}\n")
+        counted = [plural(len(outcomes), "modular file"), plural(len(findings), "finding")]
+        sys.stderr.write(f"{', '.join(counted)}\n")
     # Every finding of lint itself fails; the warnings that `convert` also prints do not.
     return exit_code(findings) or int(bool(problems))
 
