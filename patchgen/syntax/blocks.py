@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.syntax.bound import bound_by, bound_names
@@ -95,7 +95,7 @@ class Block:
         return frozenset(reference.name for reference in self.references)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what is cached
 class ModuleIndex:
     """A source with its blocks; `tail` is what follows the last statement."""
 
@@ -103,12 +103,28 @@ class ModuleIndex:
     blocks: tuple[Block, ...]
     tail: str
 
+    @functools.cached_property
+    def _by_name(self) -> Mapping[str, tuple[Block, ...]]:
+        """The blocks that bind each name, in order: a file may have thousands of both."""
+        found: dict[str, list[Block]] = {}
+        for block in self.blocks:
+            for name in dict.fromkeys(block.defines):
+                found.setdefault(name, []).append(block)
+        return {name: tuple(blocks) for name, blocks in found.items()}
+
+    @functools.cached_property
+    def by_first_line(self) -> Mapping[int, Block]:
+        """Each block by the line that it begins on."""
+        return {block.first: block for block in self.blocks}
+
+    def blocks_that_bind(self, name: str) -> tuple[Block, ...]:
+        """Every block that binds `name`, in order."""
+        return self._by_name.get(name, ())
+
     def definition(self, name: str) -> Block | None:
         """The last block that binds `name` otherwise than by importing it."""
         # At run time the last binding counts.
-        for block in reversed(self.blocks):
-            if name not in block.defines:
-                continue
+        for block in reversed(self.blocks_that_bind(name)):
             imported = {item.bound for item in block.imports}
             if name not in imported:
                 return block
@@ -128,11 +144,11 @@ class ModuleIndex:
 
         Those under `if TYPE_CHECKING:` count only where there are no others.
         """
-        found = tuple(block for block in self.blocks if name in block.defines)
+        found = self.blocks_that_bind(name)
         at_run_time = tuple(block for block in found if not block.is_for_types)
         return at_run_time or found
 
-    @property
+    @functools.cached_property
     def imports(self) -> tuple[Import, ...]:
         """What the module imports at its top level, guarded imports included, in order."""
         return tuple(item for block in self.blocks for item in block.imports)

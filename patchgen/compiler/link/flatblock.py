@@ -132,10 +132,7 @@ class Builder:
 
     def source_block(self, block_id: BlockId) -> Block:
         """The block of `block_id` as its file has it."""
-        for block in self.index(block_id.module).blocks:
-            if block.first == block_id.first:
-                return block
-        raise AssertionError(f"no block of {block_id.module} begins on line {block_id.first}")
+        return self.index(block_id.module).by_first_line[block_id.first]
 
     def _make_block(self, block_id: BlockId) -> FlatBlock:
         """Make the block: merged where the plan declares a class, else carried."""

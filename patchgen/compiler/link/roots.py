@@ -147,9 +147,8 @@ def _find_reached_names(index: ModuleIndex) -> set[str]:
         if name in reached:
             continue
         reached.add(name)
-        for block in index.blocks:
-            if name in block.defines:
-                queue += block.uses
+        for block in index.blocks_that_bind(name):
+            queue += block.uses
     return reached
 
 

@@ -128,7 +128,7 @@ class Outside:
 
 def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
     """The class statement that alone binds `name`, if its body alone decides what the class has."""
-    binders = [block for block in index.blocks if name in block.defines]
+    binders = index.blocks_that_bind(name)
     # Bound twice, the class depends on what runs.
     if len(binders) != 1 or binders[0].kind != "class":
         return None
