@@ -73,7 +73,8 @@ def test_picture(capfd, tmp_path):
     assert all(0 <= x <= width and 0 <= y <= height for x, y in points)
     message = "".join(root.itertext())
     assert all(
-        word in message for word in ("forward", "backward", "recomputed", "prefers-color-scheme:dark")
+        word in message
+        for word in ("forward", "backward", "recomputed", "prefers-color-scheme:dark")
     )
 
 
