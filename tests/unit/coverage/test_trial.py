@@ -38,7 +38,8 @@ def test_an_error_of_the_part_is_the_first_failure(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("part", "error"), [("sdpa", "scale (sdpa)"), ("checkpoint", "gradient cut off"), ("loss", "")]
+    ("part", "error"),
+    [("sdpa", "scale (attention_interface)"), ("checkpoint", "gradient cut off"), ("loss", "")],
 )
 def test_a_verified_part_names_the_class_and_the_errors_that_were_seen(part, error):
     ((_, entry),) = watched([written("mpnet", part)], Limits(), jobs=1)
