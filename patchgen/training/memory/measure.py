@@ -75,7 +75,7 @@ def measure_step(target: Target, setup: Setup, seed: int = 0) -> Figures:
             step(lambda phase: None)
         with on_this_thread() if setup.layout and setup.device == "cpu" else nullcontext():
             peaks = (_on_cuda if setup.device == "cuda" else _on_cpu)(step)
-        saved, gradients = _kept(model, inputs, setup, step)
+            saved, gradients = _kept(model, inputs, setup, step)
         before = 0 if setup.device == "cuda" else sum(held.values()) + exchange
     return Figures(
         **held,
