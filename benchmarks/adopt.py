@@ -119,7 +119,7 @@ def own_row(path: Path, release: Release) -> tuple[bool, int, int]:
     model = parent[1] if parent is not None else path.parent.name
     found = candidate(fork, release, *find_file(release, model))
     name = path.name.replace("modeling_", "modular_", 1)
-    made = adopt(found.subject, name, release.root(), Settings())
+    made = adopt(found.forked, name, release.root(), Settings())
     ours = (HERE / "modular" / path.parent.name / name).read_text(encoding="utf-8")
     return made.proof.holds, made.lines, code_lines(ours)
 

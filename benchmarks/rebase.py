@@ -124,12 +124,12 @@ def methods_of(path: Path, old: Release, new: Release) -> Iterator[tuple[Method,
     found = _PARENT.search(fork.source.text)
     (parent, *_) = find_parents(fork, [old], found[2] if found else None, lambda count: None)
     trees = [Tree(make_environment(path.parent, one.root(), ())) for one in (old, new)]
-    module = parent.subject.module
+    module = parent.forked.module
     changed = list(changed_methods(path.stem, fork, trees, module))
     if not changed:
         return
     name = f"modular_{path.stem.removeprefix('modeling_')}.py"
-    made = adopt(parent.subject, name, old.root(), SETTINGS)
+    made = adopt(parent.forked, name, old.root(), SETTINGS)
     modular = read_file(make_source(made.text, name))
     try:
         rebased = Rebase(modular, Prover(name, (), SETTINGS), old.root(), new.root(), *trees).run()

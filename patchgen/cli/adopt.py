@@ -124,11 +124,11 @@ def _first_that_holds(
     """The first declaration that reproduces the fork, else the one over the best parent."""
     first: Report | None = None
     for found in candidates:
-        model = found.subject.module.rpartition(".")[2].removeprefix("modeling_")
+        model = found.forked.module.rpartition(".")[2].removeprefix("modeling_")
         source = f"{model} of transformers {found.release.version}"
         title = f"{path.stem}, adopted by `patchgen adopt` as a change of {source}."
-        subject = replace(found.subject, title=title)
-        made = adopt(subject, name, found.release.root(), project.config.settings)
+        forked = replace(found.forked, title=title)
+        made = adopt(forked, name, found.release.root(), project.config.settings)
         report = Report(made, found, "")
         if made.proof.holds:
             return report

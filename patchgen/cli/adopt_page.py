@@ -34,7 +34,7 @@ def write_adopted_page(report: Report, name: str, folder: Path, settings: Settin
         env = make_environment(home, report.found.release.root())
         variant = trace_variant(path, env, settings)
     level = "good" if adopted.proof.holds else "bad"
-    fork = adopted.subject.fork.source.path
+    fork = adopted.forked.fork.source.path
     details = (f"compared with {fork}", *report.text().splitlines())
     html = render_page(variant, [Verdict("adopt", level, report.equality, details)])
     target = folder / f"{variant.name}.html"

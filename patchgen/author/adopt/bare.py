@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from patchgen.author.adopt.subject import Subject
+from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.file import File, defined_names
 from patchgen.syntax.same import plain_text
 
@@ -18,11 +18,11 @@ def bare_statements(file: File) -> list[ast.stmt]:
     return [node for node in file.tree.body if not defined_names(node) and not _is_idle(node)]
 
 
-def lost_statements(subject: Subject, output: File) -> tuple[ast.stmt, ...]:
+def lost_statements(forked: ForkedModel, output: File) -> tuple[ast.stmt, ...]:
     """The statements that the fork added to the parent's and that the output does not run."""
-    files = (subject.parent, output)
+    files = (forked.parent, output)
     known = {plain_text(node) for file in files for node in bare_statements(file)}
-    return tuple(node for node in bare_statements(subject.fork) if plain_text(node) not in known)
+    return tuple(node for node in bare_statements(forked.fork) if plain_text(node) not in known)
 
 
 def _is_idle(node: ast.stmt) -> bool:

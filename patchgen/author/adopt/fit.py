@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from patchgen.author.adopt.subject import Subject
+from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.words import BUILTINS
 from patchgen.author.align.file import File
 from patchgen.syntax.same import Function
@@ -30,9 +30,9 @@ _FLASH = {
 _DEFINED = re.compile(r"^(?:def|class)\s+(\w+)", re.MULTILINE)
 
 
-def unbound(subject: Subject) -> frozenset[str]:
+def unbound(forked: ForkedModel) -> frozenset[str]:
     """The names that the fork reads and that neither it nor the parent binds."""
-    fork, parent = subject.fork, subject.parent
+    fork, parent = forked.fork, forked.parent
     bound = {
         *fork.definitions,
         *fork.imports,
@@ -41,18 +41,18 @@ def unbound(subject: Subject) -> frozenset[str]:
         *parent.imports,
         *parent.guarded,
     }
-    bound |= {*subject.pairs.values(), *BUILTINS}
+    bound |= {*forked.pairs.values(), *BUILTINS}
     return frozenset(r.name for r in fork.plain_reads) - bound
 
 
-def homes(subject: Subject) -> dict[str, str]:
+def homes(forked: ForkedModel) -> dict[str, str]:
     """The unbound names that a module is known to define, each with that module.
 
     `_get_unpad_data` is in `modeling_llama` up to 4.42, and in `modeling_flash_attention_utils`
     from 4.43 on.
     """
-    defined = _definitions(subject.root) if subject.root is not None else {}
-    found = {name: _FLASH.get(name) or defined.get(name) for name in sorted(unbound(subject))}
+    defined = _definitions(forked.root) if forked.root is not None else {}
+    found = {name: _FLASH.get(name) or defined.get(name) for name in sorted(unbound(forked))}
     return {name: module for name, module in found.items() if module is not None}
 
 
@@ -99,24 +99,24 @@ def _has(root: Path, module: str, name: str) -> bool:
     return False
 
 
-def misfits(subject: Subject) -> list[str]:
+def misfits(forked: ForkedModel) -> list[str]:
     """The parent's definitions that the fork calls with arguments that they do not take."""
-    fork = subject.fork
+    fork = forked.fork
     bound = {*fork.definitions, *fork.imports, *fork.guarded}
     found = []
     for node in ast.walk(fork.tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         name = node.func.id
-        called = _called(subject, name) if name not in bound else None
+        called = _called(forked, name) if name not in bound else None
         if called is not None and not _takes(called, node):
             found.append(name)
     return found
 
 
-def _called(subject: Subject, name: str) -> Function | None:
+def _called(forked: ForkedModel, name: str) -> Function | None:
     """The function that a call of the parent's definition `name` runs."""
-    definition = subject.parent.definitions.get(name)
+    definition = forked.parent.definitions.get(name)
     if definition is None or definition.kind == "def":
         node = definition.node if definition is not None else None
         return node if isinstance(node, Function) else None
@@ -132,11 +132,11 @@ def _takes(function: Function, call: ast.Call) -> bool:
     return args.kwarg is not None or named <= known
 
 
-def blockers(subject: Subject) -> Iterator[str]:
+def blockers(forked: ForkedModel) -> Iterator[str]:
     """Why no declaration over this parent can give the fork.
 
     That is names that nothing binds, and calls that do not fit.
     """
-    found = homes(subject)
-    yield from (name for name in sorted(unbound(subject)) if name not in found)
-    yield from misfits(subject)
+    found = homes(forked)
+    yield from (name for name in sorted(unbound(forked)) if name not in found)
+    yield from misfits(forked)

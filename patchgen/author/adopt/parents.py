@@ -15,8 +15,8 @@ from pathlib import Path
 
 from patchgen.author.adopt.classes import Doubts
 from patchgen.author.adopt.fit import blockers, lacking_imports, unbound
+from patchgen.author.adopt.forked import ForkedModel, pair_with_parent, rename_classes
 from patchgen.author.adopt.releases import Release
-from patchgen.author.adopt.subject import Subject, make_subject, rename_classes
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import File, read_file
 from patchgen.errors import Location, PatchgenError, did_you_mean
@@ -50,7 +50,7 @@ class Similarity:
 class Candidate:
     """A fork beside one parent.  How long its declaration would be is found when it is asked."""
 
-    subject: Subject
+    forked: ForkedModel
     release: Release
 
     @cached_property
@@ -59,22 +59,22 @@ class Candidate:
 
         Names that only another release has weigh more than lines.
         """
-        subject, fork = self.subject, self.subject.fork
-        text = declare(subject, Doubts()).text if subject.pairs else fork.source.text
-        lacking = len(unbound(subject)) + len(lacking_imports(fork, self.release.root()))
+        forked, fork = self.forked, self.forked.fork
+        text = declare(forked, Doubts()).text if forked.pairs else fork.source.text
+        lacking = len(unbound(forked)) + len(lacking_imports(fork, self.release.root()))
         written = [line.lstrip() for line in text.split("\n")]
         return sum(1 for one in written if one and not one.startswith("#")) + _NAME * lacking
 
     @cached_property
     def common(self) -> float:
         """The share of the fork's lines that the parent has."""
-        own = lines_of(self.subject.fork.source.text)
-        return len(own & lines_of(self.subject.parent.source.text)) / max(len(own), 1)
+        own = lines_of(self.forked.fork.source.text)
+        return len(own & lines_of(self.forked.parent.source.text)) / max(len(own), 1)
 
     @cached_property
     def blockers(self) -> int:
         """How much prevents a declaration over this parent."""
-        return len(list(blockers(self.subject)))
+        return len(list(blockers(self.forked)))
 
     @property
     def rank(self) -> tuple[int, int, float, tuple[int, ...]]:
@@ -157,9 +157,9 @@ def candidate(fork: File, release: Release, module: str, path: Path) -> Candidat
     return Candidate(_beside(fork, release, module, path), release)
 
 
-def _beside(fork: File, release: Release, module: str, path: Path) -> Subject:
+def _beside(fork: File, release: Release, module: str, path: Path) -> ForkedModel:
     parent = read_file(read_source(path, module, "/".join(path.parts[-4:])))
-    return make_subject(parent, fork, module, root=release.root())
+    return pair_with_parent(parent, fork, module, root=release.root())
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def find_parents(
         return found
     found.sort(key=lambda one: one.rank)
     best = found[0]
-    equal = {c.subject.module: c for c in found if c.rank[:3] == best.rank[:3]}
+    equal = {c.forked.module: c for c in found if c.rank[:3] == best.rank[:3]}
     if len(equal) > 1:
         names = " and ".join(
             sorted(name.rpartition(".")[2].removeprefix("modeling_") for name in equal)
@@ -241,9 +241,9 @@ def _declare_nearest(fork: File, near: Sequence[_Near]) -> list[Candidate]:
     for number, one in enumerate(near[:_MOST_LOOKED_AT]):
         if number >= _DECLARED and any(not other.blockers for other in found):
             break
-        subject = _beside(fork, one.release, one.module, one.path)
-        if number < _DECLARED or not any(blockers(subject)):
-            found.append(Candidate(subject, one.release))
+        forked = _beside(fork, one.release, one.module, one.path)
+        if number < _DECLARED or not any(blockers(forked)):
+            found.append(Candidate(forked, one.release))
     return found
 
 

@@ -21,9 +21,9 @@ from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
+from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.mixins import Mixin, Parts, read_parts, words_of
 from patchgen.author.adopt.proof import flatten_text
-from patchgen.author.adopt.subject import Subject
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flat import BANNER
 from patchgen.compiler.settings import Settings
@@ -36,24 +36,26 @@ _MOST_MIXINS = 3
 _Mixins = tuple[Mixin, ...]
 
 
-def find_parts(subject: Subject, name: str, root: Path | None, settings: Settings) -> Subject:
-    """The subject with what the fork has of patchgen's parts, if patchgen made the fork."""
-    if BANNER not in subject.fork.source.text:
-        return subject
+def find_parts(
+    forked: ForkedModel, name: str, root: Path | None, settings: Settings
+) -> ForkedModel:
+    """The pair with what the fork has of patchgen's parts, if patchgen made the fork."""
+    if BANNER not in forked.fork.source.text:
+        return forked
     parts = read_parts()
-    borrowed = dict(_borrowed(subject, parts))
-    options = {name: found for name, found in _options(subject, parts) if found}
-    chosen, made = _choose(subject, options, name, root, settings)
+    borrowed = dict(_borrowed(forked, parts))
+    options = {name: found for name, found in _options(forked, parts) if found}
+    chosen, made = _choose(forked, options, name, root, settings)
     mixins = {name: tuple(one.name for one in found) for name, found in chosen.items() if found}
     homes = {one.name: one.module for found in chosen.values() for one in found}
-    parent = _under_mixins(subject.parent, {name: made[name] for name in mixins})
-    return replace(subject, parent=parent, mixins=mixins, borrowed={**borrowed, **homes})
+    parent = _under_mixins(forked.parent, {name: made[name] for name in mixins})
+    return replace(forked, parent=parent, mixins=mixins, borrowed={**borrowed, **homes})
 
 
-def _borrowed(subject: Subject, parts: Parts) -> Iterator[tuple[str, str]]:
+def _borrowed(forked: ForkedModel, parts: Parts) -> Iterator[tuple[str, str]]:
     """The definitions of the fork that are a part's, with the module to import them from."""
-    for name, definition in subject.fork.definitions.items():
-        if name in subject.pairs:
+    for name, definition in forked.fork.definitions.items():
+        if name in forked.pairs:
             continue
         for module, own in parts.definitions.get(name, ()):
             if own.kind == definition.kind and plain_definition(own) == plain_definition(
@@ -63,11 +65,11 @@ def _borrowed(subject: Subject, parts: Parts) -> Iterator[tuple[str, str]]:
                 break
 
 
-def _options(subject: Subject, parts: Parts) -> Iterator[tuple[str, list[_Mixins]]]:
+def _options(forked: ForkedModel, parts: Parts) -> Iterator[tuple[str, list[_Mixins]]]:
     """For each class of the fork, the mixins that it may have, the likeliest first."""
-    for name in subject.fork.classes:
-        old = subject.parent.definitions.get(name) if name in subject.pairs else None
-        new = subject.fork.definitions[name]
+    for name in forked.fork.classes:
+        old = forked.parent.definitions.get(name) if name in forked.pairs else None
+        new = forked.fork.definitions[name]
         if old is None or old.kind != "class" or plain_definition(old) == plain_definition(new):
             continue
         mine, theirs = words_of(new.nodes), words_of(old.nodes)
@@ -87,7 +89,7 @@ def _is_within(one: Mixin, other: Mixin) -> bool:
 
 
 def _choose(
-    subject: Subject,
+    forked: ForkedModel,
     options: Mapping[str, Sequence[_Mixins]],
     name: str,
     root: Path | None,
@@ -96,19 +98,19 @@ def _choose(
     """The mixins under which each class is most like the fork's, and its text under them."""
     best: dict[str, tuple[int, _Mixins, str]] = {}
     for owner in options:
-        best[owner] = (_distance(subject, owner, subject.parent.definitions[owner]), (), "")
+        best[owner] = (_distance(forked, owner, forked.parent.definitions[owner]), (), "")
     for number in range(_MOST_TRIED):
         tried = {
             owner: found[number]
             for owner, found in options.items()
             if number < len(found) and best[owner][0]
         }
-        output = _made_with(subject, tried, name, root, settings) if tried else None
+        output = _made_with(forked, tried, name, root, settings) if tried else None
         for owner, found in tried.items():
             made = output.definitions.get(owner) if output is not None else None
             if output is None or made is None or made.kind != "class":
                 continue
-            distance = _distance(subject, owner, made)
+            distance = _distance(forked, owner, made)
             if distance < best[owner][0]:
                 node = made.node
                 text = output.source.slice(first_line(node), node.end_lineno or 0)
@@ -119,9 +121,9 @@ def _choose(
     )
 
 
-def _distance(subject: Subject, name: str, made: Definition) -> int:
+def _distance(forked: ForkedModel, name: str, made: Definition) -> int:
     """How many lines of a class are not those of the fork's."""
-    mine, theirs = _lines(subject.fork.definitions[name]), _lines(made)
+    mine, theirs = _lines(forked.fork.definitions[name]), _lines(made)
     return ((mine - theirs) + (theirs - mine)).total()
 
 
@@ -130,7 +132,7 @@ def _lines(definition: Definition) -> Counter[str]:
 
 
 def _made_with(
-    subject: Subject,
+    forked: ForkedModel,
     tried: Mapping[str, _Mixins],
     name: str,
     root: Path | None,
@@ -139,7 +141,7 @@ def _made_with(
     """The flat file of classes that have mixins and nothing else; those that fail are left out."""
     left = dict(tried)
     while left:
-        text, places = _probe(subject, left)
+        text, places = _probe(forked, left)
         output, problems = flatten_text(text, name, root, settings)
         if not problems:
             return read_file(make_source(output, "output.py"))
@@ -150,15 +152,15 @@ def _made_with(
     return None
 
 
-def _probe(subject: Subject, tried: Mapping[str, _Mixins]) -> tuple[str, dict[str, int]]:
+def _probe(forked: ForkedModel, tried: Mapping[str, _Mixins]) -> tuple[str, dict[str, int]]:
     """A modular file of classes with mixins, and the line of each."""
-    package, _, module = subject.module.rpartition(".")
+    package, _, module = forked.module.rpartition(".")
     used = {one for found in tried.values() for one in found}
     lines = [f"from {one.module} import {one.name}" for one in sorted(used, key=lambda m: m.name)]
-    lines += [f"from {package} import {module} as {subject.alias}", ""]
+    lines += [f"from {package} import {module} as {forked.alias}", ""]
     places = {}
     for owner, found in tried.items():
-        bases = [*(one.name for one in found), f"{subject.alias}.{subject.pairs[owner]}"]
+        bases = [*(one.name for one in found), f"{forked.alias}.{forked.pairs[owner]}"]
         lines += [f"class {owner}({', '.join(bases)}):", "    pass", ""]
         places[owner] = len(lines) - 2
     return "\n".join(lines), places

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.author.adopt.bare import lost_statements
-from patchgen.author.adopt.subject import Subject
+from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
@@ -44,13 +44,15 @@ class Proof:
         return bool(self.output) and not (self.differ or self.missing or self.lost)
 
 
-def prove(text: str, subject: Subject, name: str, root: Path | None, settings: Settings) -> Proof:
-    """Flatten the declaration `text` of `subject` as the file `name`."""
+def prove(
+    text: str, forked: ForkedModel, name: str, root: Path | None, settings: Settings
+) -> Proof:
+    """Flatten the declaration `text` of `forked` as the file `name`."""
     output, problems = flatten_text(text, name, root, settings)
     if problems:
         return Proof("", problems)
-    lost = lost_statements(subject, read_file(make_source(output, "output.py")))
-    return replace(compare(output, subject.fork), lost=lost)
+    lost = lost_statements(forked, read_file(make_source(output, "output.py")))
+    return replace(compare(output, forked.fork), lost=lost)
 
 
 def flatten_text(

@@ -35,7 +35,7 @@ class Report:
     def equality(self) -> str:
         """The strictest equality that holds between the output and the fork."""
         adopted = self.adopted
-        fork = adopted.subject.fork
+        fork = adopted.forked.fork
         names = [name for name, d in fork.definitions.items() if d.kind in ("class", "def")]
         if not adopted.proof.holds:
             return "not equal"
@@ -48,21 +48,21 @@ class Report:
     def states(self) -> dict[str, str]:
         """What became of each class and function: unchanged, edited, replaced, new or gone."""
         states = {one.name: one.state for one in self.adopted.definitions}
-        fork = self.adopted.subject.fork
+        fork = self.adopted.forked.fork
         found = {
             name: {"named": "unchanged"}.get(states.get(name, "named"), states.get(name, ""))
             for name, d in fork.definitions.items()
             if d.kind in ("class", "def")
         }
-        borrowed = {name: "of a part" for name in self.adopted.subject.borrowed if name in found}
+        borrowed = {name: "of a part" for name in self.adopted.forked.borrowed if name in found}
         return found | borrowed | dict.fromkeys(self.adopted.proof.more, "gone")
 
     def data(self) -> dict[str, Any]:
         """The report as data for JSON."""
         adopted = self.adopted
         return {
-            "fork": adopted.subject.fork.source.path,
-            "parent": adopted.subject.module,
+            "fork": adopted.forked.fork.source.path,
+            "parent": adopted.forked.module,
             "release": self.found.release.version,
             "file": self.file,
             "regenerates": adopted.proof.holds,
@@ -89,7 +89,7 @@ class Report:
         ]
         same = sum(state == "unchanged" for state in states.values())
         lines = [
-            f"{adopted.subject.fork.source.path}: {self.found.subject.module} of transformers "
+            f"{adopted.forked.fork.source.path}: {self.found.forked.module} of transformers "
             f"{self.found.release.version}",
             *rows,
             f"  {same} more unchanged" if same else "",
@@ -123,7 +123,7 @@ def _code(file: File) -> list[str]:
 
 def _differences(adopted: Adopted) -> Iterator[str]:
     """The parts of the fork that the output lacks, as a diff."""
-    fork = adopted.subject.fork
+    fork = adopted.forked.fork
     if adopted.proof.missing:
         yield f"missing: {', '.join(adopted.proof.missing)}"
     for node in adopted.proof.lost:

@@ -16,9 +16,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from patchgen.author.adopt.cover import Outline, choose_files, most_alike, outline, outline_of
+from patchgen.author.adopt.forked import find_renaming
 from patchgen.author.adopt.parents import alike, modeling_files
 from patchgen.author.adopt.releases import Release
-from patchgen.author.adopt.subject import find_renaming
 from patchgen.author.align.file import Definition, File, read_file
 from patchgen.errors import PatchgenError
 from patchgen.syntax.text import make_source, read_source

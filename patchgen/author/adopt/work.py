@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.author.adopt.classes import DeclaredDefinition, Doubts
+from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.parts import find_parts
 from patchgen.author.adopt.proof import Proof, prove
-from patchgen.author.adopt.subject import Subject
 from patchgen.author.adopt.write import declare, differing
 from patchgen.author.align.file import Definition, read_file
 from patchgen.compiler.emit.format import format_modular
@@ -26,7 +26,7 @@ _MOST_ROUNDS = 12
 class Adopted:
     """The formatted declaration of a fork, and its proof."""
 
-    subject: Subject
+    forked: ForkedModel
     text: str
     definitions: tuple[DeclaredDefinition, ...]
     proof: Proof
@@ -39,7 +39,7 @@ class Adopted:
     @property
     def fork_lines(self) -> int:
         """The fork's lines of code."""
-        return code_lines(self.subject.fork.source.text)
+        return code_lines(self.forked.fork.source.text)
 
     @property
     def share(self) -> float:
@@ -47,26 +47,26 @@ class Adopted:
         return self.lines / max(self.fork_lines, 1)
 
 
-def adopt(subject: Subject, name: str, root: Path | None, settings: Settings) -> Adopted:
+def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings) -> Adopted:
     """The declaration of a fork as the file `name`.
 
     If the result differs from the fork, the differing members are declared at greater length.
 
     Raises PatchgenError PG806 for a copy in which nothing was changed.
     """
-    subject = find_parts(subject, name, root, settings)
-    if not subject.renames and not subject.mixins and not differing(subject):
-        what = f"is {subject.module} but for documentation: there is nothing to declare"
+    forked = find_parts(forked, name, root, settings)
+    if not forked.renames and not forked.mixins and not differing(forked):
+        what = f"is {forked.module} but for documentation: there is nothing to declare"
         raise PatchgenError(
-            "PG806", Location(subject.fork.source.path), what, "use the model of transformers"
+            "PG806", Location(forked.fork.source.path), what, "use the model of transformers"
         )
     doubts = Doubts()
     best: Adopted | None = None
     for _ in range(_MOST_ROUNDS):
-        declaration = declare(subject, doubts)
+        declaration = declare(forked, doubts)
         text = format_modular(declaration.text, settings)
-        proof = prove(text, subject, name, root, settings)
-        made = Adopted(subject, text, declaration.definitions, proof)
+        proof = prove(text, forked, name, root, settings)
+        made = Adopted(forked, text, declaration.definitions, proof)
         if proof.holds:
             return made
         if best is None or (bool(proof.output), -_left(proof)) >= (
@@ -109,7 +109,7 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
 def _differing(made: Adopted, name: str) -> frozenset[str]:
     """The members of a class that did not come out as in the fork."""
     mine = read_file(make_source(made.proof.output, "output.py")).definitions[name]
-    theirs = made.subject.fork.definitions[name]
+    theirs = made.forked.fork.definitions[name]
     if mine.kind != "class" or theirs.kind != "class":
         return frozenset()
     names = {*mine.members, *theirs.members}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_class
 from patchgen.author.adopt.fit import homes
+from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.proof import unplaced
-from patchgen.author.adopt.subject import Subject
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Definition, File, plain_definition
 from patchgen.compiler.plan.bindings import KEPT
@@ -26,61 +26,61 @@ class Declaration:
     definitions: tuple[DeclaredDefinition, ...]
 
 
-def declare(subject: Subject, doubts: Doubts) -> Declaration:
+def declare(forked: ForkedModel, doubts: Doubts) -> Declaration:
     """The declaration of a fork; whatever is in doubt is written in full."""
-    declared = _declared(subject, doubts)
+    declared = _declared(forked, doubts)
     while True:
         names = Names(
-            subject.parent,
-            subject.fork,
-            subject.alias,
-            subject.pairs,
+            forked.parent,
+            forked.fork,
+            forked.alias,
+            forked.pairs,
             frozenset(declared),
-            subject.mixins,
-            subject.borrowed,
+            forked.mixins,
+            forked.borrowed,
         )
         words = Words(names)
-        parts = [_part(subject, subject.fork.definitions[name], words, doubts) for name in declared]
+        parts = [_part(forked, forked.fork.definitions[name], words, doubts) for name in declared]
         bare = {node.lineno: words.statements([node], 0) for node in doubts.statements}
-        lacking = [n for n in _lacking(subject, words) if n not in declared]
-        lacking = lacking or _beside_guarded(subject, declared) or _anchor(subject, parts)
+        lacking = [n for n in _lacking(forked, words) if n not in declared]
+        lacking = lacking or _beside_guarded(forked, declared) or _anchor(forked, parts)
         if not lacking:
-            return Declaration(_text(subject, parts, bare, words), tuple(parts))
-        order = list(subject.fork.definitions)
+            return Declaration(_text(forked, parts, bare, words), tuple(parts))
+        order = list(forked.fork.definitions)
         declared = sorted({*declared, *lacking}, key=order.index)
 
 
-def differing(subject: Subject) -> list[str]:
+def differing(forked: ForkedModel) -> list[str]:
     """The definitions of the fork that are not the parent's."""
-    read = _read_by_code(subject.fork)
+    read = _read_by_code(forked.fork)
     return [
         name
-        for name, definition in subject.fork.definitions.items()
+        for name, definition in forked.fork.definitions.items()
         if definition.kind in ("class", "def")
-        and name not in subject.borrowed
-        and not _is_of_parent(subject, definition)
+        and name not in forked.borrowed
+        and not _is_of_parent(forked, definition)
         or definition.kind == "assign"
         and name in read
-        and (name in subject.pairs or name in subject.parent.guarded)
-        and not _is_of_parent(subject, definition)
+        and (name in forked.pairs or name in forked.parent.guarded)
+        and not _is_of_parent(forked, definition)
     ]
 
 
-def _is_of_parent(subject: Subject, definition: Definition) -> bool:
+def _is_of_parent(forked: ForkedModel, definition: Definition) -> bool:
     """Whether a definition is the parent's, apart from documentation."""
-    if definition.name not in subject.pairs:
+    if definition.name not in forked.pairs:
         return False
     # The converter puts heads on the file's own model, and will again.
-    theirs = plain_definition(subject.parent.definitions[definition.name])
+    theirs = plain_definition(forked.parent.definitions[definition.name])
     return theirs in (plain_definition(definition), plain_definition(unplaced(definition)))
 
 
-def _declared(subject: Subject, doubts: Doubts) -> list[str]:
+def _declared(forked: ForkedModel, doubts: Doubts) -> list[str]:
     """What differs from the parent, and what has to be named for the rest to come along."""
-    fork = subject.fork
-    found = [*differing(subject), *subject.mixins, *doubts.definitions]
-    paired = [name for name in fork.classes if name in subject.pairs]
-    if subject.renames:
+    fork = forked.fork
+    found = [*differing(forked), *forked.mixins, *doubts.definitions]
+    paired = [name for name in fork.classes if name in forked.pairs]
+    if forked.renames:
         # Nothing of the fork would bring along a class that no other class names.
         used: set[str] = set()
         for definition in fork.definitions.values():
@@ -94,21 +94,21 @@ def _declared(subject: Subject, doubts: Doubts) -> list[str]:
     return sorted(set(found), key=order.index)
 
 
-def _beside_guarded(subject: Subject, declared: Sequence[str]) -> list[str]:
+def _beside_guarded(forked: ForkedModel, declared: Sequence[str]) -> list[str]:
     """What the fork defines of a parent's guarded import of which it declares a name.
 
     The converter replaces such a statement as a whole, or not at all.
     """
-    guarded = subject.parent.guarded
+    guarded = forked.parent.guarded
     replaced = {guarded[name] for name in declared if name in guarded}
     return [
         name
-        for name in subject.fork.definitions
+        for name in forked.fork.definitions
         if name not in declared and name in guarded and guarded[name] in replaced
     ]
 
 
-def _anchor(subject: Subject, parts: Iterable[DeclaredDefinition]) -> list[str]:
+def _anchor(forked: ForkedModel, parts: Iterable[DeclaredDefinition]) -> list[str]:
     """A class that derives from the parent's, where none does.
 
     It says whose variant the file is.
@@ -116,9 +116,9 @@ def _anchor(subject: Subject, parts: Iterable[DeclaredDefinition]) -> list[str]:
     declared = {part.name for part in parts}
     if any(part.state in ("edited", "named") for part in parts):
         return []
-    return [
-        name for name in subject.fork.classes if name in subject.pairs and name not in declared
-    ][-1:]
+    return [name for name in forked.fork.classes if name in forked.pairs and name not in declared][
+        -1:
+    ]
 
 
 def _reads(definition: Definition) -> set[str]:
@@ -147,22 +147,20 @@ def _documents(node: ast.AST, decorator: ast.expr) -> bool:
     return decorator in getattr(node, "decorator_list", ()) and is_documenting(decorator)
 
 
-def _lacking(subject: Subject, words: Words) -> Iterable[str]:
+def _lacking(forked: ForkedModel, words: Words) -> Iterable[str]:
     """What the declared code reads and neither file nor parent has: the fork's own definitions."""
     for name in words.read:
-        definition = subject.fork.definitions.get(name)
-        known = name in subject.pairs or name in subject.borrowed
+        definition = forked.fork.definitions.get(name)
+        known = name in forked.pairs or name in forked.borrowed
         if definition is not None and definition.kind != "other" and not known:
             yield name
 
 
 def _part(
-    subject: Subject, definition: Definition, words: Words, doubts: Doubts
+    forked: ForkedModel, definition: Definition, words: Words, doubts: Doubts
 ) -> DeclaredDefinition:
     old = (
-        subject.parent.definitions.get(definition.name)
-        if definition.name in subject.pairs
-        else None
+        forked.parent.definitions.get(definition.name) if definition.name in forked.pairs else None
     )
     if definition.kind == "class":
         return declare_class(definition, old, words, doubts)
@@ -171,32 +169,32 @@ def _part(
 
 
 def _text(
-    subject: Subject,
+    forked: ForkedModel,
     parts: Iterable[DeclaredDefinition],
     bare: Mapping[int, Sequence[str]],
     words: Words,
 ) -> str:
-    package, _, module = subject.module.rpartition(".")
+    package, _, module = forked.module.rpartition(".")
     own = f"from {package} import {module}" + (
-        f" as {subject.alias}" if subject.alias != module else ""
+        f" as {forked.alias}" if forked.alias != module else ""
     )
-    places = {subject.fork.definitions[part.name].nodes[0].lineno: part.lines for part in parts}
+    places = {forked.fork.definitions[part.name].nodes[0].lineno: part.lines for part in parts}
     ordered = [lines for _, lines in sorted({**places, **bare}.items())]
     body = "\n\n\n".join("\n".join(lines).rstrip() for lines in ordered)
-    guards = _guards(subject, words)
-    imports = [*_imports(subject, words), own]
+    guards = _guards(forked, words)
+    imports = [*_imports(forked, words), own]
     if "@edit(" in body:
         imports.append(f"from patchgen.edits import {', '.join(_EDIT_WORDS)}")
     below = "\n\n".join(["\n".join(imports), *guards])
-    return f'{_header(subject)}"""{subject.title}"""\n\n{below}\n\n\n{body}\n'
+    return f'{_header(forked)}"""{forked.title}"""\n\n{below}\n\n\n{body}\n'
 
 
-def _guards(subject: Subject, words: Words) -> list[str]:
+def _guards(forked: ForkedModel, words: Words) -> list[str]:
     """The imports and constants under `if` and `try` that the declared code reads.
 
     The fork's come first, then the parent's.
     """
-    fork, parent = subject.fork, subject.parent
+    fork, parent = forked.fork, forked.parent
     texts: dict[ast.stmt, str] = {}
     waiting = sorted(words.read)
     while waiting:
@@ -238,10 +236,10 @@ def _guard_of_parent(name: str, names: Names) -> ast.stmt | None:
     return parent.guarded.get(name)
 
 
-def _header(subject: Subject) -> str:
+def _header(forked: ForkedModel) -> str:
     """The comments at the top of the fork: its licence, its authors, where it came from."""
     found: list[str] = []
-    for line in subject.fork.source.lines:
+    for line in forked.fork.source.lines:
         if not line.startswith("#") and line.strip():
             break
         found.append(line)
@@ -250,30 +248,30 @@ def _header(subject: Subject) -> str:
     return "".join(found) + "\n" if found else ""
 
 
-def _imports(subject: Subject, words: Words) -> list[str]:
+def _imports(forked: ForkedModel, words: Words) -> list[str]:
     """The fork's imports of what the declared code reads, and all of its own package."""
     lines: list[str] = []
-    used = {reference.name for reference in subject.fork.reads}
+    used = {reference.name for reference in forked.fork.reads}
     own = {
         name
-        for name, (node, _) in subject.fork.imports.items()
+        for name, (node, _) in forked.fork.imports.items()
         if getattr(node, "level", 0) in (1, 2) and name in used
     }
     for name in sorted(words.read | own):
         if words.names.of_fork(name) != name:
             continue
-        if name in subject.borrowed and name not in words.names.declared:
-            lines.append(f"from {subject.borrowed[name]} import {name}")
-        elif name in subject.fork.imports:
-            node, alias = subject.fork.imports[name]
-            lines.append(_import(node, alias, *_module_of(node, subject)))
-        elif name in subject.parent.imports and name not in {
-            *subject.fork.guarded,
-            *subject.fork.definitions,
+        if name in forked.borrowed and name not in words.names.declared:
+            lines.append(f"from {forked.borrowed[name]} import {name}")
+        elif name in forked.fork.imports:
+            node, alias = forked.fork.imports[name]
+            lines.append(_import(node, alias, *_module_of(node, forked)))
+        elif name in forked.parent.imports and name not in {
+            *forked.fork.guarded,
+            *forked.fork.definitions,
         }:
-            node, alias = subject.parent.imports[name]
-            lines.append(_import(node, alias, _absolute(node, subject), ""))
-    lines += [f"from {module} import {name}" for name, module in homes(subject).items()]
+            node, alias = forked.parent.imports[name]
+            lines.append(_import(node, alias, _absolute(node, forked), ""))
+    lines += [f"from {module} import {name}" for name, module in homes(forked).items()]
     return list(dict.fromkeys(lines))
 
 
@@ -285,19 +283,19 @@ def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias, module: str, ma
     return f"import {alias.name}{said_as}"
 
 
-def _module_of(node: ast.Import | ast.ImportFrom, subject: Subject) -> tuple[str, str]:
+def _module_of(node: ast.Import | ast.ImportFrom, forked: ForkedModel) -> tuple[str, str]:
     """The module that a fork imports from, and the mark of one of its own package.
 
     Three dots lead to the top of transformers: such a fork was copied inside it.
     """
     if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
         return "." * node.level + (node.module or ""), f"  {KEPT}"
-    return _absolute(node, subject), ""
+    return _absolute(node, forked), ""
 
 
-def _absolute(node: ast.Import | ast.ImportFrom, subject: Subject) -> str:
+def _absolute(node: ast.Import | ast.ImportFrom, forked: ForkedModel) -> str:
     """The module that an import names, as seen from the parent's."""
     if isinstance(node, ast.Import):
         return ""
-    above = subject.module.split(".")[: -node.level] if node.level else []
+    above = forked.module.split(".")[: -node.level] if node.level else []
     return ".".join([*above, *([node.module] if node.module else [])])

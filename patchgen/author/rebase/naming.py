@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from patchgen.author.adopt.subject import make_subject
+from patchgen.author.adopt.forked import pair_with_parent
 from patchgen.author.align.file import File, Member
 from patchgen.author.rebase.declared import Declared
 from patchgen.author.rebase.rewriting import member_of
@@ -29,7 +29,7 @@ def in_names_of(output: File, file: File, change: Declared) -> File:
     """The file of a parent in the names of the output."""
     if file.source.module != change.module or change.owner == change.parent:
         return file
-    return make_subject(file, output, change.module).parent
+    return pair_with_parent(file, output, change.module).parent
 
 
 def changed_member(file: File, change: Declared, owner: str) -> Member | None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.author.adopt.forked import pair_with_parent
 from patchgen.author.adopt.read import read_fork
-from patchgen.author.adopt.subject import make_subject
 from patchgen.author.adopt.work import Adopted, adopt
 from patchgen.author.align.file import read_file
 from patchgen.compiler.settings import Settings
@@ -52,5 +52,5 @@ def _adopted(case: Path, folder: Path) -> Adopted:
     layers = root / "transformers" / "modeling_layers.py"
     layers.write_text(LAYERS, encoding="utf-8")
     fork = read_fork(case / "fork.py", "fork.py", Settings())
-    subject = make_subject(parent, fork, MODULE, "A fork.", root)
-    return adopt(subject, "modular_fork.py", root, Settings())
+    forked = pair_with_parent(parent, fork, MODULE, "A fork.", root)
+    return adopt(forked, "modular_fork.py", root, Settings())

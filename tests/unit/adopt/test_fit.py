@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.author.adopt.fit import blockers, homes, lacking_imports, misfits
-from patchgen.author.adopt.subject import Subject, make_subject
+from patchgen.author.adopt.forked import ForkedModel, pair_with_parent
 from patchgen.author.align.file import read_file
 from patchgen.syntax.text import make_source
 
@@ -26,21 +26,21 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _subject(root: Path, fork: str) -> Subject:
+def _forked(root: Path, fork: str) -> ForkedModel:
     parent = read_file(make_source(PARENT, "parent.py"))
-    return make_subject(parent, read_file(make_source(fork, "fork.py")), MODULE, root=root)
+    return pair_with_parent(parent, read_file(make_source(fork, "fork.py")), MODULE, root=root)
 
 
 def test_a_name_that_another_module_defines_has_a_home(root: Path) -> None:
-    subject = _subject(root, "class Toy:\n    def run(self):\n        return _unpad(nowhere)\n")
-    assert homes(subject) == {"_unpad": "transformers.flash"}
-    assert list(blockers(subject)) == ["nowhere"]
+    forked = _forked(root, "class Toy:\n    def run(self):\n        return _unpad(nowhere)\n")
+    assert homes(forked) == {"_unpad": "transformers.flash"}
+    assert list(blockers(forked)) == ["nowhere"]
 
 
 @pytest.mark.parametrize(("call", "fits"), [("dim=1", True), ("1", True), ("config=1", False)])
 def test_a_call_of_the_parents_class_has_to_fit(root: Path, call: str, fits: bool) -> None:
-    subject = _subject(root, f"class Toy:\n    def run(self):\n        return Rotary({call})\n")
-    assert misfits(subject) == ([] if fits else ["Rotary"])
+    forked = _forked(root, f"class Toy:\n    def run(self):\n        return Rotary({call})\n")
+    assert misfits(forked) == ([] if fits else ["Rotary"])
 
 
 def test_imports_that_the_release_lacks_are_named(root: Path) -> None:

@@ -19,7 +19,7 @@ def _adopted(model: str, variant: str) -> Adopted:
     (release,) = releases_in(package.parent.parent, package.parent)
     fork = read_fork(path, path.name, Settings(), generated=True)
     found = candidate(fork, release, *find_file(release, model))
-    return adopt(found.subject, f"modular_{variant}.py", release.root(), Settings())
+    return adopt(found.forked, f"modular_{variant}.py", release.root(), Settings())
 
 
 def _code(text: str) -> str:
@@ -30,7 +30,7 @@ def _code(text: str) -> str:
 def test_a_mixin_of_edits_is_found_again() -> None:
     made = _adopted("llama", "llama_loss")
     assert made.proof.holds
-    assert dict(made.subject.mixins) == {"LlamaForCausalLM": ("ChunkedLoss",)}
+    assert dict(made.forked.mixins) == {"LlamaForCausalLM": ("ChunkedLoss",)}
     assert _code(made.text).endswith(
         "class LlamaForCausalLM(ChunkedLoss, llama.LlamaForCausalLM):\n    pass"
     )
@@ -39,7 +39,7 @@ def test_a_mixin_of_edits_is_found_again() -> None:
 def test_what_an_edit_reads_of_a_part_is_imported() -> None:
     made = _adopted("bert", "bert_fused")
     assert made.proof.holds
-    assert dict(made.subject.mixins) == {"BertPreTrainedModel": ("FusedProjections",)}
+    assert dict(made.forked.mixins) == {"BertPreTrainedModel": ("FusedProjections",)}
     assert "from patchgen.parts.fused import FusedLinear, FusedProjections" in made.text
     assert "class FusedLinear" not in made.text
 
@@ -47,7 +47,7 @@ def test_what_an_edit_reads_of_a_part_is_imported() -> None:
 def test_alternatives_of_one_part_are_distinguished() -> None:
     made = _adopted("gemma2", "gemma2_norm")
     assert made.proof.holds
-    assert dict(made.subject.mixins) == {"Gemma2RMSNorm": ("FusedOffsetRMSNorm",)}
+    assert dict(made.forked.mixins) == {"Gemma2RMSNorm": ("FusedOffsetRMSNorm",)}
 
 
 def test_a_mixin_brings_the_words_that_the_parent_does_not_fill_in() -> None:

@@ -38,7 +38,7 @@ class Renaming:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ForkedModel:
     """A fork and the parent that it was made from.
 
     `parent` has the fork's names for what is in `pairs`.
@@ -73,9 +73,9 @@ class Subject:
         return short if short not in used else last
 
 
-def make_subject(
+def pair_with_parent(
     parent: File, fork: File, module: str, title: str = "", root: Path | None = None
-) -> Subject:
+) -> ForkedModel:
     """The fork beside `parent`, the file of `module` in the release at `root`."""
     renaming = find_renaming(parent, fork)
     pairs = {
@@ -92,7 +92,7 @@ def make_subject(
     renamed = {old: new for new, old in pairs.items() if new != old}
     # With an ending more, the code of the parent goes on to mean its own.
     beginning = r"^(?:class|def) " if renaming.behind else r"\b"
-    return Subject(_renamed(parent, renamed, beginning), fork, module, pairs, title, root)
+    return ForkedModel(_renamed(parent, renamed, beginning), fork, module, pairs, title, root)
 
 
 def find_renaming(parent: File, fork: File) -> Renaming:
