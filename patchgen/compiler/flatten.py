@@ -209,6 +209,6 @@ def _outline_blocks(blocks: tuple[FlatBlock, ...]) -> str:
     """The blocks with their kinds, names and files, one a line."""
     rows = []
     for block in blocks:
-        paths = dict.fromkeys(piece.source.path for piece in block.pieces)
+        paths = dict.fromkeys(rewritten.source.path for rewritten in block.rewritten)
         rows.append(f"{block.kind:7} {block.name or '-':40} {' + '.join(paths)}")
     return "\n".join(rows) + "\n"

@@ -73,18 +73,18 @@ def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> _Origins:
     """The origins of the lines of one statement of the module."""
     first, last = first_line(node), node.end_lineno or node.lineno
     origins: _Origins = {}
-    # The pieces are in the order of the MRO: what several of them have is the nearest one's.
-    for piece in block.pieces:
-        for offset, origin in _align(lines[first - 1 : last], piece):
-            origins.setdefault(first + offset, (piece.source.path, origin))
+    # The blocks are in the order of the MRO: what several of them have is the nearest one's.
+    for rewritten in block.rewritten:
+        for offset, origin in _align(lines[first - 1 : last], rewritten):
+            origins.setdefault(first + offset, (rewritten.source.path, origin))
     _complete(node, lines, origins)
     return origins
 
 
-def _align(generated: list[str], piece: RewrittenBlock) -> Iterator[tuple[int, int]]:
+def _align(generated: list[str], rewritten: RewrittenBlock) -> Iterator[tuple[int, int]]:
     """The lines that are equal but for indentation: (offset in `generated`, line of the file)."""
     ours = [line.strip() for line in generated]
-    theirs = [line.strip() for line in piece.text.split("\n")]
+    theirs = [line.strip() for line in rewritten.text.split("\n")]
     matcher = difflib.SequenceMatcher(None, ours, _make_unique(theirs), autojunk=False)
     for start, their_start, size in matcher.get_matching_blocks():
         # The last block is always empty.
@@ -93,7 +93,7 @@ def _align(generated: list[str], piece: RewrittenBlock) -> Iterator[tuple[int, i
         size += _count_equal(ours[start + size :], theirs[their_start + size :])
         for offset in range(size):
             if ours[start + offset]:
-                yield start + offset, piece.first + their_start + offset
+                yield start + offset, rewritten.first + their_start + offset
 
 
 def _make_unique(lines: list[str]) -> list[str]:

@@ -118,7 +118,7 @@ def _make_file(output: _Output, formatted: dict[str, str], builder: Builder) -> 
     module, text = output.module, formatted[output.name]
     notes = []
     for block in module.blocks:
-        notes += [Note(block.pieces[0].at(1, 0), note) for note in _find_notes(block, builder)]
+        notes += [Note(block.rewritten[0].at(1, 0), note) for note in _find_notes(block, builder)]
     blocks = list(module.blocks)
     diff_base = None
     if module.base is not None and output.base is not None:
@@ -148,8 +148,8 @@ def _validate_file(file: FlatFile, output: _Output, builder: Builder) -> tuple[P
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
         for block in output.module.blocks:
-            for piece in block.pieces:
-                require_compilable(piece.source)
+            for rewritten in block.rewritten:
+                require_compilable(rewritten.source)
     return problems
 
 
@@ -162,8 +162,8 @@ def _find_declaration(module: FlatModule, builder: Builder) -> Location:
     declared = [at for at in declared if at.path == own]
     if declared:
         return min(declared)
-    first_pieces = [block.pieces[0] for block in module.blocks]
-    carried = [piece.at(1, 0) for piece in first_pieces if piece.source.path == own]
+    first_blocks = [block.rewritten[0] for block in module.blocks]
+    carried = [rewritten.at(1, 0) for rewritten in first_blocks if rewritten.source.path == own]
     return min(carried, default=Location(own))
 
 
@@ -172,12 +172,12 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
     yield from block.notes
     yield from _note_replacement(block, builder)
     # In a modular file and in other packages, such code is refused.
-    for piece in block.pieces:
-        if not piece.symbol.module.startswith("transformers."):
+    for rewritten in block.rewritten:
+        if not rewritten.symbol.module.startswith("transformers."):
             continue
-        # The piece has the names of the flat file; the note is about the code as upstream wrote it.
-        for source in builder.index(piece.symbol.module).blocks:
-            if source.first == piece.first:
+        # The block has the names of the flat file; the note is about the code as upstream wrote it.
+        for source in builder.index(rewritten.symbol.module).blocks:
+            if source.first == rewritten.first:
                 yield from note_module_state(source)
 
 
@@ -205,14 +205,16 @@ def _find_used_symbols(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[U
     own = builder.naming.plan.modular.source.module
     found = set()
     for block in blocks:
-        for piece in block.pieces:
-            if piece.symbol.module == own:
+        for rewritten in block.rewritten:
+            if rewritten.symbol.module == own:
                 continue
-            # As it stands in its file: the piece has other names.
-            last = piece.first + piece.text.count("\n") - 1
-            original = piece.source.slice(piece.first, last)
+            # As it stands in its file: the rewritten block has other names.
+            last = rewritten.first + rewritten.text.count("\n") - 1
+            original = rewritten.source.slice(rewritten.first, last)
             digest = hashlib.sha256(original.encode()).hexdigest()
-            found.add(UsedSymbol(display_module(str(piece.symbol)), digest, piece.source.path))
+            found.add(
+                UsedSymbol(display_module(str(rewritten.symbol)), digest, rewritten.source.path)
+            )
     return tuple(sorted(found))
 
 
@@ -222,6 +224,6 @@ def _summarize(module: FlatModule, builder: Builder) -> Summary:
     own = plan.modular.source.path
     changed = []
     for block in module.blocks:
-        if block.kind == "class" and block.pieces[0].source.path == own:
+        if block.kind == "class" and block.rewritten[0].source.path == own:
             changed.append(block.name)
     return Summary(tuple(changed), _list_parents(module, plan))

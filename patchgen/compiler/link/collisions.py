@@ -87,7 +87,7 @@ def _raise_collision(
         "give one of them another name, "
         f"or define {name} in the modular file: it then counts for both"
     )
-    at = choose_reported_block([block, *strangers]).pieces[0].at(1, 0)
+    at = choose_reported_block([block, *strangers]).rewritten[0].at(1, 0)
     raise PatchgenError("PG401", at, what, hint)
 
 
@@ -103,7 +103,7 @@ def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:
                 f"{name} is defined in {block.block_id.module} "
                 f"and imported as {dependency.symbol} for {dependency.home}"
             )
-            raise PatchgenError("PG401", block.pieces[0].at(1, 0), what, "rename one of them")
+            raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, "rename one of them")
 
 
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:
@@ -113,8 +113,8 @@ def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, De
     if not definers:
         return
     for block in blocks:
-        for piece in block.pieces:
-            _refuse_builtins_read(piece, definers)
+        for rewritten in block.rewritten:
+            _refuse_builtins_read(rewritten, definers)
 
 
 def _find_definers_of_builtins(
@@ -130,13 +130,13 @@ def _find_definers_of_builtins(
     return definers
 
 
-def _refuse_builtins_read(piece: RewrittenBlock, definers: dict[str, str]) -> None:
+def _refuse_builtins_read(rewritten: RewrittenBlock, definers: dict[str, str]) -> None:
     """Raise PG401 for a read of a builtin that `definers` hides."""
-    for reference in references(ast.parse(piece.text).body):
+    for reference in references(ast.parse(rewritten.text).body):
         name = reference.name
         # With a dependency, the code itself means the definition.
-        if name not in definers or name in piece.dependencies or name in piece.defines:
+        if name not in definers or name in rewritten.dependencies or name in rewritten.defines:
             continue
         what = f"{name} is the builtin here, and in the flat file that of {definers[name]}"
         hint = f"write builtins.{name} here, or give the other one another name"
-        raise PatchgenError("PG401", piece.at(reference.line, reference.column), what, hint)
+        raise PatchgenError("PG401", rewritten.at(reference.line, reference.column), what, hint)

@@ -49,12 +49,12 @@ class _Uses:
 
 def find_constraints(blocks: tuple[FlatBlock, ...], builder: Builder) -> Before:
     """For each block those that have to come before it."""
-    modules = {piece.symbol.module for block in blocks for piece in block.pieces}
+    modules = {rewritten.symbol.module for block in blocks for rewritten in block.rewritten}
     places = trace_execution(modules, builder)
     recorder = _UseRecorder(places, builder)
     for block in blocks:
-        for piece in block.pieces:
-            recorder.record(block, piece)
+        for rewritten in block.rewritten:
+            recorder.record(block, rewritten)
     before: Before = {}
     for name, uses in recorder.uses.items():
         for first, second in uses.pairs():
@@ -95,11 +95,11 @@ class _UseRecorder:
         self._places, self._builder = places, builder
         self.uses: dict[str, _Uses] = {}
 
-    def record(self, block: FlatBlock, piece: RewrittenBlock) -> None:
-        """Record what `piece` of `block` reads and changes."""
+    def record(self, block: FlatBlock, rewritten: RewrittenBlock) -> None:
+        """Record what `rewritten` of `block` reads and changes."""
         builder = self._builder
-        home = piece.symbol.module
-        block_id = BlockId(home, piece.first)
+        home = rewritten.symbol.module
+        block_id = BlockId(home, rewritten.first)
         place = self._places[block_id]
         if block.aside:
             self._get(block.name).changes.append((place, block.block_id))
@@ -108,7 +108,7 @@ class _UseRecorder:
             self._record_symbol(block, block_id, symbol, is_changed=symbol in change.symbols)
         # An import acts on everything outside: nothing is known of what the module does.
         acts_outside = change.outside or block.kind == "import"
-        if acts_outside and piece is block.pieces[0]:
+        if acts_outside and rewritten is block.rewritten[0]:
             self._get(_OUTSIDE).changes.append((place, block.block_id))
         elif change.reads_outside:
             self._get(_OUTSIDE).reads.append((place, block.block_id))
@@ -150,10 +150,10 @@ class _UseRecorder:
 
     def _find_merged_places(self, block: FlatBlock) -> Iterator[int]:
         """The places of the parents that were merged into `block` and had its name."""
-        for piece in block.pieces[1:]:
-            home = piece.symbol.module
-            if self._builder.naming.resolve(piece.symbol, home).name == block.name:
-                yield self._places[BlockId(home, piece.first)]
+        for rewritten in block.rewritten[1:]:
+            home = rewritten.symbol.module
+            if self._builder.naming.resolve(rewritten.symbol, home).name == block.name:
+                yield self._places[BlockId(home, rewritten.first)]
 
     def _find_replaced_places(self, name: str, key: Symbol) -> Iterator[int]:
         """The places of the parents' statements whose `name` a modular file declares as `key`."""

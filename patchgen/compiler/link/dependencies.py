@@ -4,8 +4,8 @@
         def forward(self, x):               rotate_half llama.rotate_half, carried
             return rotate_half(x)
 
-In: a text and the pieces that it was made from.  A merged class has pieces of several modules, and
-one name may mean another thing in each of them.
+In: a text and the rewritten blocks that it was made from.  A merged class has blocks of several
+modules, and one name may mean another thing in each of them.
 """
 
 from __future__ import annotations
@@ -35,18 +35,21 @@ class Dependency:
 
 
 def find_dependencies(
-    text: str, pieces: tuple[RewrittenBlock, ...], lazy_annotations: bool, bindings: Bindings
+    text: str,
+    rewritten_blocks: tuple[RewrittenBlock, ...],
+    lazy_annotations: bool,
+    bindings: Bindings,
 ) -> tuple[Dependency, ...]:
-    """What the global names of `text` stand for in the pieces that it was made from.
+    """What the global names of `text` stand for in the blocks that it was made from.
 
-    Raises PatchgenError PG401 when a name stands for different things in two pieces.
+    Raises PatchgenError PG401 when a name stands for different things in two blocks.
     """
     found: dict[str, Dependency] = {}
     for reference in references_in(text, lazy_annotations):
         name = reference.name
         known = found.get(name)
         if known is None:
-            known = _find_meaning(name, pieces, bindings)
+            known = _find_meaning(name, rewritten_blocks, bindings)
         if known is None:
             continue  # a builtin
         # One eager read is enough.
@@ -57,22 +60,22 @@ def find_dependencies(
 
 
 def _find_meaning(
-    name: str, pieces: tuple[RewrittenBlock, ...], bindings: Bindings
+    name: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
 ) -> Dependency | None:
-    """What `name` stands for in the first piece that reads it; the others have to agree."""
+    """What `name` stands for in the first block that reads it; the others have to agree."""
     known: tuple[Symbol, RewrittenBlock] | None = None
-    for piece in pieces:
-        symbol = piece.dependencies.get(name)
+    for rewritten in rewritten_blocks:
+        symbol = rewritten.dependencies.get(name)
         if symbol is None:
             continue
         # An import that the user wrote to be kept wins.
         if known is None or (is_kept(symbol) and not is_kept(known[0])):
-            known = (symbol, piece)
+            known = (symbol, rewritten)
         elif not is_kept(known[0]) and not is_same_definition(known[0], symbol, bindings):
-            paths = known[1].source.path, piece.source.path
+            paths = known[1].source.path, rewritten.source.path
             what = f"{name} means {known[0]} in {paths[0]} and {symbol} in {paths[1]}"
-            hint = _suggest_name(name, pieces[0])
-            raise PatchgenError("PG401", pieces[0].at(1, 0), what, hint)
+            hint = _suggest_name(name, rewritten_blocks[0])
+            raise PatchgenError("PG401", rewritten_blocks[0].at(1, 0), what, hint)
     if known is None:
         return None
     return Dependency(name, known[0], known[1].symbol.module, eager=False)

@@ -52,7 +52,7 @@ class BlockId:
 class FlatBlock:
     """A block in the names of the flat file.
 
-    `pieces` are the texts that it was made from, the modular file's first.  `parents` are the
+    `rewritten` are the blocks that it was made from, the modular file's first.  `parents` are the
     classes that a class of a modular file derives from, merged or not.  `aside`: a parent whose
     name was given to its subclass.
     """
@@ -64,7 +64,7 @@ class FlatBlock:
     text: str
     dependencies: tuple[Dependency, ...]
     defines: tuple[str, ...]
-    pieces: tuple[RewrittenBlock, ...]
+    rewritten: tuple[RewrittenBlock, ...]
     notes: tuple[str, ...] = ()
     parents: tuple[Symbol, ...] = ()
     aside: bool = False
@@ -72,7 +72,7 @@ class FlatBlock:
     @property
     def origin(self) -> Symbol:
         """The upstream definition that the block stands for, or its own."""
-        return self.parents[-1] if self.parents else self.pieces[-1].symbol
+        return self.parents[-1] if self.parents else self.rewritten[-1].symbol
 
 
 @dataclass(frozen=True)
@@ -150,80 +150,90 @@ class Builder:
         self, block_id: BlockId, key: Symbol, index: ModuleIndex, block: Block
     ) -> FlatBlock:
         """A block that is carried with new names and no other change."""
-        piece = self._make_piece(index, block, key)
-        is_renamed_class = block.kind == "class" and piece.name != key.name
+        rewritten = self._rewrite_block(index, block, key)
+        is_renamed_class = block.kind == "class" and rewritten.name != key.name
         # Python mangles `__name` with the name of the class.
         if is_renamed_class and _PRIVATE.search(block.text):
-            piece = replace(piece, text=self._keep_private_names(piece))
+            rewritten = replace(rewritten, text=self._keep_private_names(rewritten))
         lazy = block.lazy_annotations and not self.spells
         return FlatBlock(
             block_id=block_id,
             kind=block.kind,
-            name=piece.name,
-            leading=piece.leading,
-            text=piece.text,
-            dependencies=find_dependencies(piece.text, (piece,), lazy, self.naming.bindings),
-            defines=piece.defines,
-            pieces=(piece,),
-            notes=note_data_strings(piece.text, (piece,)),
+            name=rewritten.name,
+            leading=rewritten.leading,
+            text=rewritten.text,
+            dependencies=find_dependencies(
+                rewritten.text, (rewritten,), lazy, self.naming.bindings
+            ),
+            defines=rewritten.defines,
+            rewritten=(rewritten,),
+            notes=note_data_strings(rewritten.text, (rewritten,)),
         )
 
-    def _make_piece(
+    def _rewrite_block(
         self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
     ) -> RewrittenBlock:
-        piece = qualify_names(index, block, key, self.naming, chain)
-        return stringify_annotations(piece) if self.spells and block.lazy_annotations else piece
+        rewritten = qualify_names(index, block, key, self.naming, chain)
+        return (
+            stringify_annotations(rewritten)
+            if self.spells and block.lazy_annotations
+            else rewritten
+        )
 
-    def _keep_private_names(self, piece: RewrittenBlock) -> str:
+    def _keep_private_names(self, rewritten: RewrittenBlock) -> str:
         """The text of a renamed class, whose `__names` stay mangled with the old name."""
-        bases = tuple(ast.unparse(base) for base in parse_class(piece.text).bases)
-        return self.merge(ClassPlan(piece.name, (piece,), bases, (piece.symbol.name,))).text
+        bases = tuple(ast.unparse(base) for base in parse_class(rewritten.text).bases)
+        return self.merge(
+            ClassPlan(rewritten.name, (rewritten,), bases, (rewritten.symbol.name,))
+        ).text
 
     def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
         """A class of a modular file, merged with its parents."""
         chain = declaration.chain
-        pieces = tuple(self._make_class_piece(symbol, chain) for symbol in chain)
+        rewritten_blocks = tuple(self._rewrite_class(symbol, chain) for symbol in chain)
         plan = ClassPlan(
             name=declaration.symbol.name,
-            chain=pieces,
-            bases=self._spell_bases(declaration, pieces),
+            chain=rewritten_blocks,
+            bases=self._spell_bases(declaration, rewritten_blocks),
             own_names=tuple(symbol.name for symbol in chain),
             beyond=self._make_beyond(declaration),
         )
         merged = self.merge(plan)
         lazy = self.source_block(block_id).lazy_annotations and not self.spells
         text = merged.text if lazy else quote_own_name(merged.text, plan.name)
-        dependencies = find_dependencies(text, pieces, lazy, self.naming.bindings)
+        dependencies = find_dependencies(text, rewritten_blocks, lazy, self.naming.bindings)
         if any(dependency.eager and dependency.name == plan.name for dependency in dependencies):
             # Of parent and child with one name, the flat file has only the child.
             what = f"the body of {plan.name} reads a parent of that name while the class is made"
             hint = "bind what is needed of it to a name above the class"
-            raise PatchgenError("PG124", pieces[0].at(1, 0), what, hint)
-        notes = (*merged.notes, *note_data_strings(text, pieces))
+            raise PatchgenError("PG124", rewritten_blocks[0].at(1, 0), what, hint)
+        notes = (*merged.notes, *note_data_strings(text, rewritten_blocks))
         if declaration.why:
             kept = ", ".join(plan.bases)
             notes = (*notes, f"{plan.name} stays a subclass of {kept}: {declaration.why}")
         # The first comment counts, from the modular file to the last parent.
-        comments = [piece.leading for piece in pieces if piece.leading.strip()]
+        comments = [
+            rewritten.leading for rewritten in rewritten_blocks if rewritten.leading.strip()
+        ]
         return FlatBlock(
             block_id=block_id,
             kind="class",
             name=plan.name,
-            leading=comments[0] if comments else pieces[-1].leading,
+            leading=comments[0] if comments else rewritten_blocks[-1].leading,
             text=text,
             dependencies=dependencies,
             defines=(plan.name,),
-            pieces=pieces,
+            rewritten=rewritten_blocks,
             notes=notes,
             parents=declaration.parents,
         )
 
-    def _make_class_piece(self, symbol: Symbol, chain: tuple[Symbol, ...]) -> RewrittenBlock:
+    def _rewrite_class(self, symbol: Symbol, chain: tuple[Symbol, ...]) -> RewrittenBlock:
         """The text of one class of a chain, before it is merged."""
         index = self.index(symbol.module)
         block = index.definition(symbol.name)
         assert block is not None and block.kind == "class"
-        return self._make_piece(index, block, symbol, chain)
+        return self._rewrite_block(index, block, symbol, chain)
 
     def _make_beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
         """What `super()` can find behind the chain, for `ClassPlan.beyond`."""
@@ -241,12 +251,12 @@ class Builder:
         return find_beyond
 
     def _spell_bases(
-        self, declaration: Declaration, pieces: tuple[RewrittenBlock, ...]
+        self, declaration: Declaration, rewritten_blocks: tuple[RewrittenBlock, ...]
     ) -> tuple[str, ...]:
-        """The expressions of the bases that stay, as the pieces write them."""
+        """The expressions of the bases that stay, as the rewritten blocks write them."""
         spelled: dict[Symbol, str] = {}
-        for symbol, piece in zip(declaration.chain, pieces, strict=True):
-            written = parse_class(piece.text).bases
+        for symbol, rewritten in zip(declaration.chain, rewritten_blocks, strict=True):
+            written = parse_class(rewritten.text).bases
             known = bases_of(self.naming.bindings, self.index(symbol.module), symbol.name)
             for base, expression in zip(known, written, strict=True):
                 spelled.setdefault(base.symbol, ast.unparse(expression))

@@ -97,7 +97,9 @@ def _initializes_itself(block: FlatBlock, builder: Builder) -> bool:
     """Whether a modular file writes the initialisation of the class."""
     if "is_custom_code" in block.text:
         return True
-    own = [piece.text for piece in block.pieces if piece.symbol.module in builder.layers]
+    own = [
+        rewritten.text for rewritten in block.rewritten if rewritten.symbol.module in builder.layers
+    ]
     return any("def _init_weights" in text for text in own)
 
 

@@ -37,14 +37,14 @@ def has_annotations(text: str) -> bool:
     return any(True for _ in _find_annotations([parse_once(text)]))
 
 
-def stringify_annotations(piece: RewrittenBlock) -> RewrittenBlock:
-    """`piece` with each of its annotations as the string that Python makes of it."""
-    found = _find_annotations([parse_once(piece.text)])
-    ours = [node for node in found if not _is_read_by_patchgen(node, piece)]
+def stringify_annotations(rewritten: RewrittenBlock) -> RewrittenBlock:
+    """`rewritten` with each of its annotations as the string that Python makes of it."""
+    found = _find_annotations([parse_once(rewritten.text)])
+    ours = [node for node in found if not _is_read_by_patchgen(node, rewritten)]
     # From the last to the first, so that the positions of the others stay true.
     for node in sorted(ours, key=position_of, reverse=True):
-        piece = _stringify(piece, node)
-    return piece
+        rewritten = _stringify(rewritten, node)
+    return rewritten
 
 
 def _find_annotations(nodes: Iterable[ast.AST], in_function: bool = False) -> Iterator[ast.expr]:
@@ -67,31 +67,31 @@ def _find_annotations(nodes: Iterable[ast.AST], in_function: bool = False) -> It
                 yield from _find_annotations(ast.iter_child_nodes(node), in_function)
 
 
-def _is_read_by_patchgen(annotation: ast.expr, piece: RewrittenBlock) -> bool:
+def _is_read_by_patchgen(annotation: ast.expr, rewritten: RewrittenBlock) -> bool:
     """Whether patchgen itself reads `annotation`: `gate: Hole`, or a parent that is merged."""
     for name in names_within(annotation):
         if name.id.startswith(_PARENT):
             return True
-        symbol = piece.dependencies.get(name.id)
+        symbol = rewritten.dependencies.get(name.id)
         if symbol is not None and symbol.module == _EDITS:
             return True
     return False
 
 
-def _stringify(piece: RewrittenBlock, node: ast.expr) -> RewrittenBlock:
-    """`piece` with one annotation as a string; no line is added or removed."""
+def _stringify(rewritten: RewrittenBlock, node: ast.expr) -> RewrittenBlock:
+    """`rewritten` with one annotation as a string; no line is added or removed."""
     text = repr(ast.unparse(node))
     first, last = node.lineno, node.end_lineno or node.lineno
-    lines = piece.text.split("\n")
+    lines = rewritten.text.split("\n")
     start = _count_characters(lines[first - 1], node.col_offset)
     end = _count_characters(lines[last - 1], node.end_col_offset or 0)
     if first == last:
-        return _replace_on_line(piece, first, start, end, text)
+        return _replace_on_line(rewritten, first, start, end, text)
     # Lines keep their numbers: the string stands in brackets that end on the last line.
-    piece = _replace_on_line(piece, last, 0, end, ")")
+    rewritten = _replace_on_line(rewritten, last, 0, end, ")")
     for line in range(first + 1, last):
-        piece = _replace_on_line(piece, line, 0, len(lines[line - 1]), "")
-    return _replace_on_line(piece, first, start, len(lines[first - 1]), f"({text}")
+        rewritten = _replace_on_line(rewritten, line, 0, len(lines[line - 1]), "")
+    return _replace_on_line(rewritten, first, start, len(lines[first - 1]), f"({text}")
 
 
 def _count_characters(line: str, byte_column: int) -> int:
@@ -99,20 +99,20 @@ def _count_characters(line: str, byte_column: int) -> int:
 
 
 def _replace_on_line(
-    piece: RewrittenBlock, line: int, start: int, end: int, new: str
+    rewritten: RewrittenBlock, line: int, start: int, end: int, new: str
 ) -> RewrittenBlock:
-    """`piece` with the characters `start` to `end` of a line replaced; positions stay known."""
-    lines = piece.text.split("\n")
+    """`rewritten` with the characters `start` to `end` of a line replaced; positions stay known."""
+    lines = rewritten.text.split("\n")
     written = lines[line - 1]
     lines[line - 1] = written[:start] + new + written[end:]
     # Edits count the columns of the original line.
-    first = piece.at(line, start).column - 1
-    last = piece.at(line, end).column - 1
+    first = rewritten.at(line, start).column - 1
+    last = rewritten.at(line, end).column - 1
     # The new edit replaces those inside it.
-    edits = [each for each in piece.edits if not _lies_within(each, line, first, last)]
+    edits = [each for each in rewritten.edits if not _lies_within(each, line, first, last)]
     edits.append(Edit(line, first, " " * (last - first), new))
     edits.sort(key=lambda edit: (edit.line, edit.column))
-    return replace(piece, text="\n".join(lines), edits=tuple(edits))
+    return replace(rewritten, text="\n".join(lines), edits=tuple(edits))
 
 
 def _lies_within(edit: Edit, line: int, first: int, last: int) -> bool:

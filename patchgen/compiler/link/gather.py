@@ -204,7 +204,7 @@ class _Closure:
         """Raise PG101 where the import of a missing module stands."""
         home = self._builder.index(dependency.home)
         item = home.imported(dependency.name)
-        at = block.pieces[0].at(1, 0)
+        at = block.rewritten[0].at(1, 0)
         if item is not None:
             at = home.source.at(item.line, item.column)
         self._bindings.env.index(key.module, at)
@@ -222,16 +222,16 @@ class _Closure:
         # The guarded blocks bind the name: an import statement would be one too many.
         if len(guards) == len(importing):
             return guards
-        for piece in block.pieces:
-            if dependency.name in piece.dependencies:
-                self.homes.add((dependency.name, piece.symbol.module))
+        for rewritten in block.rewritten:
+            if dependency.name in rewritten.dependencies:
+                self.homes.add((dependency.name, rewritten.symbol.module))
         known = self.imports.setdefault(dependency.name, dependency)
         if not is_same_definition(known.symbol, dependency.symbol, self._bindings):
             one = f"{known.symbol} for {known.home}"
             other_one = f"{dependency.symbol} for {dependency.home}"
             what = f"{dependency.name} is {one} and {other_one}"
             hint = "import one of them under another name"
-            raise PatchgenError("PG401", block.pieces[0].at(1, 0), what, hint)
+            raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, hint)
         return guards
 
     def _find_importing(self, module: str, name: str) -> tuple[str, list[Block]]:

@@ -36,8 +36,8 @@ def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ..
     layers = {layer.source.module for layer in plan.layers}
     origins: dict[str, None] = {}
     for block in blocks:
-        for piece in block.pieces:
-            module = piece.symbol.module
+        for rewritten in block.rewritten:
+            module = rewritten.symbol.module
             # The licence of a part is that of patchgen, whose output belongs to its user.
             is_foreign = module in plan.parents or module.startswith("transformers.")
             if module not in layers and is_foreign:

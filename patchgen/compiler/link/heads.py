@@ -40,7 +40,7 @@ _SUPER_CALL = "super().__init__(config)"
 def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     """Put every generic head on the base model of the file, where that is not the parent's."""
     # A diff base declares nothing, and is transformers' own file.
-    if any(block.pieces[0].symbol.module in builder.layers for block in gathered.blocks):
+    if any(block.rewritten[0].symbol.module in builder.layers for block in gathered.blocks):
         blocks = tuple(_note_auto_model(block) for block in gathered.blocks)
         gathered = replace(gathered, blocks=blocks)
     heads: dict[str, Symbol] = {}
@@ -165,7 +165,7 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
     waiting, seen = [own], {own.block_id}
     while waiting:
         block = waiting.pop()
-        source = block.pieces[-1]
+        source = block.rewritten[-1]
         if source.symbol.module in builder.layers:
             return True
         # Comments and docstrings may differ.
@@ -177,7 +177,7 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
             if used is not None and used.block_id not in seen:
                 seen.add(used.block_id)
                 waiting.append(used)
-    return own.name != own.pieces[-1].symbol.name
+    return own.name != own.rewritten[-1].symbol.name
 
 
 def _dump_code(text: str) -> str:
@@ -216,8 +216,8 @@ def _write_init(
     source = builder.index(GENERIC_HEADS).definition(generic.name)
     assert source is not None
     # In the names of the flat file, whose imports may have other aliases.
-    piece = qualify_names(builder.index(GENERIC_HEADS), source, generic, builder.naming)
-    method = _find_init(piece.text)
+    rewritten = qualify_names(builder.index(GENERIC_HEADS), source, generic, builder.naming)
+    method = _find_init(rewritten.text)
     if method is None or not _is_as_expected(method):
         return None
     base = next(
@@ -226,9 +226,9 @@ def _write_init(
     method = _rewrite_init(method, own, base)
     read = {reference.name for reference in references(_parse_method(method).body, True)}
     # `own` is a class of this file.
-    names = [name for name in piece.dependencies if name in read and name != own]
+    names = [name for name in rewritten.dependencies if name in read and name != own]
     dependencies = tuple(
-        Dependency(name, piece.dependencies[name], GENERIC_HEADS, False) for name in names
+        Dependency(name, rewritten.dependencies[name], GENERIC_HEADS, False) for name in names
     )
     return replace(block, text=_add_method(block.text, method)), dependencies
 

@@ -73,7 +73,7 @@ def find_observed_merges(blocks: Sequence[FlatBlock], builder: Builder) -> dict[
     plan = builder.naming.plan
     merged = []
     for block in blocks:
-        declaration = plan.declaration(block.pieces[0].symbol)
+        declaration = plan.declaration(block.rewritten[0].symbol)
         if declaration is not None and declaration.is_merged:
             merged.append(declaration)
     found: dict[Symbol, str] = {}
@@ -138,7 +138,7 @@ def _find_carried_parents(declaration: Declaration, blocks: Sequence[FlatBlock])
 
     Raises PG119 where code asks for such a parent of a class that cannot stay a subclass.
     """
-    carried = {block.pieces[0].symbol: block for block in blocks if block.kind == "class"}
+    carried = {block.rewritten[0].symbol: block for block in blocks if block.kind == "class"}
     for parent in declaration.parents:
         if parent not in carried:
             continue
@@ -171,11 +171,11 @@ def _find_question(block: FlatBlock, name: str, symbol: Symbol) -> Location | No
     for node in names_within(tree):
         if node.id != name or not isinstance(node.ctx, ast.Load) or id(node) in harmless:
             continue
-        piece = block.pieces[0]
+        rewritten = block.rewritten[0]
         # In a merged class, the line is not known.
-        if len(block.pieces) > 1:
-            return piece.at(1, 0)
-        return piece.at(node.lineno, node.col_offset)
+        if len(block.rewritten) > 1:
+            return rewritten.at(1, 0)
+        return rewritten.at(node.lineno, node.col_offset)
     return None
 
 
@@ -184,7 +184,7 @@ def _find_searches_behind(declaration: Declaration, blocks: Sequence[FlatBlock])
 
     Raises PG119 where the class cannot stay a subclass of them.
     """
-    own = next(block for block in blocks if block.pieces[0].symbol == declaration.symbol)
+    own = next(block for block in blocks if block.rewritten[0].symbol == declaration.symbol)
     for block in blocks:
         # In the class itself, `supers` knows which class each statement came from.
         if block is own or "super(" not in block.text:
@@ -200,7 +200,7 @@ def _find_searches_behind(declaration: Declaration, blocks: Sequence[FlatBlock])
             if declaration.rewrites:
                 merged = f"{what}, whose parents are merged into {own.name}"
                 hint = f"{own.name} would stay a subclass if it did not edit or remove members"
-                raise PatchgenError("PG119", block.pieces[0].at(1, 0), merged, hint)
+                raise PatchgenError("PG119", block.rewritten[0].at(1, 0), merged, hint)
             yield what
 
 
@@ -227,23 +227,23 @@ def _find_shared_objects(
 
     Merged, each class would make an object of its own.
     """
-    pieces: dict[Symbol, RewrittenBlock] = {}
+    rewritten_blocks: dict[Symbol, RewrittenBlock] = {}
     for block in blocks:
-        pieces.update((piece.symbol, piece) for piece in block.pieces)
+        rewritten_blocks.update((rewritten.symbol, rewritten) for rewritten in block.rewritten)
     others = [other for other in merged if other.symbol != declaration.symbol]
     for parent in declaration.parents:
         heirs = [other.symbol.name for other in others if parent in other.parents]
-        if not heirs or parent not in pieces:
+        if not heirs or parent not in rewritten_blocks:
             continue
         # One reason is enough: the class then stays a subclass with all that it shares.
-        attribute = _find_object(pieces[parent])
+        attribute = _find_object(rewritten_blocks[parent])
         if attribute is not None:
             yield f"{heirs[0]} has the same {parent.name}.{attribute}"
 
 
-def _find_object(piece: RewrittenBlock) -> str | None:
+def _find_object(rewritten: RewrittenBlock) -> str | None:
     """The name of an object that can change and that the class body makes."""
-    for node in parse_class(piece.text).body:
+    for node in parse_class(rewritten.text).body:
         match node:
             case ast.Assign(targets=[target, *_], value=value) if _makes_object(value):
                 return ast.unparse(target)
@@ -272,11 +272,11 @@ def _makes_object(value: ast.expr) -> bool:
 
 def _has_helpers(declaration: Declaration, blocks: Sequence[FlatBlock]) -> bool:
     """Whether merging added methods to the class, such as `_forward_of_LlamaMLP`."""
-    block = next(block for block in blocks if block.pieces[0].symbol == declaration.symbol)
+    block = next(block for block in blocks if block.rewritten[0].symbol == declaration.symbol)
     # A method of such a name may also have been written by hand.
     written: set[str] = set()
-    for piece in block.pieces:
-        written.update(re.findall(r"\w+", piece.text))
+    for rewritten in block.rewritten:
+        written.update(re.findall(r"\w+", rewritten.text))
     for node in parse_class(block.text).body:
         name = getattr(node, "name", "")
         if _HELPER.fullmatch(name) and name not in written:

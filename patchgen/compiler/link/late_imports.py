@@ -42,7 +42,7 @@ def find_late_imports(
     modules = {block_id.module for block_id in acting}
     modules |= {each.block_id.module for each in needed}
     for block in gathered.blocks:
-        modules |= {piece.symbol.module for piece in block.pieces}
+        modules |= {rewritten.symbol.module for rewritten in block.rewritten}
     places = trace_execution(modules, builder)
     first = min(places[block_id] for block_id in acting)
     imported = _find_imports_before(places, first, builder)
@@ -133,7 +133,7 @@ def _make_block(needed: NeededImport, builder: Builder) -> FlatBlock:
     # A statement that is needed whole has the comments above it in its text.
     leading = "" if needed.text.startswith("#") else builder.source_block(block_id).leading
     names = tuple(dict.fromkeys(item.bound for item in needed.items))
-    piece = RewrittenBlock(
+    rewritten = RewrittenBlock(
         symbol=Symbol(block_id.module, names[0]),
         kind="import",
         name=names[0],
@@ -151,5 +151,5 @@ def _make_block(needed: NeededImport, builder: Builder) -> FlatBlock:
         text=needed.text,
         dependencies=(),
         defines=names,
-        pieces=(piece,),
+        rewritten=(rewritten,),
     )

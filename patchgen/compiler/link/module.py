@@ -226,9 +226,9 @@ def _concerns_exports(block: FlatBlock) -> bool:
 
 def _find_leading(block: FlatBlock) -> str:
     """The comments above a block."""
-    piece = block.pieces[-1]
+    rewritten = block.rewritten[-1]
     # The comments above the first block are the licence, which stands in the header.
-    is_licence = block.leading == piece.source.slice(1, piece.first - 1)
+    is_licence = block.leading == rewritten.source.slice(1, rewritten.first - 1)
     if is_licence:
         return "\n\n"
     return block.leading or "\n"

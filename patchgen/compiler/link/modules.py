@@ -136,10 +136,10 @@ def _mixes_annotations(module: FlatModule, builder: Builder) -> bool:
     """Whether `from __future__ import annotations` of one file would change another file's code."""
     is_any_lazy = has_eager_annotations = False
     for block in module.blocks:
-        for piece in block.pieces:
-            if has_future_annotations(builder.index(piece.symbol.module)):
+        for rewritten in block.rewritten:
+            if has_future_annotations(builder.index(rewritten.symbol.module)):
                 is_any_lazy = True
-            elif has_annotations(piece.text):
+            elif has_annotations(rewritten.text):
                 has_eager_annotations = True
     return is_any_lazy and has_eager_annotations
 

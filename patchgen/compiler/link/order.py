@@ -185,8 +185,8 @@ class _Placing:
         reported = choose_reported_block([self._blocks[block_id], self._blocks[needed]])
         # The blocks that wait for each other: one of them may be a class that was merged.
         cycle = [self._blocks[each] for each in (*below[below.index(needed) :], block_id)]
-        merged = tuple(block.pieces[0].symbol for block in cycle if len(block.pieces) > 1)
-        raise OrderError(reported.pieces[0].at(1, 0), names, merged)
+        merged = tuple(block.rewritten[0].symbol for block in cycle if len(block.rewritten) > 1)
+        raise OrderError(reported.rewritten[0].at(1, 0), names, merged)
 
     def _is_free(self, needed: BlockId, below: tuple[BlockId, ...]) -> bool:
         """Whether `needed` can be placed now: none of `below` has to stand before it."""

@@ -7,8 +7,8 @@
             self.mlp = MLP(config)                           self.mlp = TinyMLP(config)
 
 In: a block, its module, and a `Naming`.  Out: a `RewrittenBlock`.  Names are replaced at the
-positions that `ast` gives, and every line keeps its number, so that a position in the piece can be
-translated back.  All other text stays byte for byte.
+positions that `ast` gives, and every line keeps its number, so that a position in the rewritten
+block can be translated back.  All other text stays byte for byte.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def qualify_names(
     """
     refuse_module_state(module, block, naming)
     qualifier = _Qualifier(module, block, key, naming, chain)
-    return normalize_indentation(qualifier.make_piece())
+    return normalize_indentation(qualifier.make_rewritten_block())
 
 
 class _Qualifier:
@@ -94,7 +94,7 @@ class _Qualifier:
         if not self._is_modular:
             self._renamed |= naming.renamed_classes(module)
 
-    def make_piece(self) -> RewrittenBlock:
+    def make_rewritten_block(self) -> RewrittenBlock:
         """The block after all changes.  Raises PatchgenError as `qualify_names` says."""
         block = self._block
         for reference in block.references:

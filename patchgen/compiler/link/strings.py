@@ -145,12 +145,14 @@ def _depends_on(node: ast.AST, name: ast.AST) -> bool:
             return False
 
 
-def note_data_strings(text: str, pieces: Sequence[RewrittenBlock]) -> tuple[str, ...]:
-    """A note for each string of `pieces` that `text` still has and that equals a class's old name.
+def note_data_strings(text: str, rewritten_blocks: Sequence[RewrittenBlock]) -> tuple[str, ...]:
+    """A note for each string that `text` still has and that equals a class's old name.
+
+    The strings are those of `rewritten_blocks`.
 
     Raises PatchgenError PG128 where code of its file may compare it with the name of a class.
     """
-    found = [string for piece in pieces for string in piece.data]
+    found = [string for rewritten in rewritten_blocks for string in rewritten.data]
     # Nearly no block has one, and the text need not be parsed.
     if not found:
         return ()

@@ -80,8 +80,8 @@ def plan_of(golden: Golden) -> ClassPlan:
     inherited = {base for n in kept for base in bases_of(kept[n])}
     bases = tuple(base for base in outside if base not in inherited)
     texts = {"parent": golden.parent, "modular": golden.modular}
-    pieces = tuple(
-        piece(
+    rewritten = tuple(
+        rewrite_block(
             texts[module],
             module,
             {"parent": parents, "modular": declared}[module][cls],
@@ -90,7 +90,7 @@ def plan_of(golden: Golden) -> ClassPlan:
         )
         for module, cls in chain
     )
-    return ClassPlan(name, pieces, bases, tuple(cls for _, cls in chain))
+    return ClassPlan(name, rewritten, bases, tuple(cls for _, cls in chain))
 
 
 def classes_of(text: str) -> dict[str, ast.ClassDef]:
@@ -128,7 +128,7 @@ def resolve(
     return "bases", name
 
 
-def piece(
+def rewrite_block(
     text: str, module: str, node: ast.ClassDef, chain: list[tuple[str, str]], name: str
 ) -> RewrittenBlock:
     """The class as a block in the names of the flat file.

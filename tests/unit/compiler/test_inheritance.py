@@ -48,7 +48,7 @@ def inherited(golden: Golden) -> str:
 
 def flat(golden: Golden) -> str:
     """The module of the parent without its merged classes, then the flat class."""
-    merged = {piece.name for piece in plan_of(golden).chain}
+    merged = {block.name for block in plan_of(golden).chain}
     texts = [without(text, merged) for text in (golden.parent, golden.modular)]
     return run(golden.bases, *texts, golden.flat, golden.probe)
 

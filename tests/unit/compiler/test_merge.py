@@ -12,7 +12,7 @@ from patchgen.syntax.text import make_source
 from tests.toytree import REPOSITORY
 
 
-def piece(text, name, module):
+def rewrite_block(text, name, module):
     return RewrittenBlock(
         Symbol(module, name), "class", name, "", text, make_source(text, f"{module}.py", module), 1
     )
@@ -20,7 +20,10 @@ def piece(text, name, module):
 
 def plan(child, parent, bases=("Base",)):
     return ClassPlan(
-        "C", (piece(child, "C", "modular"), piece(parent, "P", "parent")), bases, ("C", "P")
+        "C",
+        (rewrite_block(child, "C", "modular"), rewrite_block(parent, "P", "parent")),
+        bases,
+        ("C", "P"),
     )
 
 
