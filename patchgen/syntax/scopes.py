@@ -40,6 +40,7 @@ _HANDLED = frozenset(
 class Reference:
     """One read of a global name, as `ast` counts lines and byte columns.
 
+    `name` is what Python looks up: in the body of a class `Base`, `__limit` is `_Base__limit`.
     `attributes` is the chain behind it (`nn.Module` reads `nn` with `("Module",)`), and `ends`
     where each of them ends.  `hidden` are the names that scopes around the read bind.
     `eager`: evaluated when the module is imported.  `quoted`: inside a string annotation; the
@@ -72,6 +73,18 @@ def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tup
     return tuple(walker.found)
 
 
+def is_private(name: str) -> bool:
+    """Whether Python mangles `name` in a class body."""
+    return name.startswith("__") and not name.endswith("__") and "." not in name
+
+
+def mangle(name: str, class_name: str) -> str:
+    """`name` as Python reads it in the body of the class `class_name`."""
+    prefix = class_name.lstrip("_")
+    # A class named `_` mangles nothing.
+    return f"_{prefix}{name}" if prefix and is_private(name) else name
+
+
 class _TypeParameters(set[str]):
     """The names of a scope of type parameters, which sees the names of the class around it."""
 
@@ -86,6 +99,8 @@ class _Walker:
         self._lazy = 0
         self._quoted: tuple[int, int] | None = None
         self._lazy_annotations = lazy_annotations
+        # The innermost class around the node, by whose name Python mangles private names.
+        self._class_name = ""
 
     def visit(self, node: ast.AST) -> None:
         """Visit `node` by the rule of its kind."""
@@ -201,8 +216,10 @@ class _Walker:
                 self.visit(keyword.value)
             # A class body binds its names one after the other, while it is walked.
             self._scopes.append((True, set()))
+            around, self._class_name = self._class_name, node.name
             for statement in node.body:
                 self.visit(statement)
+            self._class_name = around
             self._scopes.pop()
         self._bind_in_class([node.name])
 
@@ -291,7 +308,7 @@ class _Walker:
         is_quoted = self._quoted is not None
         line, column = self._quoted or (node.lineno, node.col_offset)
         reference = Reference(
-            name=node.id,
+            name=node.id if is_quoted else mangle(node.id, self._class_name),
             line=line,
             column=column,
             eager=not self._lazy and not is_quoted,

@@ -25,6 +25,8 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.trees import walk
 
 _WORD = re.compile(r"\w+")
+# What the class is called, in a private name that is written out: `_Base` in `_Base__limit`.
+_MANGLED = re.compile(r"(?<!\w)_[^\W_]\w*?(?=__\w)")
 
 # The file and the line that generated lines came from, by the number of the generated line.
 _Origins = dict[int, tuple[str, int]]
@@ -82,9 +84,12 @@ def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> _Origins:
 
 
 def _align(generated: list[str], rewritten: RewrittenBlock) -> Iterator[tuple[int, int]]:
-    """The lines that are equal but for indentation: (offset in `generated`, line of the file)."""
-    ours = [line.strip() for line in generated]
-    theirs = [line.strip() for line in rewritten.text.split("\n")]
+    """The lines that are equal but for indentation and the spelling of private names.
+
+    Each is (offset in `generated`, line of the file).
+    """
+    ours = [_normalize(line) for line in generated]
+    theirs = [_normalize(line) for line in rewritten.text.split("\n")]
     matcher = difflib.SequenceMatcher(None, ours, _make_unique(theirs), autojunk=False)
     for start, their_start, size in matcher.get_matching_blocks():
         # The last block is always empty.
@@ -94,6 +99,11 @@ def _align(generated: list[str], rewritten: RewrittenBlock) -> Iterator[tuple[in
         for offset in range(size):
             if ours[start + offset]:
                 yield start + offset, rewritten.first + their_start + offset
+
+
+def _normalize(line: str) -> str:
+    """`line` as it is compared."""
+    return _MANGLED.sub("", line.strip()) if "__" in line else line.strip()
 
 
 def _make_unique(lines: list[str]) -> list[str]:

@@ -127,8 +127,14 @@ def _find_unbound(output: _Output) -> Iterator[Problem]:
     for name, line in unbound:
         # transformers' own mistakes are not for the author of a variant to repair.
         if name not in upstream:
-            what = f"the name {name} is bound by nothing"
-            yield Problem(output.locate(line), "PG402", what, "import or define it")
+            at = output.locate(line)
+            hint = "import or define it"
+            if at.path != output.modular:
+                hint = (
+                    f"bind it at the top level of {at.path}, or override what reads it: "
+                    "what is bound while the program runs is not carried"
+                )
+            yield Problem(at, "PG402", f"the name {name} is bound by nothing", hint)
 
 
 # Many variants of a run have one parent, whose text is asked about each time.

@@ -22,6 +22,7 @@ from dataclasses import replace
 from patchgen.compiler.classes.fragment import split_lines
 from patchgen.compiler.plan.model import Edit, RewrittenBlock
 from patchgen.errors import PatchgenError
+from patchgen.syntax.scopes import is_private, mangle
 from patchgen.syntax.trees import parse_once
 
 Position = tuple[int, int]  # a line from 1 and a character column from 0
@@ -47,18 +48,13 @@ def write_out_private_names(block: RewrittenBlock, own: str, flat: str) -> Rewri
     edits = list(block.edits)
     # From the end, so that the columns of names further left stay right.
     for (line, column), name in sorted(set(found), reverse=True):
-        written = f"_{prefix}{name}"
+        written = mangle(name, own)
         original = block.at(line, column).column - 1
         edits.append(Edit(line, original, name, written))
         text = lines[line - 1]
         lines[line - 1] = text[:column] + written + text[column + len(name) :]
     edits.sort(key=lambda edit: (edit.line, edit.column))
     return replace(block, text="".join(lines), edits=tuple(edits))
-
-
-def is_private(name: str) -> bool:
-    """Whether Python mangles `name` in a class body."""
-    return name.startswith("__") and not name.endswith("__") and "." not in name
 
 
 def _find_in_code(text: str) -> Iterator[tuple[Position, str]]:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.fragment import INDENT
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.merge.private import is_private
 from patchgen.errors import PatchgenError, Problem
+from patchgen.syntax.scopes import mangle
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _unite_slots(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Pr
             hint = "write __slots__ as a tuple of strings in both, or in none"
             return PatchgenError("PG240", at, what, hint).problem
         for name in slots:
-            found[_mangle(name, body.own_name, flat)] = None
+            found[_mangle_slot(name, body.own_name, flat)] = None
     # Python refuses a slot that the class body also binds.
     clash = sorted(bound.intersection(found))
     if clash:
@@ -132,13 +132,9 @@ def _unite_slots(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Pr
     return tuple(found)
 
 
-def _mangle(name: str, own_name: str, flat: str) -> str:
+def _mangle_slot(name: str, own_name: str, flat: str) -> str:
     """`name` as Python mangles it in the class `own_name`, where `flat` would mangle otherwise."""
-    own = own_name.lstrip("_")
-    # A class named `_` mangles nothing.
-    if not own or own == flat.lstrip("_") or not is_private(name):
-        return name
-    return f"_{own}{name}"
+    return name if own_name.lstrip("_") == flat.lstrip("_") else mangle(name, own_name)
 
 
 def _read_literal(node: ast.stmt) -> tuple[str, ...] | None:

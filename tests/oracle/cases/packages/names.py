@@ -550,3 +550,33 @@ class NeoBlock(ToyBlock):
     n = <2>
 # --- probe
 NeoBlock().size_of(NeoBlock().make())
+
+# === globals with mangled names, in a class that is renamed
+# classes: NewBlock
+# --- modeling_toy.py
+_ToyBlock__limit = 5
+_Inner__limit = 7
+
+
+def _ToyBlock__twice(x):
+    return x * 2
+
+
+class ToyBlock:
+    size = __limit
+
+    class Inner:
+        def m(self):
+            return __limit
+
+    def m(self, x=__limit):
+        return __twice(__limit) + self.Inner().m() + x, f"{__limit}"
+# --- modular_neo.py
+from . import modeling_toy as up
+
+
+class NewBlock(up.ToyBlock):
+    def k(self):
+        return self.m(), self.size
+# --- probe
+NewBlock().k()
