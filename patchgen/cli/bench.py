@@ -143,7 +143,7 @@ def _write_pages(record: Record, path: Path, table: str, tiny: bool) -> None:
 
 def _print_summary(record: Record, cases: Sequence[Case], path: Path) -> int:
     """Print a line for each problem, and where the results are; the exit code."""
-    from patchgen.training.bench.claims import broken_claims
+    from patchgen.training.bench.checks import failed_checks
 
     counted: dict[str, int] = {}
     wrong = []
@@ -155,7 +155,7 @@ def _print_summary(record: Record, cases: Sequence[Case], path: Path) -> int:
             counted[result.status] = counted.get(result.status, 0) + 1
             if result.status in ("wrong", "failed"):
                 wrong.append(f"{case.id}: {name}: {result.status}: {result.note}")
-        for name, reason in broken_claims(case, results).items():
+        for name, reason in failed_checks(case, results).items():
             wrong.append(f"{case.id}: {name}: {reason}")
     totals = ", ".join(f"{number} {status}" for status, number in counted.items())
     click.echo("\n".join([*wrong, totals]))

@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 import torch
 
 from patchgen.training.bench.case import Case, Shape
-from patchgen.training.bench.claims import broken_claims
+from patchgen.training.bench.checks import failed_checks
 from patchgen.training.bench.compiling import compile_model
 from patchgen.training.bench.entry import (
     COMPILED,
@@ -88,7 +88,7 @@ def play(case: Case) -> dict:
 def test_a_case_is_timed_on_the_device():
     results = play(CASE)
     assert {name: result.status for name, result in results.items()} == dict.fromkeys(results, "ok")
-    assert broken_claims(CASE, results) == {}
+    assert failed_checks(CASE, results) == {}
     assert all(
         [len(run_round) for run_round in result.rounds] == [7, 3] for result in results.values()
     )

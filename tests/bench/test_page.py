@@ -111,13 +111,13 @@ def test_a_peak_by_the_driver_is_marked(tmp_path):
     assert line(page, "v")[7] == "8.0 (driver)" and line(page, "sdpa")[7] == "8.0"
 
 
-def test_a_broken_claim_is_said_in_place_of_a_verdict(tmp_path):
+def test_a_failed_check_is_reported_in_place_of_a_verdict(tmp_path):
     page = as_markdown(record(tmp_path, RESULTS), [case()])
-    assert line(page, "v")[1] == "claim not met"
+    assert line(page, "v")[1] == "check failed"
     assert "- v: SDPA got bool, and should get no mask" in page
 
 
-def test_a_variant_whose_claims_are_broken_is_wrong_in_the_summary(tmp_path):
+def test_a_variant_whose_checks_failed_is_wrong_in_the_summary(tmp_path):
     slow = {name: result for name, result in RESULTS.items() if name != "v + compile"}
     assert best_verdicts(record(tmp_path, slow), [case()])["v"][2].word == "wrong"
 
@@ -135,7 +135,7 @@ def test_the_best_row_of_a_variant_counts(tmp_path):
     assert (where, row, found.word) == ("C1", "v + compile", "faster")
     page = as_markdown(record(tmp_path, RESULTS), [case()])
     assert "Wrong in other rows, whatever they gain: C1, v.\n" in page, (
-        "the other row's claim is broken"
+        "the other row's check failed"
     )
 
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from transformers import modeling_flash_attention_utils as flash_utils
 
 from patchgen.training.bench.case import Shape
-from patchgen.training.bench.claims import broken_claims
+from patchgen.training.bench.checks import failed_checks
 from patchgen.training.bench.competitors import Unavailable, check_available
 from patchgen.training.bench.compiling import allow_many_models, compile_model, find_layers
 from patchgen.training.bench.entry import (
@@ -162,7 +162,7 @@ def test_masks(entry, masks):
     assert run_round(B1, entry).masks == masks
 
 
-def test_claims_are_checked():
+def test_what_an_entry_promises_is_checked():
     case = replace(
         B1,
         entries=(
@@ -178,24 +178,24 @@ def test_claims_are_checked():
         "c": Result("ok"),
         "s": Result("ok", saved=60),
     }
-    broken = broken_claims(case, results)
-    assert broken["no"].startswith("SDPA got bool, none") and "not compiled" in broken["c"]
+    failed = failed_checks(case, results)
+    assert failed["no"].startswith("SDPA got bool, none") and "not compiled" in failed["c"]
     assert (
-        broken["s"]
-        == "saves 0.60 of what the baseline saves for backward, and claims to save at most 0.5"
+        failed["s"]
+        == "saves 0.60 of what the baseline saves for backward, more than its limit of 0.5"
     )
     astray = {"sdpa": Result("ok", losses=(7.0, 6.0)), "s": Result("ok", losses=(7.0, 6.3))}
-    assert broken_claims(case, astray) == {
+    assert failed_checks(case, astray) == {
         "s": "its loss after the first round is 6.3, and the baseline's 6"
     }
     lost = {"sdpa": Result("ok", losses=(7.0, 6.0)), "s": Result("ok", losses=(7.0, float("nan")))}
-    assert "nan" in broken_claims(case, lost)["s"]
+    assert "nan" in failed_checks(case, lost)["s"]
     right = {
         "sdpa": results["sdpa"],
         "no": Result("ok", masks=("none",)),
         "s": Result("ok", saved=50),
     }
-    assert broken_claims(case, right) == {}
+    assert failed_checks(case, right) == {}
 
 
 class Attend(nn.Module):

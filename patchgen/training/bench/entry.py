@@ -33,8 +33,8 @@ class Entry:
     rows        rows of the batch, where they differ from the case's
     layout      of packed texts: in rows of the case's length, or "flat": all in one row
     settings    values of the configuration
-    no_mask     claim: SDPA gets no mask; checked
-    saves       claim: the activations saved for backward are at most this share of what the
+    no_mask     check: SDPA gets no mask
+    saves       check: the activations saved for backward are at most this share of what the
                 case's baseline saves; checked on tiny models
     """
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from patchgen.markdown import table_lines
 from patchgen.training.bench.case import Case
-from patchgen.training.bench.claims import broken_claims
+from patchgen.training.bench.checks import failed_checks
 from patchgen.training.bench.entry import Entry
 from patchgen.training.bench.record import Record
 from patchgen.training.bench.result import Result
@@ -42,7 +42,7 @@ is saved for the backward pass beside the weights, relative to the baseline, the
 Compiled models are traced by torch.compile, and their graphs run uncompiled. Weights that would be
 bfloat16 on a GPU are float32.
 """
-BROKEN_CLAIM = "claim not met"
+FAILED_CHECK = "check failed"
 
 
 def as_markdown(record: Record, cases: Sequence[Case]) -> str:
@@ -117,13 +117,13 @@ _BEST = ("faster", "smaller", "tie", "redundant", "slower", "larger", "wrong", "
 
 
 def _wrong(record: Record, cases: Sequence[Case]) -> list[str]:
-    """Return the rows of variants, by case, with wrong numbers or broken claims."""
+    """Return the rows of variants, by case, with wrong numbers or failed checks."""
     found = []
     for case in cases:
         results = record.results(case.id)
-        broken = broken_claims(case, results)
+        failed = failed_checks(case, results)
         for row, verdict in verdicts(case, results).items():
-            if row in broken or verdict.word == "wrong":
+            if row in failed or verdict.word == "wrong":
                 found.append(f"{case.id}, {row}")
     return found
 
@@ -133,10 +133,10 @@ def best_verdicts(record: Record, cases: Sequence[Case]) -> dict[str, tuple[str,
     best: dict[str, tuple[str, str, Verdict]] = {}
     for case in cases:
         results = record.results(case.id)
-        broken = broken_claims(case, results)
+        failed = failed_checks(case, results)
         for row, verdict in verdicts(case, results).items():
             name = case.entry(row).variant
-            found = Verdict("wrong", note=broken[row]) if row in broken else verdict
+            found = Verdict("wrong", note=failed[row]) if row in failed else verdict
             if name not in best or _rank(found) < _rank(best[name][2]):
                 best[name] = case.id, row, found
     return best
@@ -160,15 +160,15 @@ def _target(case: Case, one: TargetResult) -> tuple[str, ...]:
 
 def _section(record: Record, case: Case, tiny: bool) -> Iterator[str]:
     results, about = record.results(case.id), record.cases[case.id]
-    broken = broken_claims(case, results)
+    failed = failed_checks(case, results)
     yield from (f"## {case.id}", "", f"{case.about}. {_sizes(about, tiny)}".rstrip(), "")
-    yield from _tiny_table(case, results, broken) if tiny else _table(record, case, results, broken)
+    yield from _tiny_table(case, results, failed) if tiny else _table(record, case, results, failed)
     yield ""
     if not record.done(case.id):
         fault = record.fault(case.id)
         reason = f", and could not be started: {fault}" if fault else ""
         yield from (f"This case did not run to its end{reason}.", "")
-    yield from _notes(results, broken)
+    yield from _notes(results, failed)
 
 
 def _sizes(about: Mapping[str, Any], tiny: bool) -> str:
@@ -183,7 +183,7 @@ def _sizes(about: Mapping[str, Any], tiny: bool) -> str:
     )
 
 
-def _tiny_table(case: Case, results: Mapping[str, Result], broken: Mapping[str, str]) -> list[str]:
+def _tiny_table(case: Case, results: Mapping[str, Result], failed: Mapping[str, str]) -> list[str]:
     fitted = ("rows that fit",) if case.fits else ()
     heads = ("model", "result", "loss deviation", "gradient deviation", "masks", "saved", *fitted)
     rows = []
@@ -199,14 +199,14 @@ def _tiny_table(case: Case, results: Mapping[str, Result], broken: Mapping[str, 
             else ""
         )
         fit = (str(result.rows or ""),) if case.fits else ()
-        word = BROKEN_CLAIM if one.name in broken else result.status
+        word = FAILED_CHECK if one.name in failed else result.status
         rows.append((one.name, word, loss, norm, ", ".join(result.masks), kept, *fit))
     numbers = ("loss deviation", "gradient deviation", "saved", *fitted)
     return table_lines(heads, rows, numbers=numbers)
 
 
 def _table(
-    record: Record, case: Case, results: Mapping[str, Result], broken: Mapping[str, str]
+    record: Record, case: Case, results: Mapping[str, Result], failed: Mapping[str, str]
 ) -> list[str]:
     fitted = ("rows",) if case.fits else ()
     speeds = ("tokens/s", "to baseline", "texts/s", "step, ms", "MFU", "peak, GiB")
@@ -216,7 +216,7 @@ def _table(
     for one in _known(case, results):
         result = results[one.name]
         verdict = found[one.name].word if one.name in found else ""
-        word = BROKEN_CLAIM if one.name in broken else verdict or _word(result)
+        word = FAILED_CHECK if one.name in failed else verdict or _word(result)
         fit = (str(result.rows or ""),) if case.fits else ()
         peak = f"{result.peak / GIB:.1f}{BY_DRIVER if result.driver else ''}" if result.peak else ""
         deviation = (
@@ -284,8 +284,8 @@ def _kernel(result: Result) -> str:
     return f"`{result.kernels[0]}`" if result.kernels else ""
 
 
-def _notes(results: Mapping[str, Result], broken: Mapping[str, str]) -> Iterator[str]:
-    notes = [f"- {name}: {reason}" for name, reason in broken.items()]
+def _notes(results: Mapping[str, Result], failed: Mapping[str, str]) -> Iterator[str]:
+    notes = [f"- {name}: {reason}" for name, reason in failed.items()]
     notes += [
         f"- {name}: {result.status}, {result.note}"
         for name, result in results.items()

@@ -1,4 +1,4 @@
-"""Checks what entries claim beside speed: no masks, fewer saved activations, equal losses."""
+"""Check what entries promise beside speed: no masks, fewer saved activations, equal losses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ NO_MASK = {"none", "causal"}
 LATER = 0.03  # relative difference of losses after some steps, to which rounding errors add up
 
 
-def broken_claims(case: Case, results: Mapping[str, Result]) -> dict[str, str]:
-    """Return why claims do not hold, by the names of the entries."""
+def failed_checks(case: Case, results: Mapping[str, Result]) -> dict[str, str]:
+    """Return why checks failed, by the names of the entries."""
     known = [one for one in case.entries if one.name in results]
     reasons = {
-        one.name: _broken(case, one, results[one.name], results.get(case.baseline)) for one in known
+        one.name: _failed(case, one, results[one.name], results.get(case.baseline)) for one in known
     }
     return {name: reason for name, reason in reasons.items() if reason}
 
 
-def _broken(case: Case, entry: Entry, result: Result, baseline: Result | None) -> str:
+def _failed(case: Case, entry: Entry, result: Result, baseline: Result | None) -> str:
     if result.status not in ("ok", "partial"):
         return ""
     beside = _beside(entry, case, result, baseline) if baseline is not None else ""
@@ -41,8 +41,8 @@ def _beside(entry: Entry, case: Case, result: Result, baseline: Result) -> str:
     if entry.saves is not None and result.saved is not None and baseline.saved:
         part = result.saved / baseline.saved
         if part > entry.saves:
-            claim = f"claims to save at most {entry.saves:g}"
-            return f"saves {part:.2f} of what the baseline saves for backward, and {claim}"
+            limit = f"more than its limit of {entry.saves:g}"
+            return f"saves {part:.2f} of what the baseline saves for backward, {limit}"
     if result.losses is None or baseline.losses is None:
         return ""
     first = case.entry(case.baseline)
