@@ -7,7 +7,7 @@ For those who continue the pretraining of an encoder with more parameters at a s
 gives eight copies of the FFN of every other layer and a router that is drawn: until the first step the function is
 BERT's.  Options are those of `patchgen.parts.moe.MixtureOptions`.  Under gradient checkpointing a recompute sends each
 token to the experts that the forward pass chose (`patchgen.parts.checkpoint`); where products are kept, take
-`experts_implementation="eager"`: transformers adds biases to its grouped products in place.
+`experts_implementation="eager"`: transformers adds biases to its grouped GEMMs in place.
 """
 
 from huggingface_hub.dataclasses import strict

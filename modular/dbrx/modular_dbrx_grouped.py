@@ -1,4 +1,4 @@
-"""DBRX whose experts run by transformers' interface, in grouped products instead of a loop over experts.
+"""DBRX whose experts run by transformers' interface, in grouped GEMMs instead of a loop over experts.
 
 For those who train it on a GPU: two products for all experts, and no synchronisation to find out which of them were
 chosen.  `experts_implementation` takes every name that transformers has: "grouped_mm" is the default, "eager" the

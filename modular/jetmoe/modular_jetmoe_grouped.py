@@ -1,8 +1,8 @@
-"""JetMoE whose experts, of attention too, run in grouped products instead of a loop over experts.
+"""JetMoE whose experts, of attention too, run in grouped GEMMs instead of a loop over experts.
 
 For those who train it on a GPU: one product for all experts, and no synchronisation to count their tokens.  Router and
 checkpoints are the parent's.  Attention has its projections as experts, which are no pair of products of one token:
-transformers' interface of experts has no place for them, and its grouped product is called alone.
+transformers' interface of experts has no place for them, and its grouped GEMM is called alone.
 """
 
 import torch

@@ -2,7 +2,7 @@
 
 transformers gives every token to every expert and multiplies what was not chosen by zero: with one expert of 16 chosen
 (Scout) 16 times the products, with one of 128 (Maverick) 128 times.  Here each token meets its own experts alone, in
-grouped products.  `experts_implementation` takes every name that transformers has: "grouped_mm" is the default, with
+grouped GEMMs.  `experts_implementation` takes every name that transformers has: "grouped_mm" is the default, with
 "eager" every token meets every expert as in the parent.  Numbers and checkpoints are the same.
 """
 

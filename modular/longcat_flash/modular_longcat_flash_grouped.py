@@ -1,9 +1,9 @@
-"""LongCat-Flash whose experts run in two grouped products instead of a loop over experts.
+"""LongCat-Flash whose experts run in two grouped GEMMs instead of a loop over experts.
 
 For those who train it on a GPU: no synchronisation to find out which experts were chosen.  What chose an expert that
 computes nothing is left out of the products.  Router and checkpoints are the parent's.  Its weights of gate and up
 have rows for the experts that compute nothing, those down have none: transformers' interface of experts takes the same
-number of both, and its grouped product is called alone.
+number of both, and its grouped GEMM is called alone.
 """
 
 import torch

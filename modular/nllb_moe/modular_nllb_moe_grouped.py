@@ -1,4 +1,4 @@
-"""NLLB-MoE whose experts run by transformers' interface, in grouped products instead of a loop over experts.
+"""NLLB-MoE whose experts run by transformers' interface, in grouped GEMMs instead of a loop over experts.
 
 For those who train or encode with it on a GPU: a token has two rows, where transformers runs one for each expert that
 there is, most of them with a weight of zero; and no synchronisation to find out which experts were chosen.

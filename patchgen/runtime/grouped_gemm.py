@@ -7,7 +7,7 @@
 Axes: T tokens, K experts of one token, P = T * K pairs of both, E experts, D features, F inner
 features.
 
-Where torch has no grouped GEMM for the weights, `grouped_product` runs one product for each expert:
+Where torch has no grouped GEMM for the weights, `grouped_gemm` runs one product for each expert:
 in float64, for rows that are no multiple of 16 bytes, on an old GPU, and under `torch.compile` in
 every dtype but bfloat16.
 """
@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 # torch 2.10 has it public, 2.8 under a private name.
-GROUPED_PRODUCT = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+GROUPED_MM = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 GROUPED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 # On a CPU, torch 2.10 needs data that begins at a multiple of 16 bytes; a mapped file's may not.
 ALIGNED_DATA = [int(number) for number in torch.__version__.split(".")[:2]] <= [2, 10]
@@ -62,18 +62,18 @@ def sort_pairs(choice_TK: Tensor, experts: int) -> Pairs:
 
 def grouped_linear(x_PD: Tensor, weight_EFD: Tensor, pairs: Pairs) -> Tensor:
     """`F.linear` of each row by the weight of its expert."""
-    return grouped_product(x_PD, weight_EFD.transpose(1, 2), pairs.ends_E)
+    return grouped_gemm(x_PD, weight_EFD.transpose(1, 2), pairs.ends_E)
 
 
-def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
+def grouped_gemm(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
     """Rows up to `ends_E[0]` by the first weight, up to `ends_E[1]` by the second, and so on."""
     device = x_PD.device.type
     if torch.is_autocast_enabled(device) and x_PD.dtype != torch.float64:
         # Autocast does not know torch's grouped GEMM.
         dtype = torch.get_autocast_dtype(device)
         x_PD, weight_EDF = x_PD.to(dtype), weight_EDF.to(dtype)
-    if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EDF):
-        return GROUPED_PRODUCT(x_PD, weight_EDF, offs=ends_E)
+    if GROUPED_MM is not None and can_group(x_PD, weight_EDF):
+        return GROUPED_MM(x_PD, weight_EDF, offs=ends_E)
     fallback = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
     if fallback is not None:  # an operator, so that a compiler does not trace the loop
         return fallback(x_PD, weight_EDF, ends_E)
@@ -84,8 +84,8 @@ def grouped_product(x_PD: Tensor, weight_EDF: Tensor, ends_E: Tensor) -> Tensor:
 
 def grouped_outer(out_PF: Tensor, x_PD: Tensor, weight_EFD: Tensor, ends_E: Tensor) -> Tensor:
     """The gradient of `weight_EFD`: for each expert, the sum of its rows' outer products."""
-    if GROUPED_PRODUCT is not None and can_group(x_PD, weight_EFD):
-        return GROUPED_PRODUCT(out_PF.t(), x_PD, offs=ends_E)
+    if GROUPED_MM is not None and can_group(x_PD, weight_EFD):
+        return GROUPED_MM(out_PF.t(), x_PD, offs=ends_E)
     starts = [0, *ends_E.tolist()]
     groups = zip(starts, starts[1:], strict=False)
     return torch.stack([out_PF[first:last].t() @ x_PD[first:last] for first, last in groups])

@@ -33,9 +33,9 @@ from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
 from patchgen.runtime.grouped_gemm import (
     Pairs,
+    grouped_gemm,
     grouped_linear,
     grouped_outer,
-    grouped_product,
     sort_pairs,
 )
 
@@ -125,9 +125,9 @@ class LeanExperts(torch.autograd.Function):
             inner_PF = (ctx.gate(gate_up_PG) * weights_P[:, None]).to(gate_up_PG.dtype)
         # The router's weights, and with them the gradient, may be in float32.
         grad_PD = pairs.permute(grad_TD.to(down_EDF.dtype))
-        grad_PF = grouped_product(grad_PD, down_EDF, pairs.ends_E)
+        grad_PF = grouped_gemm(grad_PD, down_EDF, pairs.ends_E)
         grad_PG, grad_weights_P = torch.autograd.grad(inner_PF, (gate_up_PG, weights_P), grad_PF)
-        grad_x = pairs.unpermute(grouped_product(grad_PG, up_EGD, pairs.ends_E)).sum(1)
+        grad_x = pairs.unpermute(grouped_gemm(grad_PG, up_EGD, pairs.ends_E)).sum(1)
         grad_weights = pairs.unpermute(grad_weights_P[:, None]).squeeze(-1)
         grad_up = grad_down = None
         if ctx.needs_input_grad[2]:

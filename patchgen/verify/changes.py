@@ -8,7 +8,7 @@ Before, in the diff of a variant written by hand::
     +    supports_gradient_checkpointing = True
 
 After: `("checkpoint",)`, the name of a module in `patchgen/verify/parts`.  Experts that newly use
-transformers' grouped products, by its decorator or its function, give `("grouped",)`.
+transformers' grouped GEMMs, by its decorator or its function, give `("grouped",)`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ pytest.importorskip("transformers")
 from safetensors.torch import load_file, save_file
 from transformers import DataCollatorWithFlattening
 
-from patchgen.runtime.grouped_gemm import GROUPED_PRODUCT, grouped_linear, sort_pairs
+from patchgen.runtime.grouped_gemm import GROUPED_MM, grouped_linear, sort_pairs
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.numbers import compare
@@ -328,7 +328,7 @@ def test_n2_rows_past_the_last_expert_are_seen(memory_of_nan):
     """What the test before this one would find if such choices were left out of the groups."""
     x, weight = torch.ones(16, 16), torch.ones(2, 16, 16)
     ends = torch.tensor([4, 8], dtype=torch.int32)  # of sixteen rows
-    assert not GROUPED_PRODUCT(x, weight, offs=ends).isfinite().all()
+    assert not GROUPED_MM(x, weight, offs=ends).isfinite().all()
 
 
 def test_n10_flattened_texts_have_the_positions_of_roberta():

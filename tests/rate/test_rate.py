@@ -71,7 +71,7 @@ def test_operations_of_a_token(case, operations):
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(M1, id="one grouped product"), pytest.param(M2, id="all experts")]
+    "case", [pytest.param(M1, id="one grouped GEMM"), pytest.param(M2, id="all experts")]
 )
 def test_experts_count_as_many_as_a_token_chooses(case):
     config = make_config(case, tiny=False).get_text_config()

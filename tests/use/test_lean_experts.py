@@ -168,7 +168,7 @@ def test_without_grouped_gemm_the_same_comes_out(monkeypatch):
     experts, x_TD, choice_TK, weights_TK = drawn(torch.float32)
     grouped = experts(x_TD, choice_TK, weights_TK)
     first = torch.autograd.grad(grouped.square().sum(), experts.gate_up_proj)
-    monkeypatch.setattr("patchgen.runtime.grouped_gemm.GROUPED_PRODUCT", None)
+    monkeypatch.setattr("patchgen.runtime.grouped_gemm.GROUPED_MM", None)
     one_by_one = experts(x_TD, choice_TK, weights_TK)
     second = torch.autograd.grad(one_by_one.square().sum(), experts.gate_up_proj)
     assert torch.allclose(grouped, one_by_one, atol=1e-5)

@@ -17,15 +17,15 @@ from patchgen.author.declare.edits import edit, imports_for
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
-    "Experts run by transformers' interface, in grouped products for all of them, in place of a "
+    "Experts run by transformers' interface, in grouped GEMMs for all of them, in place of a "
     "loop that waits to learn which experts were chosen. `experts_implementation` takes every name "
     "that transformers has. Router and checkpoints are the parent's."
 )
 ALONE = (
-    "Experts run in one grouped product for all of them, in place of a loop that waits to learn "
+    "Experts run in one grouped GEMM for all of them, in place of a loop that waits to learn "
     "how many tokens each has. Router and checkpoints are the parent's."
 )
-BY_INTERFACE = """{name} runs its experts by transformers' interface, which has grouped products:
+BY_INTERFACE = """{name} runs its experts by transformers' interface, which has grouped GEMMs:
     AutoModel.from_pretrained(..., experts_implementation='grouped_mm')"""
 GATHERED = "{name} reads the rows of the experts that it chose, and runs no others"
 BY_HAND = (

@@ -1,8 +1,8 @@
-"""grouped: grouped products run the experts, and give each token what the parent's loop gives it.
+"""grouped: grouped GEMMs run the experts, and give each token what the parent's loop gives it.
 
 This is no part of patchgen: it is checked if a diff uses transformers' grouped experts.  Errors are
 planted in the modules that hold stacked weights, whichever implementation runs them, because torch
-has no grouped product in float64.
+has no grouped GEMM in float64.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PRODUCTS = ("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The parent's own experts, against the variant's grouped products and against its eager loop.
+    """The parent's own experts, against the variant's grouped GEMMs and against its eager loop.
 
     Sums of more than two terms are in another order, and rounded once.
     """
@@ -35,10 +35,10 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """Grouped products ran, and no more products beside them than the parent has."""
+    """Grouped GEMMs ran, and no more products beside them than the parent has."""
     grouped = variant.kernels["aten._grouped_mm"]
     if not grouped or grouped % 3:  # one forward, two backward
-        yield f"{grouped} grouped products"
+        yield f"{grouped} grouped GEMMs"
     ours, theirs = (sum(each.kernels[name] for name in PRODUCTS) for each in (variant, parent))
     if ours > theirs:
         yield f"{ours} other products where the parent has {theirs}"
@@ -92,7 +92,7 @@ def _without_first(gradient: Tensor) -> Tensor:
 
 PART_CHECK = PartCheck(
     part="grouped",
-    says="grouped products run all experts, and compute what they do one after the other",
+    says="grouped GEMMs run all experts, and compute what they do one after the other",
     routes=routes,
     effect=effect,
     effect_scenario=Scenario(train=True),

@@ -46,7 +46,7 @@ NARROW_ROUNDINGS = 16
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
-    """The dense model, compared with the grouped product and with the loop."""
+    """The dense model, compared with the grouped GEMM and with the loop."""
     loop = {"experts_implementation": "eager"}
     return (
         Route("dense", REFORMULATED),
@@ -194,11 +194,11 @@ def _are_near(one: Tensor, two: Tensor, dtype: torch.dtype) -> bool:
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """Two grouped products for each mixture, and no more products for more experts."""
+    """Two grouped GEMMs for each mixture, and no more products for more experts."""
     ran = variant.ran("Mixture")
     # Each product of a forward pass has two in the backward pass.
     if not ran or variant.kernels["aten._grouped_mm"] != 3 * 2 * ran:
-        yield f"{variant.kernels['aten._grouped_mm']} grouped products in {ran} mixtures"
+        yield f"{variant.kernels['aten._grouped_mm']} grouped GEMMs in {ran} mixtures"
     # An FFN has two at least, so that its place and the router's one take one more.
     more = sum(variant.kernels[name] - parent.kernels[name] for name in PRODUCTS)
     if more > 3 * ran:

@@ -259,7 +259,7 @@ def routed(model):
 
 
 def test_the_recompute_takes_the_experts_that_were_chosen():
-    # Loops over experts stop on other shapes; grouped products do not.
+    # Loops over experts stop on other shapes; grouped GEMMs do not.
     parent, variant = pair("mixtral", experts_implementation="grouped_mm")
     for model in (parent, variant):
         model.activation_checkpointing_enable()

@@ -175,7 +175,7 @@ def test_padding_does_not_count_in_the_size_of_logits():
 @pytest.mark.parametrize("every", [1, 2])
 def test_an_upcycled_model_is_the_dense_one_at_step_0(which, every):
     dense, mixture_class = drawn(which, torch.float64)
-    # torch has no grouped product of float64.
+    # torch has no grouped GEMM of float64.
     loop = {"experts_implementation": "eager"}
     made = upcycle(dense, mixture_class, num_experts=EXPERTS, moe_every=every, **loop).eval()
     given = batch("right")
@@ -313,7 +313,7 @@ def test_accumulated_losses_are_those_of_one_batch(every):
     assert torch.allclose(added, sum(out.aux_loss for out in outs) / 2)
 
 
-# transformers adds biases to its grouped products in place, which a selective recompute refuses.
+# transformers adds biases to its grouped GEMMs in place, which a selective recompute refuses.
 @pytest.mark.parametrize(
     ("which", "policy"), [(LLAMA, "full"), (LLAMA, "selective"), (BERT, "full")]
 )
