@@ -171,7 +171,7 @@ class _Closure:
         symbol = Symbol(home, block.name)
         if naming.plan.declaration(symbol) is not None:
             return False  # a class is reached by its name
-        if self._runs_in_sibling(symbol) or self._is_merged(symbol):
+        if self._runs_in_sibling(symbol):
             return False
         kinds = {naming.resolve(Symbol(home, name), home).kind for name in block.defines}
         return kinds <= {None, self._kind}
@@ -181,11 +181,6 @@ class _Closure:
         imported = {kind for kind, _ in self.siblings.values()}
         declared = self._builder.naming.plan.declarations
         return any(each.kind in imported and symbol in each.rest for each in declared)
-
-    def _is_merged(self, symbol: Symbol) -> bool:
-        """Whether a declared class has taken in the class `symbol`, with its decorators."""
-        declared = self._builder.naming.plan.declarations
-        return any(symbol in each.chain for each in declared)
 
     # Names
 
