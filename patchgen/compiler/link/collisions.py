@@ -40,7 +40,11 @@ def remove_duplicates(
     owner: dict[str, FlatBlock] = {}
     kept: list[FlatBlock] = []
     for block in blocks:
-        strangers = _find_strangers(block, owner)
+        strangers = [
+            each
+            for each in _find_strangers(block, owner)
+            if not _will_stay_subclass(block, each, builder)
+        ]
         # Nothing reads the name of `def _` under a decorator.
         is_unread = read.isdisjoint(block.defines)
         if is_unread and all(name.startswith("_") for name in block.defines):
@@ -62,6 +66,20 @@ def _find_strangers(block: FlatBlock, owner: dict[str, FlatBlock]) -> list[FlatB
         if known is not block and known.block_id.module != block.block_id.module:
             strangers.append(known)
     return strangers
+
+
+def _will_stay_subclass(block: FlatBlock, other: FlatBlock, builder: Builder) -> bool:
+    """Whether one is a class that the other is merged with, and that is carried all the same.
+
+    Its decorators act, so it stands in the file: `find_observed_merges` then keeps both classes
+    apart, and the parent gets a name of its own.
+    """
+    symbols = [each.rewritten[0].symbol for each in (block, other)]
+    for symbol, parent in (symbols, reversed(symbols)):
+        declaration = builder.naming.plan.declaration(symbol)
+        if declaration is not None and declaration.is_merged and parent in declaration.parents:
+            return not declaration.rewrites
+    return False
 
 
 def _are_copies(blocks: list[FlatBlock], builder: Builder) -> bool:
