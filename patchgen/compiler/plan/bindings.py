@@ -119,9 +119,9 @@ class Bindings:
         # Under `except ImportError:` there may be an assignment instead.
         if not all(block.imports for block in binders):
             return False
-        # A carried definition would need both statements in the flat file.
-        is_carried = self.flatten_scope.flattens(symbol.module) and self.env.path(symbol.module)
-        return not is_carried
+        # A carried definition would need both statements in the flat file.  What is flattened may
+        # also be missing, and Python would then go on in `except ImportError:`.
+        return not self.flatten_scope.flattens(symbol.module)
 
     def imported_symbol(self, module: ModuleIndex, item: Import) -> Symbol:
         """The symbol that an import statement names, as an absolute module; nothing is followed.

@@ -580,3 +580,31 @@ class NewBlock(up.ToyBlock):
         return self.m(), self.size
 # --- probe
 NewBlock().k()
+
+# === guarded imports of modules that the package does not have
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+try:
+    from .kernels import scale
+except ImportError:
+    scale = None
+
+
+class ToyBlock:
+    def m(self):
+        return scale
+# --- modular_neo.py
+from . import modeling_toy as up
+
+try:
+    from .fast import Mixin, act as quick
+except ImportError:
+    Mixin, quick = object, abs
+
+
+class ToyBlock(up.ToyBlock, Mixin):
+    def k(self):
+        return self.m(), quick(-2)
+# --- probe
+ToyBlock().k()
