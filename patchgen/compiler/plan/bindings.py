@@ -273,7 +273,15 @@ class Bindings:
         block = says if isinstance(says, Block) else index.definition(symbol.name)
         if block is None:
             what = f"{symbol.module} defines no {symbol.name}"
-            raise PatchgenError("PG103", at, what, did_you_mean(symbol.name, index.names))
+            hint = did_you_mean(symbol.name, index.names)
+            # PEP 562: a module may have names that no statement binds.
+            if index.definition("__getattr__") is not None:
+                what += ", which its __getattr__ may make while the program runs"
+                hint = hint or (
+                    "name the definition that it gives, or import the name inside a function: "
+                    "such an import stays"
+                )
+            raise PatchgenError("PG103", at, what, hint)
         return block
 
     def dotted(self, module: ModuleIndex, expression: str, at: Location) -> Symbol | None:
