@@ -258,8 +258,24 @@ def _nothing_at(project: Project, path: Path) -> Problem:
             "modular files are named modular_NAME.py; "
             "`patchgen new llama --with loss` writes one, for example"
         )
+        link = _find_linked_folder(path)
+        if link is not None:
+            hint = (
+                f"{_given(project, link)} is a link to a folder: "
+                "such links are searched only where they are named"
+            )
         return Problem(at, "PG505", "holds no modular file", hint)
     return Problem(at, "PG506", "does not exist", _nearest(path))
+
+
+def _find_linked_folder(top: Path) -> Path | None:
+    """The first link to a folder below `top`: what is behind it is not searched."""
+    for folder, inner, _ in os.walk(top.resolve()):
+        inner[:] = sorted(name for name in inner if _is_searched(name))
+        for name in inner:
+            if os.path.islink(os.path.join(folder, name)):
+                return Path(folder, name)
+    return None
 
 
 def _not_modular(project: Project, path: Path) -> Problem:

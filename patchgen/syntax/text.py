@@ -120,6 +120,9 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
         if has_mark and codecs.lookup(encoding).name != "utf-8":
             what = f"begins with UTF-8's byte order mark and declares {encoding}"
             raise PatchgenError("PG003", Location(name, 1, 1), what, "leave the declaration out")
+        if not _reads_ascii(encoding):
+            what = f"declares {encoding}, but is not in it: the declaration itself is ASCII"
+            raise PatchgenError("PG003", Location(name, 1, 1), what, "save it as UTF-8")
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         what = f"is not {encoding.upper()}: byte {data[error.start]:#04x} at offset {error.start}"
@@ -155,6 +158,14 @@ def _declared_encoding(data: bytes) -> str | None:
         if found:
             return found.group(1).decode()
     return None
+
+
+def _reads_ascii(encoding: str) -> bool:
+    """Whether a declaration can stand in a file in `encoding`; not so in UTF-16."""
+    try:
+        return b"coding".decode(encoding) == "coding"
+    except UnicodeError:
+        return False
 
 
 def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:

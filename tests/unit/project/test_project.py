@@ -94,6 +94,18 @@ def test_folder_without_modular_files(home):
     ]
 
 
+def test_folder_with_a_linked_folder_only(home):
+    touch(home, "away/modular_a.py")
+    touch(home, "m/modeling_a.py")
+    (home / "m/inner").symlink_to(home / "away")
+    (message,) = messages(discover(project(home, sources=("m",))))
+    assert message.startswith(
+        "m: PG505 holds no modular file\n    hint: m/inner is a link to a folder"
+    )
+    # A link that is named is followed.
+    assert discover(project(home), [home / "m/inner"]).modulars
+
+
 def test_nothing_named_at_all(home):
     home.mkdir()
     assert [problem.code for problem in discover(project(home)).problems] == ["PG505"]

@@ -35,6 +35,8 @@ def test_columns_count_characters() -> None:
     [
         (b"x = '\xff'\n", "PG003"),
         (b"# coding: no-such-encoding\n", "PG003"),
+        (b"# coding: utf-16\nx = 1\n", "PG003"),
+        (b"# coding: undefined\n", "PG003"),
         (codecs.BOM_UTF8 + b"# coding: latin-1\n", "PG003"),
         (b"x = '\0'\n", "PG004"),
         ("x = '\u202e'\n".encode(), "PG005"),
