@@ -229,7 +229,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A variant beside its rival."""
+    """A variant beside its competitor."""
 
     name: str
     parts: tuple[str, ...]
@@ -306,7 +306,7 @@ class NotMeasured(Exception):
 
 
 def measure_step(variant: Variant, quick: bool, rounds: int) -> Row:
-    """The variant's step beside its rival's."""
+    """The variant's step beside its competitor's."""
     ours, theirs = classes(variant)
     given = batch(variant, quick)
     competitor, how = made(theirs, ours, variant, quick)
@@ -454,7 +454,7 @@ def _line(row: Row) -> str:
 
 
 def picture(rows: list[Row]) -> str:
-    """Two bars a variant: its time and what it keeps, over its rival's."""
+    """Two bars a variant: its time and what it keeps, over its competitor's."""
     drawn = []
     for row in sorted(rows, key=lambda row: row.time.median):
         spread = (row.time.low, row.time.high)

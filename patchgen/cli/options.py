@@ -15,6 +15,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 package_root = click.option(
     "--package-root", type=FOLDER, metavar="DIR", help="Look for parents in DIR first."
 )
+text_or_json = click.option(
+    "--output-format", "form", type=click.Choice(["text", "json"]), default="text"
+)
+download = click.option(
+    "--download", is_flag=True, help="Let pip download missing releases into the cache."
+)
 _COMMON = (
     click.argument("paths", nargs=-1, type=click.Path()),
     click.option(
@@ -63,6 +69,29 @@ def common(command: _Command) -> _Command:
 def reporting(command: _Command) -> _Command:
     """Add how much is printed, and in what form."""
     return _add_all(_REPORTING, command)
+
+
+def limits(of: str, *, seconds: int, clock: str = "Time") -> Callable[[_Command], _Command]:
+    """Add the time and the memory that one trial or case may take."""
+    options = (
+        click.option(
+            "--seconds",
+            type=ABOVE_0,
+            metavar="S",
+            default=seconds,
+            show_default=True,
+            help=f"{clock} that {of} may take.",
+        ),
+        click.option(
+            "--megabytes",
+            type=ABOVE_0,
+            metavar="MB",
+            default=3072,
+            show_default=True,
+            help=f"Memory that {of} may take.",
+        ),
+    )
+    return lambda command: _add_all(options, command)
 
 
 def _add_all(options: tuple[Callable[[_Command], _Command], ...], command: _Command) -> _Command:

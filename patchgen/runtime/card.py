@@ -91,8 +91,8 @@ model = {auto}.from_pretrained("{name}", trust_remote_code=True)
             "Without `trust_remote_code=True` transformers builds its own class of this "
             "`model_type` instead, from the same weights."
         )
-    autos_told = ", ".join(f"`{auto}`" for auto in sorted(configuration["auto_map"]))
-    yield f"Auto classes: {autos_told}."
+    auto_classes = ", ".join(f"`{auto}`" for auto in sorted(configuration["auto_map"]))
+    yield f"Auto classes: {auto_classes}."
 
 
 def _what_changed(variant: Variant) -> Iterator[str]:

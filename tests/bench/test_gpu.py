@@ -68,7 +68,7 @@ CASE = Case(
 )
 
 
-def play(case: Case) -> dict:
+def run_entries(case: Case) -> dict:
     answers: list[dict] = []
     run_case(
         case,
@@ -86,7 +86,7 @@ def play(case: Case) -> dict:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_a_case_is_timed_on_the_device():
-    results = play(CASE)
+    results = run_entries(CASE)
     assert {name: result.status for name, result in results.items()} == dict.fromkeys(results, "ok")
     assert failed_checks(CASE, results) == {}
     assert all(
@@ -103,7 +103,7 @@ def test_a_case_is_timed_on_the_device():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_the_memory_of_replayed_graphs_is_seen():
-    results = play(replace(CASE, entries=(SDPA, COMPILED, GRAPHS)))
+    results = run_entries(replace(CASE, entries=(SDPA, COMPILED, GRAPHS)))
     graphs, compiled = results[GRAPHS.name], results[COMPILED.name]
     assert graphs.driver and not compiled.driver and graphs.peak > 0.9 * compiled.peak
 

@@ -66,14 +66,14 @@ def case(name: str, group: str = "g") -> Case:
 
 
 @pytest.fixture
-def play(tmp_path, monkeypatch):
+def run_bench(tmp_path, monkeypatch):
     """Run cases in children that follow `plan`; return the record and each child's cases."""
     script, started = tmp_path / "child.py", tmp_path / "started"
     script.write_text(CHILD, encoding="utf-8")
     monkeypatch.setenv("NAMES", json.dumps(["sdpa", "fast", "small"]))
     monkeypatch.setenv("STARTED", str(started))
 
-    def play(cases, plan=None, *, tiny=False, seconds=60.0, jobs=1, again=False):
+    def run_bench(cases, plan=None, *, tiny=False, seconds=60.0, jobs=1, again=False):
         monkeypatch.setenv("PLAN", json.dumps(plan or {}))
         started.write_text("", encoding="utf-8")
         record = resume_record(tmp_path / "matrix.json", MADE)
@@ -91,42 +91,42 @@ def play(tmp_path, monkeypatch):
         )
         return record, started.read_text(encoding="utf-8").split("\n")[:-1], notes
 
-    return play
+    return run_bench
 
 
 def statuses(record, name: str) -> dict[str, str]:
     return {entry: result.status for entry, result in record.results(name).items()}
 
 
-def test_each_group_has_a_process_and_tiny_ones_share_one(play):
+def test_each_group_has_a_process_and_tiny_ones_share_one(run_bench):
     cases = [case("A1", "a"), case("A2", "a"), case("B1", "b")]
-    record, started, notes = play(cases)
+    record, started, notes = run_bench(cases)
     assert started == ["A1 A2", "B1"] and len(notes) == 9
     assert all(record.done(name) for name in ("A1", "A2", "B1"))
 
 
-def test_tiny_cases_share_processes(play):
+def test_tiny_cases_share_processes(run_bench):
     cases = [case(name, name) for name in ("A1", "B1", "C1")]
-    _, started, _ = play(cases, tiny=True)
+    _, started, _ = run_bench(cases, tiny=True)
     assert started == ["A1 B1 C1"]
 
 
-def test_two_processes_tell_one_record(play):
+def test_two_processes_tell_one_record(run_bench):
     cases = [case(name, name) for name in ("A1", "B1", "C1", "D1")]
-    record, started, notes = play(cases, {"B1 fast": "die"}, tiny=True, jobs=2)
+    record, started, notes = run_bench(cases, {"B1 fast": "die"}, tiny=True, jobs=2)
     assert sorted(started) == ["A1 C1", "B1 D1", "B1 D1"] and len(notes) == 13
     assert all(record.done(one.id, ["sdpa", "fast", "small"]) for one in cases)
     assert statuses(record, "B1") == {"sdpa": "ok", "fast": "failed", "small": "ok"}
 
 
-def test_what_is_done_is_not_run_again(play):
-    play([case("A1"), case("A2")])
-    _, started, notes = play([case("A1"), case("A2"), case("A3")])
+def test_what_is_done_is_not_run_again(run_bench):
+    run_bench([case("A1"), case("A2")])
+    _, started, notes = run_bench([case("A1"), case("A2"), case("A3")])
     assert started == ["A3"] and len(notes) == 3
 
 
-def test_a_entry_that_kills_its_process_takes_no_other_with_it(play):
-    record, started, _ = play([case("A1"), case("A2")], {"A1 fast": "die"})
+def test_a_entry_that_kills_its_process_takes_no_other_with_it(run_bench):
+    record, started, _ = run_bench([case("A1"), case("A2")], {"A1 fast": "die"})
     assert statuses(record, "A1") == {"sdpa": "ok", "fast": "failed", "small": "ok"}
     assert record.results("A1")["fast"].note == "the process ended with code 134: Fatal: bus error"
     assert statuses(record, "A2") == dict.fromkeys(("sdpa", "fast", "small"), "ok")
@@ -140,14 +140,14 @@ def test_a_entry_that_kills_its_process_takes_no_other_with_it(play):
         ("babble", "the process said what is no answer: loading..."),
     ],
 )
-def test_an_answer_that_cannot_be_read_is_a_fault_of_the_entry(play, how, note):
-    record, _, _ = play([case("A1")], {"A1 fast": how})
+def test_an_answer_that_cannot_be_read_is_a_fault_of_the_entry(run_bench, how, note):
+    record, _, _ = run_bench([case("A1")], {"A1 fast": how})
     assert statuses(record, "A1") == {"sdpa": "ok", "fast": "failed", "small": "ok"}
     assert record.results("A1")["fast"].note == note
 
 
-def test_a_entry_that_takes_too_long_is_ended(play):
-    record, _, _ = play([case("A1")], {"A1 sdpa": "hang"})
+def test_a_entry_that_takes_too_long_is_ended(run_bench):
+    record, _, _ = run_bench([case("A1")], {"A1 sdpa": "hang"})
     assert statuses(record, "A1") == {"sdpa": "failed", "fast": "ok", "small": "ok"}
     assert record.results("A1")["sdpa"].note == "it took too long"
 
@@ -161,19 +161,19 @@ def interruptible():
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_ends_the_child_and_blames_nobody(play, tmp_path):
-    record, _, _ = play([])
+def test_an_interrupt_ends_the_child_and_blames_nobody(run_bench, tmp_path):
+    record, _, _ = run_bench([])
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        play([case("A1"), case("A2")], {"A1 fast": "wait"})
+        run_bench([case("A1"), case("A2")], {"A1 fast": "wait"})
     assert statuses(read_record(record.path), "A1") == {"sdpa": "ok"}
     assert (tmp_path / "started").read_text(encoding="utf-8") == "A1 A2\n"
-    _, started, _ = play([case("A1"), case("A2")])
+    _, started, _ = run_bench([case("A1"), case("A2")])
     assert started == ["A1 A2"]
 
 
-def test_a_run_that_is_killed_has_lost_nothing(play, tmp_path):
-    record, _, _ = play([])
+def test_a_run_that_is_killed_has_lost_nothing(run_bench, tmp_path):
+    record, _, _ = run_bench([])
     killed = f"""
 import os, sys, threading
 from pathlib import Path
@@ -192,35 +192,35 @@ run([case], wanted, resume_record(Path({str(record.path)!r}), {MADE!r}), kill)
     )
     assert done.returncode == -9
     assert statuses(read_record(record.path), "A1") == {"sdpa": "ok", "fast": "ok"}
-    again, _, _ = play([case("A1")])
+    again, _, _ = run_bench([case("A1")])
     assert again.done("A1", ["sdpa", "fast", "small"])
 
 
-def test_when_time_is_up_the_rest_has_no_time(play):
-    record, started, _ = play([case("A1")], seconds=0.0)
+def test_when_time_is_up_the_rest_has_no_time(run_bench):
+    record, started, _ = run_bench([case("A1")], seconds=0.0)
     assert statuses(record, "A1") == dict.fromkeys(("sdpa", "fast", "small"), "no time")
     assert started == [] and not record.done("A1")
 
 
-def test_a_child_that_cannot_even_start_is_reported_once(play, monkeypatch):
+def test_a_child_that_cannot_even_start_is_reported_once(run_bench, monkeypatch):
     monkeypatch.setenv("NAMES", "not JSON")
-    record, started, _ = play([case("A1", "a"), case("B1", "b")])
+    record, started, _ = run_bench([case("A1", "a"), case("B1", "b")])
     assert {result.status for name in ("A1", "B1") for result in record.results(name).values()} == {
         "failed"
     }
     assert len(started) == 0 and "JSONDecodeError" in record.results("A1")["sdpa"].note
 
 
-def test_more_entrys_run_the_case_again(play):
+def test_more_entrys_run_the_case_again(run_bench):
     few = case("A1")
-    play([few])
+    run_bench([few])
     more = replace(few, entries=(*few.entries, Entry("new")))
-    record, started, _ = play([more, case("A2")])
+    record, started, _ = run_bench([more, case("A2")])
     assert started == ["A1 A2"] and not record.done("A1", ["new"]), "the stand-in knows three names"
 
 
-def test_begun_anew_in_place_of_what_cannot_be_taken_up(play):
-    record, _, _ = play([case("A1"), case("A2")])
+def test_begun_anew_in_place_of_what_cannot_be_taken_up(run_bench):
+    record, _, _ = run_bench([case("A1"), case("A2")])
     assert list(start_record(record.path, MADE).cases) == ["A1", "A2"]
     assert start_record(record.path, {**MADE, "device": "H200"}).cases == {}
     record.path.write_text("{", encoding="utf-8")
@@ -228,50 +228,50 @@ def test_begun_anew_in_place_of_what_cannot_be_taken_up(play):
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_again_keeps_what_it_has_not_come_to(play):
+def test_again_keeps_what_it_has_not_come_to(run_bench):
     """A second run that is stopped in its first case loses nothing of the others."""
-    record, _, _ = play([case("A1"), case("A2")])
+    record, _, _ = run_bench([case("A1"), case("A2")])
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        play([case("A1"), case("A2")], {"A1 fast": "wait"}, again=True)
+        run_bench([case("A1"), case("A2")], {"A1 fast": "wait"}, again=True)
     kept = read_record(record.path)
     assert kept.done("A2", ["sdpa", "fast", "small"]) and not kept.done("A1")
     assert list(statuses(kept, "A1")) == ["sdpa", "fast", "small"]
-    record, started, _ = play([case("A1"), case("A2")])
+    record, started, _ = run_bench([case("A1"), case("A2")])
     assert started == ["A1"] and record.done("A1")
 
 
-def test_again_runs_all_once_more_and_ends(play):
-    play([case("A1"), case("A2")])
-    record, started, notes = play([case("A1"), case("A2")], again=True)
+def test_again_runs_all_once_more_and_ends(run_bench):
+    run_bench([case("A1"), case("A2")])
+    record, started, notes = run_bench([case("A1"), case("A2")], again=True)
     assert started == ["A1 A2"] and len(notes) == 6 and record.done("A1") and record.done("A2")
 
 
-def test_again_without_time_leaves_what_is_known_as_it_is(play):
-    play([case("A1")])
-    record, started, notes = play([case("A1")], seconds=0.0, again=True)
+def test_again_without_time_leaves_what_is_known_as_it_is(run_bench):
+    run_bench([case("A1")])
+    record, started, notes = run_bench([case("A1")], seconds=0.0, again=True)
     assert started == [] and notes == ["A1 sdpa no time", "A1 fast no time", "A1 small no time"]
     assert record.done("A1") and set(statuses(record, "A1").values()) == {"ok"}
 
 
-def test_having_no_time_takes_no_result_away(play):
+def test_having_no_time_takes_no_result_away(run_bench):
     """A process after one that died has less time, but keeps what was measured before."""
-    _, _, _ = play([case("A1")], {"A1 small": "hang", "A1 fast": "late"})
-    record, _, _ = play([case("A1")], again=True)
+    _, _, _ = run_bench([case("A1")], {"A1 small": "hang", "A1 fast": "late"})
+    record, _, _ = run_bench([case("A1")], again=True)
     assert set(statuses(record, "A1").values()) == {"ok"}
-    record, _, notes = play([case("A1")], {"A1 sdpa": "late", "A1 fast": "late"}, again=True)
+    record, _, notes = run_bench([case("A1")], {"A1 sdpa": "late", "A1 fast": "late"}, again=True)
     assert statuses(record, "A1") == {"sdpa": "partial", "fast": "partial", "small": "ok"}
     assert notes == ["A1 sdpa no time", "A1 fast no time", "A1 small ok"]
 
 
-def test_a_child_that_cannot_start_again_is_reported_beside_what_is_known(play, monkeypatch):
-    play([case("A1")])
+def test_a_child_that_cannot_start_again_is_reported_beside_what_is_known(run_bench, monkeypatch):
+    run_bench([case("A1")])
     monkeypatch.setenv("NAMES", "not JSON")
-    record, _, _ = play([case("A1")], again=True)
+    record, _, _ = run_bench([case("A1")], again=True)
     assert "JSONDecodeError" in record.fault("A1") and not record.done("A1")
     assert set(statuses(record, "A1").values()) == {"ok"}
     monkeypatch.setenv("NAMES", json.dumps(["sdpa", "fast", "small"]))
-    record, _, _ = play([case("A1")])
+    record, _, _ = run_bench([case("A1")])
     assert record.done("A1") and record.fault("A1") == ""
 
 

@@ -70,7 +70,7 @@ CASE = Case(
 )
 
 
-def play(case: Case, skip=(), seconds: float = 100.0, tiny: bool = False) -> list[dict]:
+def run_entries(case: Case, skip=(), seconds: float = 100.0, tiny: bool = False) -> list[dict]:
     answers: list[dict] = []
     run_case(
         case,
@@ -91,10 +91,10 @@ def results(answers):
 
 @pytest.fixture(scope="module")
 def answers():
-    return play(CASE)
+    return run_entries(CASE)
 
 
-def test_each_that_runs_has_all_of_its_turns(answers):
+def test_each_that_runs_has_all_of_its_rounds(answers):
     found = results(answers)
     for name in ("sdpa", "llama_loss", "sdpa + checkpointing", "one row, float32"):
         assert found[name].status == "ok", found[name].note
@@ -113,7 +113,7 @@ def test_what_cannot_run_says_why_and_stops_nobody(answers):
     assert answers[-1] == {"case": "S", "done": True}
 
 
-def test_turns_go_there_and_back(answers):
+def test_rounds_go_there_and_back(answers):
     begun = [answer["entry"] for answer in answers if answer.get("begun") and answer["entry"]]
     names = [one.name for one in CASE.entries]
     assert begun[: len(names)] == names
@@ -127,7 +127,7 @@ def test_references_are_those_of_the_rows(answers):
     assert answer[0]["loss"] != answer[1]["loss"]
 
 
-def test_weights_begin_the_same_in_every_turn(answers):
+def test_weights_begin_the_same_in_every_round(answers):
     found = results(answers)
     assert found["sdpa"].losses == pytest.approx(found["llama_loss"].losses, rel=1e-4)
     assert found["sdpa"].losses[1] < found["sdpa"].losses[0], "it learns"
@@ -135,7 +135,7 @@ def test_weights_begin_the_same_in_every_turn(answers):
     assert found["one row, float32"].deviation[1] < 1e-5
 
 
-def test_no_memory_in_a_further_turn_takes_the_first_one_not_away():
+def test_no_memory_in_a_further_round_takes_the_first_one_not_away():
     answers: list[dict] = []
 
     def first(module, query, key, value, mask, **more):
@@ -154,7 +154,7 @@ def test_no_memory_in_a_further_turn_takes_the_first_one_not_away():
         lambda **answer: answers.append(answer),
     )
     (found,) = results(answers).values()
-    assert (found.status, found.note) == ("partial", "there was no memory left for a further turn")
+    assert (found.status, found.note) == ("partial", "there was no memory left for a further round")
     assert (
         [len(run_round) for run_round in found.rounds] == [2]
         and found.counts
@@ -166,11 +166,11 @@ def test_what_breaks_the_device_ends_the_process():
     """Nothing that ran after it in this process would count."""
     case = replace(CASE, entries=(SDPA, Entry("breaks", attention="breaks_the_device")))
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        play(case, tiny=True)
+        run_entries(case, tiny=True)
 
 
 def test_without_time_nothing_runs_and_all_are_reported():
-    found = results(play(CASE, seconds=0.0))
+    found = results(run_entries(CASE, seconds=0.0))
     assert {result.status for result in found.values()} == {"no time"} and len(found) == len(
         CASE.entries
     )
@@ -178,4 +178,4 @@ def test_without_time_nothing_runs_and_all_are_reported():
 
 def test_what_is_skipped_is_not_begun():
     case = replace(CASE, entries=CASE.entries[:2])
-    assert list(results(play(case, skip={"sdpa"}, tiny=True))) == ["llama_loss"]
+    assert list(results(run_entries(case, skip={"sdpa"}, tiny=True))) == ["llama_loss"]

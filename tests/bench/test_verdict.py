@@ -144,7 +144,7 @@ def case(*targets: Target, entries: tuple[Entry, ...] = ()) -> Case:
             Target(("v",), ("Liger",), "speed", 1.0),
             "not measured",
             None,
-            id="a rival that did not run",
+            id="a competitor that did not run",
         ),
         pytest.param(Target(("v",), ("sdpa",), "block", 1.0), "not measured", None, id="no block"),
     ],
@@ -175,7 +175,7 @@ def test_quartiles():
         quartiles([])
 
 
-def test_drift_is_between_turns_not_within():
+def test_drift_is_between_rounds_not_within():
     assert Result("ok", rounds=((1.0, 1.0, 9.0), (1.1, 1.1))).drift == pytest.approx(0.1)
 
 

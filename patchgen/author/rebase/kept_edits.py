@@ -35,7 +35,7 @@ def with_known_edits(
     if len(functions) != len(node.body):
         return lines
     found: list[str] = []
-    for function, same, keeps in _counterparts(functions, change, parent):
+    for function, same, keeps in _match_edits(functions, change, parent):
         first, last = first_line(function) - 1, function.end_lineno or 0
         text = lines[first - 1 : last - 1]
         if same is not None and keeps:
@@ -48,7 +48,7 @@ def with_known_edits(
     return found
 
 
-def _counterparts(
+def _match_edits(
     made: Sequence[Function], change: Declared, parent: Member | None
 ) -> Iterator[tuple[Function, Function | None, bool]]:
     """Each new edit, the old one that it takes the place of, and whether the old one can stay."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.options import FOLDER
+from patchgen.cli.options import FOLDER, download, text_or_json
 
 
 @click.command()
@@ -37,7 +37,7 @@ from patchgen.cli.options import FOLDER
     metavar="X|A..B",
     help="Releases to compare with: numbers, folders or wheels; may be repeated.",
 )
-@click.option("--download", is_flag=True, help="Let pip download missing releases into the cache.")
+@download
 @click.option(
     "--write",
     "folder",
@@ -55,7 +55,7 @@ from patchgen.cli.options import FOLDER
     is_flag=True,
     help="Write even what is mostly a rewrite; replace an existing file.",
 )
-@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+@text_or_json
 def adopt(file: str | None, **rest: Any) -> int:
     """Write the changes in a copied modeling file as a modular file.
 

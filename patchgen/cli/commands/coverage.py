@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.options import ABOVE_0, FOLDER, package_root
+from patchgen.cli.options import FOLDER, limits, package_root
 
 
 @click.command()
@@ -35,22 +35,7 @@ from patchgen.cli.options import ABOVE_0, FOLDER, package_root
     metavar="N",
     help="Processes; default: one for each core.",
 )
-@click.option(
-    "--seconds",
-    type=ABOVE_0,
-    metavar="S",
-    default=180,
-    show_default=True,
-    help="Time that a trial may take.",
-)
-@click.option(
-    "--megabytes",
-    type=ABOVE_0,
-    metavar="MB",
-    default=3072,
-    show_default=True,
-    help="Memory that a trial may take.",
-)
+@limits("a trial", seconds=180)
 @package_root
 def coverage(models: tuple[str, ...], **rest: Any) -> int:
     """Write a table that says which part fits which model.

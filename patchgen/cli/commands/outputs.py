@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.cli.options import common, reporting
+from patchgen.cli.options import common, reporting, text_or_json
 
 if TYPE_CHECKING:
     from patchgen.cli.printing import Style
@@ -115,7 +115,7 @@ def _check(with_diff: bool, **rest: Any) -> int:
 
 @click.command(name="list")
 @common
-@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+@text_or_json
 def list_variants(form: str, **rest: Any) -> int:
     """Print how large each variant is.
 

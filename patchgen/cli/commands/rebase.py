@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.options import FOLDER
+from patchgen.cli.options import FOLDER, download, text_or_json
 
 
 @click.command()
@@ -30,13 +30,13 @@ from patchgen.cli.options import FOLDER
     help="The release that they should fit, unpacked; default: the installed one.",
 )
 @click.option("--to", "to_version", metavar="Y", help="That release by its number.")
-@click.option("--download", is_flag=True, help="Let pip download missing releases into the cache.")
+@download
 @click.option(
     "--write",
     is_flag=True,
     help="Rewrite the modular files, and record what is left to you; outputs stay.",
 )
-@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+@text_or_json
 def rebase(paths: tuple[str, ...], **rest: Any) -> int:
     """Make modular files fit another release of transformers.
 

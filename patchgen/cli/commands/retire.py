@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.options import FOLDER
+from patchgen.cli.options import FOLDER, text_or_json
 
 
 @click.command()
@@ -24,7 +24,7 @@ from patchgen.cli.options import FOLDER
     help="A folder of wheels or unpacked releases, beside those of the cache.",
 )
 @click.option("--download", is_flag=True, help="Let pip download the release into the cache.")
-@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+@text_or_json
 def retire(names: tuple[str, ...], **rest: Any) -> int:
     """Name your changes that transformers has by now.
 

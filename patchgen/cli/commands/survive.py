@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.options import FOLDER
+from patchgen.cli.options import FOLDER, download, text_or_json
 
 
 @click.command()
@@ -25,7 +25,7 @@ from patchgen.cli.options import FOLDER
     metavar="DIR",
     help="A folder of wheels or unpacked releases, beside those of the cache.",
 )
-@click.option("--download", is_flag=True, help="Let pip download missing releases into the cache.")
+@download
 @click.option(
     "--verify",
     "verified_on",
@@ -39,7 +39,7 @@ from patchgen.cli.options import FOLDER
     metavar="FILE.md",
     help="Write the table as a page, with a picture FILE.svg beside it.",
 )
-@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+@text_or_json
 def survive(names: tuple[str, ...], **rest: Any) -> int:
     """Say on which releases of transformers a variant converts.
 

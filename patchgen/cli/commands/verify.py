@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patchgen.cli.options import ABOVE_0
+from patchgen.cli.options import limits, text_or_json
 from patchgen.cli.requirements import needs_models
 
 DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imports torch
@@ -39,29 +39,14 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
     show_default=True,
     help="Errors to plant in the changed lines.",
 )
-@click.option("--output-format", "form", type=click.Choice(["text", "json"]), default="text")
+@text_or_json
 @click.option(
     "--report",
     metavar="DIR",
     type=click.Path(file_okay=False),
     help="Write parity.md, parity.json and mutants.md into DIR.",
 )
-@click.option(
-    "--seconds",
-    type=ABOVE_0,
-    metavar="S",
-    default=60,
-    show_default=True,
-    help="Processor time that a case may take.",
-)
-@click.option(
-    "--megabytes",
-    type=ABOVE_0,
-    metavar="MB",
-    default=3072,
-    show_default=True,
-    help="Memory that a case may take.",
-)
+@limits("a case", seconds=60, clock="Processor time")
 @click.option("-v", "--verbose", is_flag=True, help="Print every case as it ends.")
 @needs_models()
 def verify(names: tuple[str, ...], **rest: Any) -> int:

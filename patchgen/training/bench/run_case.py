@@ -141,7 +141,7 @@ def _run_guarded(running: _CaseRun, entry: Entry, act: Callable[[Entry], Result]
         former is not None and result.status == "does not fit"
     ):  # it did before: what others left is in its way
         result = replace(
-            former, status="partial", note="there was no memory left for a further turn"
+            former, status="partial", note="there was no memory left for a further round"
         )
     running.tell(entry.name, result)
 

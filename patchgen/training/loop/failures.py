@@ -25,7 +25,7 @@ from patchgen.training.silence import silence_transformers
 
 # Errors of a full or failing disk, or of a limit on the size of files.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
-FULL_TOLD = (
+DISK_FULL_SIGNS = (
     "No space left",
     "File too large",
     "Disk quota",
@@ -99,7 +99,7 @@ def _is_of_the_disk(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, OSError) and error.errno in FULL:
             return True
-        if any(sign in str(error) for sign in FULL_TOLD):
+        if any(sign in str(error) for sign in DISK_FULL_SIGNS):
             return True
         error = error.__cause__ or error.__context__
     return False
