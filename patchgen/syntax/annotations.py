@@ -1,4 +1,4 @@
-"""Find the forward references in an annotation.
+"""Find annotations, and the forward references in one.
 
     x: "list[Cache]"                one: list[Cache]
     x: Literal["left", "right"]     none: these are values
@@ -12,6 +12,21 @@ import ast
 from collections.abc import Iterator
 
 from patchgen.syntax.trees import children
+
+
+def find_annotations(tree: ast.AST) -> Iterator[ast.expr]:
+    """Every annotation in `tree`: of parameters, of what functions return, of variables."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
+            ):
+                yield annotation
+            case (
+                ast.FunctionDef(returns=ast.expr() as returns)
+                | ast.AsyncFunctionDef(returns=ast.expr() as returns)
+            ):
+                yield returns
 
 
 def quoted_annotations(annotation: ast.expr) -> Iterator[ast.Constant]:

@@ -10,8 +10,8 @@ names the class itself, which does not exist before its body has run.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
+from patchgen.syntax.annotations import find_annotations
 from patchgen.syntax.trees import mentions, position_of
 
 
@@ -24,7 +24,7 @@ def quote_own_name(text: str, name: str) -> str:
     if text.count(name) < 2:
         return text
     lines = text.split("\n")
-    found = [node for node in _find_annotations(ast.parse(text)) if mentions(node, name)]
+    found = [node for node in find_annotations(ast.parse(text)) if mentions(node, name)]
     # From the last to the first, so that the positions of the others stay true.
     for node in sorted(found, key=position_of, reverse=True):
         if node.end_lineno != node.lineno:
@@ -38,18 +38,3 @@ def quote_own_name(text: str, name: str) -> str:
             continue
         lines[node.lineno - 1] = b"".join([before, b'"', written, b'"', after]).decode()
     return "\n".join(lines)
-
-
-def _find_annotations(tree: ast.Module) -> Iterator[ast.expr]:
-    """Every annotation in `tree`, those of local variables included."""
-    for node in ast.walk(tree):
-        match node:
-            case (
-                ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
-            ):
-                yield annotation
-            case (
-                ast.FunctionDef(returns=ast.expr() as returns)
-                | ast.AsyncFunctionDef(returns=ast.expr() as returns)
-            ):
-                yield returns

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.class_body import find_meaning, first_name
 from patchgen.compiler.plan.model import Symbol
+from patchgen.syntax.annotations import find_annotations
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
 from patchgen.syntax.trees import Position, names_within, parse_once, position_of
@@ -112,17 +113,9 @@ def _find_left_out(tree: ast.Module) -> Iterator[ast.AST]:
     for statement in tree.body:
         if isinstance(statement, ast.ClassDef):
             yield from statement.bases
+    yield from find_annotations(tree)
     for node in ast.walk(tree):
         match node:
-            case (
-                ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)
-            ):
-                yield annotation
-            case (
-                ast.FunctionDef(returns=ast.expr() as returns)
-                | ast.AsyncFunctionDef(returns=ast.expr() as returns)
-            ):
-                yield returns
             case ast.With(items=[ast.withitem(context_expr=ast.Name(id="old"))], body=body):
                 yield from body
 
