@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from patchgen.compiler.classes.classbody import ClassBody, Decorator
 from patchgen.compiler.classes.statement import Statement
@@ -22,6 +23,7 @@ from patchgen.compiler.merge.self_uses import always_calls_inherited, collect_se
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.errors import PatchgenError, Problem
 from patchgen.facts.decorators import RULES, Rule
+from patchgen.syntax.bound import names_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,21 +181,35 @@ def _is_inherited(keyword: str | None, nearer: Sequence[ClassBody]) -> bool:
 
 
 def _check_type_parameters(bodies: Sequence[ClassBody]) -> list[Problem]:
-    """`class Parent[T]` names T in its body, which the flat class must name too."""
+    """`class Parent[T]` names T in its body, which the flat class must name too.
+
+    And where the child has a T, a parent that has none means another one, such as a global.
+    """
     child = bodies[0]
-    own = [ast.unparse(parameter) for parameter in getattr(child.node, "type_params", [])]
+    own = _read_type_parameters(child)
     problems = []
     for body in bodies[1:]:
-        for parameter in getattr(body.node, "type_params", []):
-            written = ast.unparse(parameter)
+        theirs = _read_type_parameters(body)
+        for name, written in theirs.items():
             # A type parameter of the same spelling means the same in the child.
-            if written not in own:
+            if own.get(name) != written:
                 what = (
                     f"{body.own_name} has a type parameter {written}, which its child does not have"
                 )
                 hint = f"write class {child.own_name}[{written}]"
                 problems.append(PatchgenError("PG221", body.at_head(), what, hint).problem)
+        for name in sorted(own.keys() - theirs.keys()):
+            if name in names_in([body.node]):
+                what = f"{body.own_name} reads a {name} that is no type parameter, as in its child"
+                hint = "give the type parameter another name"
+                problems.append(PatchgenError("PG221", child.at_head(), what, hint).problem)
     return problems
+
+
+def _read_type_parameters(body: ClassBody) -> dict[str, str]:
+    """The type parameters of a class by name, as they are written with bound and default."""
+    parameters: list[Any] = getattr(body.node, "type_params", [])
+    return {parameter.name: ast.unparse(parameter) for parameter in parameters}
 
 
 def _adds_fields(bodies: Sequence[ClassBody]) -> bool:

@@ -67,6 +67,9 @@ def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None
     is_bound_otherwise = decorator_names(method) & {"staticmethod", "classmethod"}
     if method.name in _OTHER_PROTOCOLS or is_bound_otherwise:
         return None
+    # `def f[T](self)` binds T for its own statements, and hides a global T of the other method.
+    if _has_type_parameters(method) or _has_type_parameters(function):
+        return None
     receiver = first_parameter(function)
     # The inlined code names the object as the parent does.
     if receiver is None or receiver != first_parameter(method):
@@ -80,6 +83,10 @@ def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None
     if binding is None or not _are_names_separate(site, function, binding, receiver):
         return None
     return binding
+
+
+def _has_type_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return bool(getattr(function, "type_params", ()))  # from Python 3.12 on
 
 
 def _count_objects(call: ast.Call, use: SuperUse, receiver: str) -> int | None:
