@@ -89,6 +89,10 @@ class _Walker:
     ) -> None:
         """Record a function's parameters and body; `label` is None for one without a name."""
         scope = self._enter(outer, "function", label)
+        # Of the outermost function, the type parameters are names of its own.
+        if outer is None:
+            for parameter in getattr(function, "type_params", []):
+                self._bind(parameter.name, parameter, scope)
         arguments = function.args
         positional = [*arguments.posonlyargs, *arguments.args]
         starred = [arg for arg in (arguments.vararg, arguments.kwarg) if arg]
