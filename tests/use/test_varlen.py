@@ -43,7 +43,7 @@ def written_out(query, key, value, texts, form):
     )
     scaling = query.shape[-1] ** -0.5 if form.scaling is None else form.scaling
     place = torch.arange(len(query))
-    text = (place[:, None] >= texts.starts_N1[1:]).sum(1)
+    text = (place[:, None] >= texts.cu_seqlens_N1[1:]).sum(1)
     back = place[:, None] - place
     visible = text[:, None] == text
     visible = visible & (back >= 0) if form.causal else visible

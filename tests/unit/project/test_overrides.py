@@ -279,6 +279,18 @@ def test_an_override_that_is_taken_out_leaves_no_record(tree: Tree) -> None:
     assert '"A.sizes"' in tree.read(FILE) and '"A.f"' not in tree.read(FILE)
 
 
+def test_records_that_were_updated_are_not_nothing(
+    tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert"]) == 0
+    tree(MODULAR).unlink()
+    capsys.readouterr()
+    assert main(["convert"]) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert f"updated {FILE}" in err
+    assert err[-1].startswith("no output written: ")
+
+
 def test_a_missing_record_is_named(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     main(["convert", "-q"])
     tree(FILE).unlink()
