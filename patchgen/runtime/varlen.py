@@ -201,10 +201,10 @@ def by_rows(
     tokens, device = query_THD.shape[0], query_THD.device
     starts_N, lengths_N = texts.cu_seqlens_N1[:-1], texts.cu_seqlens_N1.diff()
     count, max_seqlen = starts_N.shape[0], texts.max_seqlen
-    torch._check(max_seqlen > 0)  # which a graph cannot know of a number in a tensor
+    torch._check(max_seqlen > 0)  # torch.compile cannot tell this of a number from a tensor
     text_T = torch.arange(count, device=device).repeat_interleave(lengths_N, output_size=tokens)
     places_T = torch.arange(tokens, device=device)
-    # A graph for every length has no branch on their number: it takes a row for each text.
+    # A compiled graph cannot branch on the lengths: there, each text has a row of its own.
     if not torch.compiler.is_compiling() and count * max_seqlen**2 > tokens**2:
         visible = _visible_keys(places_T[:, None] - places_T, form, None) & (
             text_T[:, None] == text_T

@@ -45,7 +45,6 @@ class Draft:
     lines: int
     model_lines: int
     parents: tuple[str, ...]
-
     unread: tuple[str, ...] = ()
 
     @property

@@ -1,8 +1,8 @@
-"""A variable that is another one, and that one side has no more: the others do without it, too.
+"""Where one side drops a copy of a variable (`scores = y`), drop it from all versions.
 
 base     y = y.to(x.dtype)       ours     y = y.to(x.dtype)
          scores = y                       return y
-         return scores           said     y = y.to(x.dtype)
+         return scores           merged   y = y.to(x.dtype)
                                           return y
 """
 

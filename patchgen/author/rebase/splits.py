@@ -1,16 +1,16 @@
-"""A variable that is assigned again, where one side gives the new value a name of its own.
+"""Where one side renames a variable that is assigned again, rename it in all versions.
 
     base     x = self.weight(x)              ours     x = self.weight(x)
              x = softmax(x)                           p = softmax(x)
              return topk(x), x                        return topk(p), x
     theirs   x = self.weight(x)
-             x = softmax(x)                  said     p = softmax(x)
+             x = softmax(x)                  merged   p = softmax(x)
              return topk(x, self.k), x                return topk(p, self.k), p
 
 What follows an assignment at the top of a method reads the value that it assigned, or a later one.
 So from there on the variable can have another name, and the method does what it did.  Where all
-versions say it by one name, their texts show what each side changed: here, `ours` returns another
-value by the same name.
+versions use one name, their texts show what each side changed: here, `ours` returns another value
+under the same name.
 """
 
 from __future__ import annotations

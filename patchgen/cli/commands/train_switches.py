@@ -13,6 +13,8 @@ from patchgen.training.loop.recipe import PACKINGS, TASKS, Recipe
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Recipe)}
+# What help calls the value of a number, in place of click's `INTEGER RANGE`.
+_LETTERS = {click.IntRange: "N", click.FloatRange: "X"}
 
 
 def _switch(name: str, help: str, *, field: str = "", **rest: Any) -> Callable[[Any], Any]:
@@ -23,6 +25,9 @@ def _switch(name: str, help: str, *, field: str = "", **rest: Any) -> Callable[[
         return click.option(name, field, help=help, **rest)
     if "type" not in rest and not isinstance(default, str):
         rest["type"] = type(default)
+    for ranges, letter in _LETTERS.items():
+        if isinstance(rest.get("type"), ranges):
+            rest.setdefault("metavar", letter)
     return click.option(
         name, field, default=default, show_default=default not in ("", 0, 0.0), help=help, **rest
     )
@@ -56,9 +61,8 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
         "--vocabulary",
         "Size of the vocabulary when a tokenizer is trained on the text.",
         type=click.IntRange(1),
-        metavar="N",
     ),
-    _switch("--length", "Tokens of a row.", type=click.IntRange(1), metavar="N"),
+    _switch("--length", "Tokens of a row.", type=click.IntRange(1)),
     _switch(
         "--packing",
         "Put several passages into a row: isolated, so that none sees another, or concatenated.",
@@ -68,15 +72,13 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
         "--masked",
         "Share of the tokens that masked-lm hides.",
         type=click.FloatRange(0, 1),
-        metavar="X",
     ),
     _switch(
         "--epochs",
         "How many times to go through the data.",
         type=click.FloatRange(0),
-        metavar="X",
     ),
-    _switch("--steps", "How many steps; replaces --epochs.", type=click.IntRange(0), metavar="N"),
+    _switch("--steps", "How many steps; replaces --epochs.", type=click.IntRange(0)),
     _switch(
         "--batch-size",
         "Rows of a batch, or auto: the largest power of two that fits.",
@@ -92,13 +94,11 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
         "--grad-accum",
         "Batches whose gradients are summed for one step.",
         type=click.IntRange(1),
-        metavar="N",
     ),
     _switch(
         "--learning-rate",
         "The learning rate at its peak.",
         type=click.FloatRange(0),
-        metavar="X",
     ),
     _switch(
         "--schedule",
@@ -115,7 +115,6 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
         "--weight-decay",
         "Weight decay of the optimizer.",
         type=click.FloatRange(0),
-        metavar="X",
     ),
     _switch(
         "--optim",
@@ -149,7 +148,7 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
         "Train LoRA adapters only: on, or rank=, alpha=, dropout=, targets=A+B.",
         metavar="HOW",
     ),
-    _switch("--seed", "Seed of weights, order and dropout.", type=click.IntRange(0), metavar="N"),
+    _switch("--seed", "Seed of weights, order and dropout.", type=click.IntRange(0)),
     _switch(
         "--deterministic", "Use only operations that give the same bits in every run.", is_flag=True
     ),
@@ -163,21 +162,18 @@ _SWITCHES: tuple[Callable[[Any], Any], ...] = (
         "--log-every",
         "Log each X-th step; below 1: a share of all steps.",
         type=click.FloatRange(0),
-        metavar="X",
     ),
     _switch(
         "--eval-every",
         "Evaluate at each X-th step; below 1: a share of all steps; 0: at the end.",
         type=click.FloatRange(0),
-        metavar="X",
     ),
     _switch(
         "--save-every",
         "Save a checkpoint at each X-th step; below 1: a share of all steps; 0: at the end.",
         type=click.FloatRange(0),
-        metavar="X",
     ),
-    _switch("--keep", "How many checkpoints to keep.", type=click.IntRange(2), metavar="N"),
+    _switch("--keep", "How many checkpoints to keep.", type=click.IntRange(2)),
 )
 
 

@@ -93,9 +93,8 @@ def find_expressions(
     # An expression that is no node of the tree cannot be replaced.
     for node in expressions(method.function.body):
         bound = _fit(pattern, node, Bound(dict.fromkeys(holes)))
-        if (
-            bound is not None and id(node) in method.spans
-        ):  # `syntax` makes up the tuple of `x[a, b]`
+        # `expressions` also gives the tuple of `x[a, b]`, which is no node of the tree.
+        if bound is not None and id(node) in method.spans:
             yield Match(node, bound)
 
 
@@ -137,14 +136,13 @@ def _find_ends(
 
 def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
     """`bound` with what makes `pattern` equal to `code`, or None."""
-    # Tuples and plain values are told first: to ask whether something is a node takes long.
     if isinstance(pattern, tuple) and isinstance(code, tuple):
         return _fit_all(pattern, code, bound)
-    if isinstance(pattern, _PLAIN) or isinstance(code, _PLAIN):
-        # `1` and `True` are equal for Python.
-        return bound if type(pattern) is type(code) and pattern == code else None
-    if isinstance(pattern, cst.CSTNode) and isinstance(code, cst.CSTNode):
+    # Plain values come first: to ask whether something is a node takes long.
+    has_plain_value = isinstance(pattern, _PLAIN) or isinstance(code, _PLAIN)
+    if not has_plain_value and isinstance(pattern, cst.CSTNode) and isinstance(code, cst.CSTNode):
         return _fit_node(pattern, code, bound)
+    # `1` and `True` are equal for Python.
     return bound if type(pattern) is type(code) and pattern == code else None
 
 

@@ -69,10 +69,10 @@ def _find_strangers(block: FlatBlock, owner: dict[str, FlatBlock]) -> list[FlatB
 
 
 def _will_stay_subclass(block: FlatBlock, other: FlatBlock, builder: Builder) -> bool:
-    """Whether one is a class that the other is merged with, and that is carried all the same.
+    """Whether one is a parent that was merged into the other, and stands in the file as well.
 
-    Its decorators act, so it stands in the file: `find_observed_merges` then keeps both classes
-    apart, and the parent gets a name of its own.
+    Such a parent has decorators that do something when they run.  `find_observed_merges` keeps the
+    two classes apart, and the parent then gets a name of its own.
     """
     symbols = [each.rewritten[0].symbol for each in (block, other)]
     for symbol, parent in (symbols, reversed(symbols)):

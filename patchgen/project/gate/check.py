@@ -26,7 +26,7 @@ from patchgen.project.gate.lock import Record, describe, is_of
 from patchgen.project.gate.orphans import HEAD, find_orphans
 from patchgen.project.gate.overrides import Records, compare_overrides
 from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
-from patchgen.project.gate.why import reasons
+from patchgen.project.gate.why import find_edited, reasons
 from patchgen.project.places import lock_of
 from patchgen.syntax.regular import read_regular
 
@@ -217,7 +217,14 @@ def judge(
     new_name = f"{verdict.display_path}\tas its modular file gives it"
     diff = unified(old, new, verdict.display_path, new_name)
     first_line = _first_difference(old, new)
-    return replace(verdict, status=Status.STALE, why=reason, line=first_line, diff=diff)
+    return replace(
+        verdict,
+        status=Status.STALE,
+        why=reason,
+        is_edited=made.name in find_edited(record, made, digests),
+        line=first_line,
+        diff=diff,
+    )
 
 
 def _judge_record(

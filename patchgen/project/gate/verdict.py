@@ -10,7 +10,6 @@ from patchgen.compiler.flat import Note
 from patchgen.errors import Location, Problem
 from patchgen.project.batch.outcome import Made, Outcome
 from patchgen.project.gate.overrides import OverrideReport
-from patchgen.project.gate.why import says_edited
 from patchgen.project.places import LOCK
 
 
@@ -47,13 +46,14 @@ class Verdict:
     """The state of one output or of its diff, and the files to write or remove to repair it.
 
     `line` is the first line that differs; `diff` leads from the file as it is to the file as it
-    should be.
+    should be.  `is_edited`: somebody edited the output, and not only its diff.
     """
 
     display_path: str
     modular: str
     status: Status
     why: tuple[str, ...] = ()
+    is_edited: bool = False
     line: int = 0
     diff: str = field(default="", repr=False)
     fixes: tuple[Wanted, ...] = field(default=(), repr=False)
@@ -125,7 +125,7 @@ def _say(verdict: Verdict) -> tuple[str, str]:
             return what, "move it away, or let `patchgen convert --force` replace it"
         case Status.UNRECORDED:
             return f"is not what {LOCK} records{why}", convert
-        case _ if any(says_edited(reason) for reason in verdict.why):
+        case _ if verdict.is_edited:
             # Converting alone would lose the edit.
             return f"is stale{why}", f"move the edit into {verdict.modular}, then {convert}"
         case _:

@@ -13,7 +13,6 @@ from patchgen.project.gate.lock import Record, modules_read
 from patchgen.project.versions import own_digest
 
 NAMED = 3  # definitions of one module that are named before they are counted
-EDITED = "was edited by hand"
 
 
 def reasons(
@@ -29,12 +28,7 @@ def reasons(
         return ()
     if record.flaw:
         return (record.flaw,)
-    known = {made.name: record.digest, made.diff_name: record.diff_digest}
-    found: list[str] = []
-    for name, digest in sorted(present.items()):
-        # What is missing was not edited, and a verdict of its own says so.
-        if digest not in ("", known[name]):
-            found.append(f"{name} {EDITED}")
+    found = [f"{name} was edited by hand" for name in find_edited(record, made, present)]
     if (record.digest, record.diff_digest) == (made.digest, made.diff_digest):
         return tuple(found)  # The result is what was recorded: nothing but the files changed.
     same_modular = record.modular_digest == outcome.digest
@@ -49,9 +43,13 @@ def reasons(
     return tuple(found or _beyond_definitions(record, outcome))
 
 
-def says_edited(reason: str) -> bool:
-    """Whether the reason is that somebody edited an output, and not only its diff."""
-    return reason.endswith(f".py {EDITED}")
+def find_edited(record: Record | None, made: Made, present: Mapping[str, str]) -> tuple[str, ...]:
+    """The files that are neither missing nor what was recorded; none without a sound record."""
+    if record is None or record.flaw:
+        return ()
+    known = {made.name: record.digest, made.diff_name: record.diff_digest}
+    # What is missing was not edited, and a verdict of its own says so.
+    return tuple(name for name in sorted(present) if present[name] not in ("", known[name]))
 
 
 def _beyond_definitions(record: Record, outcome: Outcome) -> list[str]:
