@@ -94,7 +94,8 @@ class Session:
 
     def _evidence(self, *, accept: bool = False) -> Evidence:
         records, overrides = load_records(self.project), load_overrides(self.project)
-        return Evidence(records, self.made_by, self.again, overrides, accept)
+        env = self.project.environment()
+        return Evidence(records, self.made_by, self.again, env, overrides, accept)
 
     def _run(self, modulars: Sequence[Modular], cache: Cache) -> tuple[Outcome, ...]:
         return run(self.project, modulars, cache, self.request.jobs, self.progress)

@@ -11,24 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchgen.compiler.flat import Note, is_generated
-from patchgen.errors import Location, PatchgenError, Problem, problems_of
-from patchgen.project.batch.outcome import (
-    Made,
-    Outcome,
-    digest_of_bytes,
-    digest_of_file,
-    files_of,
-    unified,
-)
-from patchgen.project.files import Found, Modular, Project, confine
+from patchgen.compiler.flat import Note
+from patchgen.errors import Location, Problem
+from patchgen.project.batch.outcome import Made, Outcome, files_of, unified
+from patchgen.project.files import Found, Modular, Project
 from patchgen.project.gate.lock import Record, describe, is_of
-from patchgen.project.gate.orphans import HEAD, find_orphans
+from patchgen.project.gate.orphans import find_orphans
 from patchgen.project.gate.overrides import Records, compare_overrides
+from patchgen.project.gate.present import Present, are_as_expected, look_at_outputs
 from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
 from patchgen.project.gate.why import find_edited, reasons
-from patchgen.project.places import lock_of
-from patchgen.syntax.regular import read_regular
+from patchgen.syntax.locate import Environment
 
 Again = Callable[[Sequence[Modular]], Sequence[Outcome]]
 
@@ -38,12 +31,14 @@ class Evidence:
     """What outputs are compared with: their records, by path, and how to make them again.
 
     `again` flattens modular files whose texts are not in the cache; it is called at most once.
+    `env` is where parents are looked up that a modular file which does not convert has recorded.
     `overrides` are the parents' texts that were recorded; with `accept`, those of today count.
     """
 
     records: Mapping[Path, Record]
     made_by: str
     again: Again
+    env: Environment
     overrides: Records = field(default_factory=dict)
     accept: bool = False
 
@@ -57,7 +52,7 @@ def examine(
     sound = [
         outcome for outcome in outcomes if not outcome.problems and outcome.modular not in clashes
     ]
-    files, unreadable = _look_at(project, sound)
+    files, unreadable = look_at_outputs(project, sound)
     fresh = _with_texts(sound, files, evidence.again)
     verdicts: list[Verdict] = []
     problems = {*found.problems, *clashes.values(), *unreadable}
@@ -75,7 +70,7 @@ def examine(
         latest[outcome.modular] = outcome
     ordered = sorted(verdicts, key=lambda verdict: verdict.display_path)
     overrides = compare_overrides(
-        latest.values(), evidence.overrides, project, accept=evidence.accept
+        latest.values(), evidence.overrides, evidence.env, accept=evidence.accept
     )
     return Report(
         tuple(ordered),
@@ -86,65 +81,18 @@ def examine(
     )
 
 
-def _look_at(
-    project: Project, outcomes: Sequence[Outcome]
-) -> tuple[dict[Path, str], list[Problem]]:
-    """The digests of all outputs on disk, empty for missing ones, and problems with the others."""
-    files: dict[Path, str] = {}
-    problems = _linked_lock(project, outcomes)
-    expected: list[Path] = []
-    for outcome in outcomes:
-        for made in outcome.made:
-            expected += [path for path, _ in files_of(outcome.modular, made)]
-    for path in expected:
-        try:
-            _require_inside(project, path)
-            files[path] = _digest(path)
-        except PatchgenError as error:
-            problems += problems_of(error)
-        except OSError as error:
-            what = f"cannot be read: {error.strerror or error}"
-            problems.append(Problem(Location(project.display_path(path)), "PG903", what))
-    return files, problems
-
-
-def _linked_lock(project: Project, outcomes: Sequence[Outcome]) -> list[Problem]:
-    """A problem where the records of `outcomes` lie outside the project."""
-    try:
-        if any(outcome.modular.recorded for outcome in outcomes):
-            _require_inside(project, lock_of(project, project.home))
-    except PatchgenError as error:
-        return list(problems_of(error))
-    return []
-
-
-def _require_inside(project: Project, path: Path) -> None:
-    """Raise PatchgenError PG904 for a link that leads out of where `convert` may write."""
-    if path.is_symlink():
-        confine(project, path)
-
-
 def _with_texts(
-    outcomes: Sequence[Outcome], files: Mapping[Path, str], again: Again
+    outcomes: Sequence[Outcome], files: Mapping[Path, Present], again: Again
 ) -> list[Outcome]:
     """`outcomes` with the texts that verdicts on outputs that are not right need."""
     # An unchanged tree is checked by digests alone, without flattening a file.
     unclean = [
         outcome.modular
         for outcome in outcomes
-        if outcome.texts is None and not _is_clean(outcome, files)
+        if outcome.texts is None and not are_as_expected(outcome, files)
     ]
     fresh = {outcome.modular: outcome for outcome in again(unclean)} if unclean else {}
     return [fresh.get(outcome.modular, outcome) for outcome in outcomes]
-
-
-def _is_clean(outcome: Outcome, files: Mapping[Path, str]) -> bool:
-    """Whether every file of the outcome is on disk as it should be."""
-    for made in outcome.made:
-        for path, digest in files_of(outcome.modular, made):
-            if files.get(path) != digest:
-                return False
-    return True
 
 
 def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
@@ -184,33 +132,38 @@ def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
 
 
 def judge(
-    project: Project, outcome: Outcome, made: Made, files: Mapping[Path, str], evidence: Evidence
+    project: Project,
+    outcome: Outcome,
+    made: Made,
+    files: Mapping[Path, Present],
+    evidence: Evidence,
 ) -> Verdict:
     """The verdict on one output and its diff: on the first of the two that is not right.
 
-    `files` maps files to their digests on disk.
+    `files` are those of the output on disk.
     """
     modular, wanted = outcome.modular, tuple(files_of(outcome.modular, made))
     output = wanted[0][0]
     record = evidence.records.get(output)
-    wrong = [path for path, digest in wanted if files[path] != digest]
+    wrong = [path for path, digest in wanted if files[path].digest != digest]
     if not wrong:
         return _judge_record(project.display_path(output), modular, made, record)
     texts = outcome.texts or {}
     fixes = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
     # A file that somebody wrote says most: nothing may be written over it.
-    foreign = [path for path in wrong if not _is_ours(path)]
+    foreign = [path for path in wrong if files[path].is_foreign]
     path = (foreign or wrong)[0]
+    present = files[path]
     verdict = Verdict(
         project.display_path(path), modular.display_path, Status.MISSING, fixes=fixes, made=made
     )
     if foreign:
-        return replace(verdict, status=Status.NOT_GENERATED, why=_what_it_is(path))
-    if not path.exists():
+        why = (present.instead,) if present.instead else ()
+        return replace(verdict, status=Status.NOT_GENERATED, why=why)
+    if present.text is None:
         return verdict
-    # An edit may have left bytes that are no text: they are shown, and not what stops the run.
-    old, new = read_regular(path).decode("utf-8", errors="replace"), texts[path.name]
-    digests = {path.name: files[path] for path in wrong}
+    old, new = present.text, texts[path.name]
+    digests = {path.name: files[path].digest for path in wrong}
     settings = describe(project.config.settings)
     reason = reasons(record, outcome, made, digests, evidence.made_by, settings)
     # Programs that apply diffs take what is behind a tab for a date.
@@ -235,38 +188,6 @@ def _judge_record(
         return Verdict(display_path, modular.display_path, Status.OK, made=made)
     flaws = (record.flaw,) if record is not None and record.flaw else ()
     return Verdict(display_path, modular.display_path, Status.UNRECORDED, flaws, made=made)
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether patchgen wrote the file at `path`, or there is none."""
-    if not path.exists():
-        return True
-    if not path.is_file():
-        return False
-    head = read_regular(path)[:HEAD].decode("utf-8", errors="replace")
-    if path.suffix == ".diff":
-        # A diff has no banner.  An empty file may be replaced: nothing in it is lost.
-        return not head or head.startswith("--- ")
-    return is_generated(head)
-
-
-def _what_it_is(path: Path) -> tuple[str, ...]:
-    """What stands at `path` if it is no file, in words."""
-    if path.is_file():
-        return ()
-    return ("a folder" if path.is_dir() else "no regular file",)
-
-
-def _digest(path: Path) -> str:
-    """The digest of the file at `path`; "" where there is none, or something that is no file.
-
-    Raises OSError for a file that cannot be read.
-    """
-    digest = digest_of_file(path)
-    if digest or not path.is_file():
-        return digest
-    # It cannot be read: the same once more, for the error.
-    return digest_of_bytes(read_regular(path))
 
 
 def _first_difference(old: str, new: str) -> int:

@@ -10,11 +10,10 @@ from patchgen.compiler.flat import is_generated
 from patchgen.project.batch.outcome import Outcome, digest_of_file, files_of
 from patchgen.project.files import Found, Modular, Project, discover
 from patchgen.project.gate.lock import Record
+from patchgen.project.gate.present import HEAD
 from patchgen.project.gate.verdict import Status, Verdict, Wanted
 from patchgen.project.places import LOCK
 from patchgen.syntax.regular import read_regular
-
-HEAD = 20_000  # bytes in which a banner is looked for
 
 
 def find_orphans(
@@ -132,11 +131,11 @@ def _generated_files(folders: Iterable[Path], known: set[Path]) -> Iterator[Path
     """The files with a banner below `folders` that are not in `known`, sorted."""
     for folder in folders:
         for path in sorted(folder.rglob("*.py")):
-            if path not in known and path.is_file() and has_banner(path):
+            if path not in known and path.is_file() and _has_banner(path):
                 yield path
 
 
-def has_banner(path: Path) -> bool:
+def _has_banner(path: Path) -> bool:
     """Whether the top of the file says that patchgen or transformers' converter wrote it."""
     return is_generated(read_regular(path)[:HEAD].decode("utf-8", errors="replace"))
 

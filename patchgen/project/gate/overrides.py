@@ -19,7 +19,7 @@ from pathlib import Path
 from patchgen.compiler.flat import Override
 from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.project.batch.outcome import Outcome, unified
-from patchgen.project.files import Modular, Project
+from patchgen.project.files import Modular
 from patchgen.project.gate.recorded_parents import find_recorded
 from patchgen.project.toml_text import write_table
 from patchgen.syntax.locate import Environment
@@ -91,13 +91,13 @@ class OverrideReport:
 
 
 def compare_overrides(
-    outcomes: Iterable[Outcome], known: Records, project: Project, *, accept: bool = False
+    outcomes: Iterable[Outcome], known: Records, env: Environment, *, accept: bool = False
 ) -> OverrideReport:
     """Compare the overrides of `outcomes` with the records; with `accept`, stale ones are accepted.
 
     A modular file that does not convert keeps its records, and so do those outside the run.
     """
-    records = {path: names for path, names in known.items() if (project.home / path).exists()}
+    records = {path: names for path, names in known.items() if (env.home / path).exists()}
     # A file that was moved takes its records along.
     lost = [names for path, names in known.items() if path not in records]
     stale: list[StaleOverride] = []
@@ -109,7 +109,7 @@ def compare_overrides(
         if not outcome.modular.recorded:
             continue
         if outcome.problems:
-            stale += _stale_of_failed(outcome.modular, before, project.environment())
+            stale += _stale_of_failed(outcome.modular, before, env)
             continue
         found = list(_stale(outcome, before, lost))
         # Overrides that are gone lose their records.
