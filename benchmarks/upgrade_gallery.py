@@ -4,9 +4,11 @@
 
 RELEASES is a folder of releases, unpacked or as wheels.  Each variant starts with its modular file
 as it is checked in, on the first release of the range on which that file converts.  It is rebased
-onto each release that follows, and nobody decides anything in between.  On the last release it has
+onto each release that follows.  What `rebase` leaves to a person gets the decision `keep`, because
+the declaration is known to fit the last release, and is rebased again.  On the last release it has
 to give the outputs that are checked in, byte for byte.  All of this happens in copies of the
-project.  Wheels are unpacked into the user's cache, 1.6 GB for 24 of them.
+project.
+Wheels are unpacked into the user's cache, 1.6 GB for 24 of them.
 
 Writes upgrade.json and upgrade.md after each variant; variants that are not named keep their rows,
 if these are about the same releases.
@@ -24,7 +26,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ from convert import REPOSITORY
 from stale import printed
 
 from patchgen.author.adopt.releases import Release, chosen, releases_in
+from patchgen.author.rebase.cases import KEEP
+from patchgen.author.rebase.decisions import FILE, read_decisions, render_decisions
 from patchgen.author.rebase.state import OPEN, State
 from patchgen.markdown import table_lines
 from patchgen.project.disk.write import replace_file
@@ -41,24 +45,27 @@ from patchgen.project.places import LOCK, user_folder
 Report = dict[str, Any]  # what `patchgen rebase` says of one modular file
 
 PROBLEM = "does not convert"
-REWRITTEN = frozenset({State.REANCHORED, State.MERGED, State.ABSORBED, State.DECIDED})
+FITTING = frozenset({State.MOVED, State.KEPT})
+REWRITTEN = frozenset({State.REANCHORED, State.MERGED, State.ABSORBED})
 LEFT = OPEN | {PROBLEM}
-NUMBERS = ("changes", "moved", "rewritten", "left")
-HEADS = ("variant", "from", "changes", "changed by", "moved", "rewritten", "left", "the end")
+NUMBERS = ("changes", "moved", "rewritten", "decided", "left")
+HEADS = ("variant", "from", "changes", "changed by", *NUMBERS[1:], "the end")
 HEAD = """\
 # Upgrading the gallery
 
 Written by `python benchmarks/upgrade_gallery.py RELEASES`. Each variant was rebased by
 `patchgen rebase --write` from release to release of transformers, {first} to {last} ({releases}
 releases). It starts with its modular file as it is checked in, on the first of these releases on
-which that file converts. Nobody decided anything in between.
+which that file converts.
 
 - *changes* counts the methods and attributes of its parent that the modular file changes. It is 0
   where ready-made parts do all of it.
 - *changed by* has the releases in which upstream changed one of them, too.
-- *moved*, *rewritten* and *left* count them once for each of these releases: those that fit as they
-  are, those that `rebase` wrote anew, and those that it left to a person
-  ([the states](../upgrading.md#the-states)).
+- *moved*, *rewritten* and *decided* count them once for each of these releases: those that fit as
+  they are, those that `rebase` wrote anew, and those that it left to a person
+  ([the states](../upgrading.md#the-states)). The person's decision was `keep` each time: the
+  declaration is known to fit {last}.
+- *left* counts what was still open with these decisions.
 - *the end* compares the outputs on {last} with those that are checked in, byte for byte.
 
 Nearly all modular files convert on all of these releases as they are ([which](../survive.md)). So
@@ -166,9 +173,21 @@ def rebased(modular: Path, releases: Sequence[Release]) -> tuple[str, int, tuple
         (report,) = printed(["rebase", str(modular), *roots, "--write"])
         if not first and is_refused(report):
             continue
+        if keep_what_is_open():
+            (report,) = printed(["rebase", str(modular), *roots, "--write"])
         first, declared = first or old.version, len(report["changes"])
         changes += changes_in(report, new.version)
     return first or releases[-1].version, declared, tuple(changes)
+
+
+def keep_what_is_open() -> bool:
+    """Decide that each declaration that `rebase` left open stays; whether there was one."""
+    entries = read_decisions(Path())
+    decided = {key: replace(one, decision=one.decision or KEEP) for key, one in entries.items()}
+    if decided == entries:
+        return False
+    Path(FILE).write_text(render_decisions(decided), encoding="utf-8")
+    return True
 
 
 def is_refused(report: Report) -> bool:
@@ -230,7 +249,7 @@ def page_of(rows: Sequence[Row], versions: Sequence[str], gallery: int) -> str:
     table = table_lines(HEADS, [cells_of(row) for row in rows], numbers=NUMBERS)
     left = [line for row in rows for line in left_in(row)]
     lines = [head, result, "", *table]
-    lines += ["", "## Left to a person", "", *left] if left else []
+    lines += ["", "## Decided by a person", "", *left] if left else []
     return "\n".join(lines) + "\n"
 
 
@@ -239,16 +258,16 @@ def cells_of(row: Row) -> tuple[str, ...]:
     releases = dict.fromkeys(change.release for change in row.changes)
     counts = [
         sum(change.state in states for change in row.changes)
-        for states in ({State.MOVED}, REWRITTEN, LEFT)
+        for states in (FITTING, REWRITTEN, {State.DECIDED}, LEFT)
     ]
     end = "as checked in" if row.is_equal else "**not as checked in**"
     return row.variant, row.first, str(row.declared), ", ".join(releases), *map(str, counts), end
 
 
 def left_in(row: Row) -> Iterator[str]:
-    """A line for each change that was left to a person."""
+    """A line for each change that a person decided, or that was left."""
     for change in row.changes:
-        if change.state in LEFT:
+        if change.state in LEFT | {State.DECIDED}:
             yield f"- {row.variant}, {change.release}: `{change.name}`, {change.state}"
 
 

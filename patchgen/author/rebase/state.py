@@ -30,6 +30,7 @@ class State(enum.StrEnum):
     STALE = "stale override"
     CONFLICT = "conflict"
     GONE = "gone"
+    KEPT = "kept"
     DECIDED = "decided"
 
 

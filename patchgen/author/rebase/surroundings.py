@@ -2,6 +2,7 @@
 
 They have to mean in the new release what they meant in the old one: an attribute that is set
 otherwise, a method that takes other arguments, a function that is gone put the change in doubt.
+So does a module, as `self.mlp`, whose `forward` takes other arguments.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from patchgen.syntax.same import Function, plain_text
 def changed_surroundings(
     base: Member,
     ours: Member,
+    theirs: Member,
     trees: tuple[Tree, Tree],
     parent: tuple[str, str],
     files: tuple[File, File],
@@ -26,6 +28,7 @@ def changed_surroundings(
     """What is in doubt of what `ours` uses beyond what `base` does."""
     new = _own_nodes(base.nodes, ours.nodes)
     found = [*_attributes(new, trees, parent), *_functions(new, files)]
+    found += _modules(new, theirs, trees, parent)
     return tuple(dict.fromkeys(found))
 
 
@@ -53,7 +56,7 @@ def _attributes(
     }
     if not names:
         return
-    before, after = (_set_by(tree, parent) for tree in trees)
+    before, after = (set_by(tree, parent) for tree in trees)
     for name in sorted(names & before.keys()):
         old, new = before[name], after.get(name)
         if new is None:
@@ -63,7 +66,7 @@ def _attributes(
             yield Clash(what, _code(old), "", _code(new))
 
 
-def _set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
+def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
     """What gives each attribute of a class its value: a member, or an assignment in a method."""
     found: dict[str, ast.stmt] = {}
     for _, definition in tree.ancestry(*parent):
@@ -119,6 +122,57 @@ def takes_the_same(old: Function, new: Function) -> bool:
         return False
     takes_more = new.args.kwarg is not None or old.args.kwarg is None
     return takes_more and known <= keywords.keys() | set(after)
+
+
+# Modules
+
+
+def _modules(
+    nodes: Iterable[ast.AST], theirs: Member, trees: tuple[Tree, Tree], parent: tuple[str, str]
+) -> Iterator[Clash]:
+    """Calls of modules that are attributes: `self.mlp(x)` and `self.mlp.method(x)`.
+
+    What upstream's method itself calls with arguments of the same shape can be called so.
+    """
+    called = {n.func: _shape(n) for n in nodes if isinstance(n, ast.Call)}
+    if not called:
+        return
+    upstream = {_shape(n) for s in theirs.nodes for n in ast.walk(s) if isinstance(n, ast.Call)}
+    before, after = (set_by(tree, parent) for tree in trees)
+    for function, shape in called.items():
+        match function:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                method = "forward"
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Name(id="self"), attr=name), attr=method
+            ):
+                pass
+            case _:
+                continue
+        old = _method_of(trees[0], parent, before.get(name), method)
+        new = _method_of(trees[1], parent, after.get(name), method)
+        if old is None or shape in upstream or (new is not None and takes_the_same(old, new)):
+            continue
+        what = f"{ast.unparse(function)}, which the change calls, takes other arguments now"
+        yield Clash(what, _code(old), "", _code(new) if new is not None else "")
+
+
+def _shape(call: ast.Call) -> tuple[str, int, tuple[str, ...]]:
+    """What is called, with how many positional arguments, and which ones by name."""
+    names = sorted(keyword.arg or "**" for keyword in call.keywords)
+    return plain_text(call.func), len(call.args), tuple(names)
+
+
+def _method_of(
+    tree: Tree, parent: tuple[str, str], value: ast.stmt | None, method: str
+) -> Function | None:
+    """A method of the class that a statement makes a module of; None where it is not known."""
+    match value:
+        case ast.Assign(value=ast.Call(func=ast.Name(id=name))):
+            found = tree.member(parent[0], name, method)
+            return found.member.method if found is not None else None
+        case _:
+            return None
 
 
 # Functions and classes of the parent's file

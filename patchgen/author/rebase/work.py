@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgen.author.align.file import File, Member
+from patchgen.author.rebase.callers import only_declaration_calls
 from patchgen.author.rebase.cases import (
     CLASS,
     Case,
@@ -89,7 +90,9 @@ class Rebase:
         changes = list(declared_changes(self.modular))
         found = [self._case(change, given) for change in changes]
         found += [self._added(change, given) for change in whole_classes(changes)]
-        return self._settle([case for case in found if case is not None], given)
+        cases = [case for case in found if case is not None]
+        self._keep(cases, given)
+        return self._settle(cases, given)
 
     # -- states -----------------------------------------------------------------------------------
 
@@ -141,6 +144,18 @@ class Rebase:
         clash = Clash(f"upstream added {', '.join(new)}, which the class written out lacks")
         return Case(head, Result(head, State.STALE, (clash,)))
 
+    def _keep(self, cases: list[Case], given: Given) -> None:
+        """Leave overrides as they are that upstream does without, and the declaration does not."""
+        trees = self.old_tree, self.new_tree
+        outputs = [given.file_of(case.change.module) for case in cases]
+        kept = [
+            case
+            for case, output in zip(cases, outputs, strict=True)
+            if case.result.is_open and output and only_declaration_calls(case, cases, output, trees)
+        ]
+        for case in kept:
+            case.result = replace(case.result, state=State.KEPT, clashes=())
+
     def _removed(self, change: Declared, base: Version, theirs: Version) -> Case:
         """A member that the declaration removes."""
         state = State.UNCHANGED if base.text == theirs.text else State.MOVED
@@ -154,6 +169,7 @@ class Rebase:
         return changed_surroundings(
             base.member,
             ours.member,
+            theirs.member,
             (self.old_tree, self.new_tree),
             places,
             (base.file, theirs.file),
