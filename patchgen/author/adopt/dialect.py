@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from patchgen.author.adopt.cover import Outline, outline
+from patchgen.author.adopt.layout import code_length
 from patchgen.author.adopt.overrides import Text, derive
 from patchgen.author.adopt.sources import Source
 from patchgen.author.align.file import Definition, File, plain_definition
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.same import is_docstring
 
 # So many definitions make it worth while to import from a file.
 _FEW = 2
@@ -96,14 +96,11 @@ class Writer:
         lines = (
             derive(new, old, name, Text(self.model), frozenset()) if new.kind == "class" else None
         )
-        return _length(lines) if lines is not None and self._is_shorter(lines, new) else None
+        return code_length(lines) if lines is not None and self._is_shorter(lines, new) else None
 
     def _is_shorter(self, lines: Sequence[str], new: Definition) -> bool:
         """Whether a class is shorter in these lines, with one more for the import of its base."""
-        assert isinstance(new.node, ast.ClassDef)
-        first = new.node.body[0]
-        documented = (first.end_lineno or 0) - first.lineno + 1 if is_docstring(first) else 0
-        return _length(lines) + 1 < _length(self._whole(new.name, Text(self.model))) - documented
+        return code_length(lines) + 1 < code_length(self._whole(new.name, Text(self.model)))
 
     def _chosen(self, doubts: Doubts) -> dict[str, Fit]:
         """The best source of each definition; of those with one file, the one as it is renamed."""
@@ -250,11 +247,6 @@ def _as_renamed(sources: Sequence[Source], pairs: Sequence[tuple[str, str]]) -> 
     """Of one file under several names, the one that classes derived so bring about."""
     prefix = sources[0].spelling.prefix(pairs, sources[0].original.source.text)
     return next((one for one in sources if one.prefix == prefix), sources[0])
-
-
-def _length(lines: Iterable[str]) -> int:
-    """How many of `lines` hold more than a comment."""
-    return sum(1 for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
 def _imports(model: File, read: Iterable[str]) -> list[str]:

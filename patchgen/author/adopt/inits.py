@@ -1,8 +1,8 @@
-"""The statements below `super().__init__(config)` that turn one `__init__` into another.
+"""The statements around `super().__init__(config)` that turn one `__init__` into another.
 
-The dialect of transformers puts the parent's statements there.  An assignment below replaces the
-parent's to the same target, in its place; `del` takes one away; all else follows at the end.  It
-does so in every method.
+The dialect of transformers puts the parent's statements in the place of the call.  What stands
+above it comes first.  An assignment below replaces the parent's to the same target, in its place;
+`del` takes one away; all else follows at the end.  It does so in every method.
 
     parent                    wanted                    below super().__init__(config)
     self.up = Linear(...)     self.up = Linear(...)     del self.gate
@@ -14,47 +14,78 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from patchgen.syntax.same import plain_text
 
-_Changes = tuple[list[str], list[ast.stmt]]
+
+@dataclass(frozen=True)
+class Changes:
+    """The statements above the call, and below it the targets to delete and the statements.
+
+    Those in `replacing` take the parent's places, `further` follow at the end.
+    """
+
+    above: tuple[ast.stmt, ...] = ()
+    removed: tuple[str, ...] = ()
+    replacing: tuple[ast.stmt, ...] = ()
+    further: tuple[ast.stmt, ...] = ()
+
+    @property
+    def written(self) -> tuple[ast.stmt, ...]:
+        """All statements."""
+        return (*self.above, *self.replacing, *self.further)
+
+    @property
+    def length(self) -> int:
+        """How many lines they take."""
+        return len(self.removed) + sum(map(_lines, self.written))
 
 
-def find_changes(mine: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> _Changes | None:
-    """The targets to delete and the statements to write, fewest first; None if there are none."""
-    known = {plain_text(node) for node in mine}
-    if any(not target_of(node) and plain_text(node) not in known for node in theirs):
-        return None
-    best: _Changes | None = None
-    for place in range(len(mine), -1, -1):
-        found = _at(mine[:place], mine[place:], theirs)
-        if found is not None and (best is None or _length(found) < _length(best)):
-            best = found
+def find_changes(mine: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Changes | None:
+    """The fewest changes that give `mine`; None if there are none."""
+    # `super().__init__()` of the parent stays the first statement, whatever is above the call.
+    start = int(bool(mine) and bool(theirs) and _is_super_init(mine[0], theirs[0]))
+    best: Changes | None = None
+    for top in range(start, len(mine)):
+        above, left = mine[start:top], [*mine[:start], *mine[top:]]
+        known = {plain_text(node) for node in left}
+        if any(not target_of(node) and plain_text(node) not in known for node in theirs):
+            break
+        if best is not None and sum(map(_lines, above)) >= best.length:
+            break
+        for place in range(len(left), -1, -1):
+            found = _at(above, left[:place], left[place:], theirs)
+            if found is not None and (best is None or found.length < best.length):
+                best = found
     return best
 
 
-def _length(changes: _Changes) -> int:
-    removed, kept = changes
-    return len(removed) + sum((node.end_lineno or 0) - node.lineno + 1 for node in kept)
+def _is_super_init(mine: ast.stmt, theirs: ast.stmt) -> bool:
+    is_same = plain_text(mine) == plain_text(theirs)
+    return is_same and ast.unparse(theirs).startswith("super().__init__(")
+
+
+def _lines(node: ast.stmt) -> int:
+    return (node.end_lineno or 0) - node.lineno + 1
 
 
 def _at(
-    first: Sequence[ast.stmt], last: Sequence[ast.stmt], theirs: Sequence[ast.stmt]
-) -> _Changes | None:
+    above: Sequence[ast.stmt],
+    first: Sequence[ast.stmt],
+    last: Sequence[ast.stmt],
+    theirs: Sequence[ast.stmt],
+) -> Changes | None:
     """The changes after which `first` stand for the parent's statements, and `last` follow."""
     pairs = _pair(first, theirs)
     if pairs is None:
         return None
-    times = Counter(map(target_of, theirs))
     stays = {target_of(theirs[there]) for _, there in pairs} - {""}
     replaced = [
         here for here, there in pairs if plain_text(first[here]) != plain_text(theirs[there])
     ]
-    # The declaration says a target once, and the parent assigns it several times.
-    if any(times[target_of(first[here])] > 1 for here in replaced):
-        return None
     matched = {there for _, there in pairs}
     removed = [target_of(node) for place, node in enumerate(theirs) if place not in matched]
     if any(not target or target.startswith("(") for target in removed) or stays & {*removed}:
@@ -62,15 +93,17 @@ def _at(
     known = {plain_text(node) for node in first}
     if any(target_of(node) in stays or plain_text(node) in known for node in last):
         return None
-    return list(dict.fromkeys(removed)), [*(first[here] for here in replaced), *last]
+    replacing = tuple(first[here] for here in replaced)
+    return Changes(tuple(above), tuple(dict.fromkeys(removed)), replacing, tuple(last))
 
 
 def _pair(first: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> list[tuple[int, int]] | None:
     """Each of `first` with the next of the parent's that is equal or assigns the same; in order."""
     pairs = []
     there = 0
+    times = Counter(map(target_of, theirs))
     for here, node in enumerate(first):
-        while there < len(theirs) and not _fits(node, theirs[there]):
+        while there < len(theirs) and not _fits(node, theirs[there], times):
             there += 1
         if there == len(theirs):
             return None
@@ -79,11 +112,14 @@ def _pair(first: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> list[tuple[i
     return pairs
 
 
-def _fits(mine: ast.stmt, theirs: ast.stmt) -> bool:
+def _fits(mine: ast.stmt, theirs: ast.stmt, times: Mapping[str, int]) -> bool:
     if plain_text(mine) == plain_text(theirs):
         return True
-    both = isinstance(mine, ast.Assign) and isinstance(theirs, ast.Assign)
-    return both and target_of(mine) != "" and target_of(mine) == target_of(theirs)
+    target = target_of(mine)
+    # The declaration says a target once; what the parent assigns several times stays as it is.
+    is_same = target == target_of(theirs) and times[target] == 1 and target != ""
+    # Over an assignment with an annotation the dialect keeps the parent's.
+    return is_same and isinstance(theirs, ast.Assign)
 
 
 def target_of(node: ast.stmt) -> str:

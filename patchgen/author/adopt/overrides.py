@@ -17,11 +17,13 @@ import ast
 import re
 from collections.abc import Sequence
 
-from patchgen.author.adopt.inits import find_changes
+from patchgen.author.adopt.inits import Changes, find_changes
+from patchgen.author.adopt.layout import bracketed, code_length
 from patchgen.author.align.file import Definition, File, Member
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import (
     Function,
+    is_docstring,
     is_documenting,
     plain_text,
     tree_text,
@@ -49,6 +51,21 @@ class Text:
         first = first_line(node) if decorated else node.lineno
         return self._between(first, node.end_lineno or node.lineno)
 
+    def plain(self, node: ast.stmt) -> list[str]:
+        """`of` an assignment, without its annotation."""
+        if not isinstance(node, ast.AnnAssign) or node.annotation.end_lineno != node.lineno:
+            return self.of(node)
+        last = node.end_lineno or 0
+        lines = self._written(node.lineno, last)
+        # Comments may stand above.
+        place = len(lines) - 1 - last + node.lineno
+        behind = lines[place].encode()[node.annotation.end_col_offset or 0 :].decode()
+        lines[place] = f"{' ' * node.col_offset}{ast.unparse(node.target)}{behind}"
+        self.read |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {
+            one.id for one in ast.walk(node.annotation) if isinstance(one, ast.Name)
+        }
+        return lines
+
     def head_of(self, function: Function, *, decorated: bool) -> list[str]:
         """The lines of a function above its body."""
         first = first_line(function) if decorated else function.lineno
@@ -60,6 +77,9 @@ class Text:
 
     def _between(self, first: int, last: int) -> list[str]:
         self.read |= self.file.names_read(first, last)
+        return self._written(first, last)
+
+    def _written(self, first: int, last: int) -> list[str]:
         lines = self.file.source.lines
         top = first
         while top > 1 and lines[top - 2].lstrip().startswith("#"):
@@ -154,7 +174,7 @@ def _override(
     if brief and method is not None and theirs is not None:
         short = Text(text.file)
         after = _after_super(method, theirs, short, decorated=decorated)
-        if after is not None and len(after) < len(lines):
+        if after is not None and code_length(after) < code_length(lines):
             text.read |= short.read
             return after
     text.read |= whole.read
@@ -197,20 +217,32 @@ def _after_super(new: Function, old: Function, text: Text, *, decorated: bool) -
     mine, theirs = _without_post_init(new.body), _without_post_init(old.body)
     changes = find_changes(mine, theirs)
     is_init = new.name == "__init__"
-    if changes is None or (is_init and changes == ([], [])):
+    if changes is None or (is_init and changes == Changes()):
         return None
-    removed, kept = changes
-    if any(isinstance(n, ast.Name) and n.id == "super" for s in kept for n in ast.walk(s)):
+    if any(
+        isinstance(n, ast.Name) and n.id == "super" for s in changes.written for n in ast.walk(s)
+    ):
         return None
     head = text.head_of(new, decorated=decorated)
     if not head:
         return None
-    body = [f"        del {target}" for target in removed]
-    if not is_init and (removed or kept):
-        body.insert(0, "        # In the place of what the parent assigns to the same names.")
-    body += [line for statement in kept for line in text.of(statement)]
-    returned = "" if removed or kept or is_init else "return "
-    return [*head, f"        {returned}super().{new.name}({', '.join(_passed(new, old))})", *body]
+    is_changed = bool(changes.removed or changes.replacing or changes.further)
+    returned = "" if is_changed or is_init else "return "
+    lines = [*head, *_own_docstring(new, old, text)]
+    lines += [line for statement in changes.above for line in text.of(statement)]
+    lines += bracketed(8, f"{returned}super().{new.name}(", _passed(new, old), ")")
+    if is_changed and not is_init:
+        lines.append("        # In the place of what the parent assigns to the same names.")
+    lines += [f"        del {target}" for target in changes.removed]
+    lines += [line for statement in changes.replacing for line in text.plain(statement)]
+    return [*lines, *(line for statement in changes.further for line in text.of(statement))]
+
+
+def _own_docstring(new: Function, old: Function, text: Text) -> list[str]:
+    """The docstring of a method, if it is not the parent's."""
+    first = new.body[0]
+    is_parents = ast.get_docstring(new) == ast.get_docstring(old)
+    return text.of(first) if is_docstring(first) and not is_parents else []
 
 
 def _calls_super(function: Function) -> bool:
@@ -236,14 +268,12 @@ def _is_post_init(node: ast.stmt) -> bool:
 def _passed(new: Function, old: Function) -> list[str]:
     """The arguments of a call that passes on what the parent's method takes of the new one's."""
     mine, theirs = new.args, old.args
-    known = {one.arg for one in [*theirs.args, *theirs.kwonlyargs]}
-    named = [one.arg for one in mine.args[1:]]
-    # Each in its own place, or by name from the first that the parent does not have there.
-    pairs = zip(named, (one.arg for one in theirs.args[1:]), strict=False)
-    differing = (place for place, (one, other) in enumerate(pairs) if one != other)
-    in_place = next(differing, len(theirs.args) - 1)
-    passed = named[:in_place]
+    named = {one.arg for one in [*mine.args, *mine.kwonlyargs]}
+    wanted = [one.arg for one in theirs.args[1:]]
+    # In the parent's order, each in its place; by name from the first that is not there.
+    in_place = next((place for place, one in enumerate(wanted) if one not in named), len(wanted))
+    passed = wanted[:in_place]
     passed += [f"*{mine.vararg.arg}"] if mine.vararg and theirs.vararg else []
-    by_name = [*named[in_place:], *(one.arg for one in mine.kwonlyargs)]
-    passed += [f"{one}={one}" for one in by_name if one in known]
+    by_name = [*wanted[in_place:], *(one.arg for one in theirs.kwonlyargs)]
+    passed += [f"{one}={one}" for one in by_name if one in named]
     return [*passed, *([f"**{mine.kwarg.arg}"] if mine.kwarg and theirs.kwarg else [])]

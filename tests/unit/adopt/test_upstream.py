@@ -93,6 +93,19 @@ CHANGES = {
     ),
     "another value": ("scale = 1.0", "scale = 2.0"),
     "one of two values of a name": ("chosen = chosen or self", "chosen = chosen and self"),
+    "more at the top": ("        scale = 1.0", "        assert x is not None\n        scale = 1.0"),
+    "another value with an annotation": (
+        "scale = 1.0",
+        "scale: float = abs(\n            2.0\n        )",
+    ),
+    "a parameter before the others": (
+        "    def forward(self, x):\n        scale = 1.0",
+        "    def forward(self, mask, x):\n        scale = 2.0",
+    ),
+    "a docstring of its own": (
+        "    def forward(self, x):\n        scale = 1.0",
+        '    def forward(self, x):\n        """Doubled."""\n        scale = 2.0',
+    ),
     "another base": ("class ToyLayer(nn.Module)", "class ToyLayer(nn.Module, abc.ABC)"),
     "a base that is not the parent's": ("class ToyMLP(nn.Module)", "class ToyMLP(abc.ABC)"),
 }
@@ -138,6 +151,29 @@ def test_a_method_is_said_by_what_it_assigns_again(tmp_path: Path) -> None:
     assert "super().forward(x)\n        # In the place" in text
     assert "scale = 2.0" in text
     assert "chosen" not in text
+
+
+def test_what_is_new_at_the_top_stands_above_the_call(tmp_path: Path) -> None:
+    text = _draft(tmp_path, "more at the top").text
+    assert "        assert x is not None\n        return super().forward(x)" in text
+
+
+def test_an_annotation_is_left_out_where_an_assignment_takes_the_parents_place(
+    tmp_path: Path,
+) -> None:
+    text = _draft(tmp_path, "another value with an annotation").text
+    assert "        scale = abs(2.0)\n" in text
+
+
+def test_what_the_parents_method_takes_is_passed_in_its_order(tmp_path: Path) -> None:
+    text = _draft(tmp_path, "a parameter before the others").text
+    assert "def forward(self, mask, x):\n        super().forward(x)\n" in text
+
+
+def test_a_docstring_of_its_own_is_kept(tmp_path: Path) -> None:
+    made = _draft(tmp_path, "a docstring of its own")
+    assert '"""Doubled."""' in made.text
+    assert '"""Doubled."""' in made.proof.output
 
 
 def test_an_equal_body_under_another_signature_is_called(tmp_path: Path) -> None:
