@@ -19,7 +19,7 @@ from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.rebinding import is_read_between
 from patchgen.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.blocks import Block, Import, ModuleIndex, find_star_imports
+from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.locate import Environment
 
 
@@ -65,7 +65,7 @@ class Bindings:
         stars = self._find_stars(module)
         if binders:
             stars = [star for star in stars if star.line > binders[-1].last]
-        brought = self._look_behind_stars(module, name, stars) if stars else None
+        brought = self._from_stars(module, name, stars) if stars else None
         if brought is not None or not binders:
             return brought
         return self._choose_binder(module, name, binders)
@@ -204,13 +204,6 @@ class Bindings:
             case _:
                 return says
 
-    def _look_behind_stars(
-        self, module: ModuleIndex, name: str, stars: Sequence[Import]
-    ) -> Symbol | None:
-        """As `_from_stars`, for all modular files of a run together."""
-        key = (module.source.digest, module.source.module, name, len(stars), self.flatten_scope)
-        return self.env.once(key, lambda: self._from_stars(module, name, stars))
-
     def _from_stars(self, module: ModuleIndex, name: str, stars: Sequence[Import]) -> Symbol | None:
         """Where a `from x import *` brings `name` from: the last one that has it."""
         # A star import brings no dunder names, whatever `__all__` says.
@@ -231,13 +224,12 @@ class Bindings:
             return None
         # Hundreds of files can stand behind a star: their text tells most of them apart from
         # the one, without parsing.
-        if path.name != "__init__.py":
-            if not self._may_export(target, name):
-                return None
-        elif not self.env.spells(target, name):
-            # Such a package can only have the name from a star import of its own.
-            source = self.env.source(target, at)
-            return self._from_stars(ModuleIndex(source, (), ""), name, find_star_imports(source))
+        if path.name == "__init__.py":
+            may_bring = self.env.look("star", f"{name} {target}") != ""
+        else:
+            may_bring = self._may_export(target, name)
+        if not may_bring:
+            return None
         index = self.env.index(target, at)
         public = index.exports
         if public is None:
