@@ -16,7 +16,8 @@ was registered by `register_checkpoint_conversion_mapping`.  Without that, a fla
 transformers' own checkpoint with every expert missing and initialised at random, and would save
 keys that nothing reads.
 
-A flat module therefore registers what is already there, name by name:
+A flat module therefore registers what is already there, name by name.  Where its classes say that
+they are no custom code (`footer`), that is only what has another name than in transformers:
 
 - The same names and no others.  A conversion under a class name is applied for each nested model,
   one under a model type once from the root.  To register `MixtralModel` with the entry of `mixtral`
