@@ -10,20 +10,26 @@ class NemotronMLP(nn.Module): ...     class NemotronMLP(LlamaMLP):
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from patchgen.author.adopt.choice import Classes, Option
 from patchgen.author.adopt.cover import Outline, outline
 from patchgen.author.adopt.layout import code_length
-from patchgen.author.adopt.overrides import Text, derive
+from patchgen.author.adopt.overrides import derive
+from patchgen.author.adopt.repeated import Text
 from patchgen.author.adopt.sources import Source
 from patchgen.author.align.file import Definition, File, plain_definition
 from patchgen.syntax.blocks import first_line
 
-# So many definitions make it worth while to import from a file.
-_FEW = 2
+_MOST_CHOICES = 2
+# `class NemotronMLP(LlamaMLP):` and `pass`.
+_PASSED = 2
+
+
+# A class, what it derives from and under which name, and the methods to be written out.
+_Key = tuple[str, int, str, frozenset[tuple[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,11 @@ class Fit:
     source: Source
     old: Definition
 
+    @property
+    def base(self) -> tuple[str, str]:
+        """The module and what the definition is called there."""
+        return self.source.module, self.source.names[self.old.name]
+
 
 @dataclass(frozen=True)
 class Written:
@@ -58,6 +69,7 @@ class Written:
     parents: tuple[str, ...]
     derived: frozenset[str]
     declared: frozenset[str]
+    read: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -67,6 +79,8 @@ class Writer:
     model: File
     sources: Sequence[Source]
     _best: dict[str, Fit] = field(default_factory=dict)
+    _brought: frozenset[str] = frozenset()
+    _known: dict[_Key, tuple[list[str] | None, set[str]]] = field(default_factory=dict)
 
     @cached_property
     def _fits(self) -> Mapping[str, Sequence[Fit]]:
@@ -77,7 +91,7 @@ class Writer:
         fits = []
         for source in self.sources:
             for old in source.candidates(name, self._outline):
-                length = self._length(name, new, old)
+                length = self._length(source.names[old.name], new, old)
                 if length is not None:
                     fits.append(Fit(length, source, old))
         return sorted(fits, key=lambda one: one.length)
@@ -87,41 +101,70 @@ class Writer:
         spelling = self.sources[0].spelling
         return outline(self.model.source.text, spelling.cased, self.sources[0].lower)
 
-    def _length(self, name: str, new: Definition, old: Definition) -> int | None:
+    def _length(self, base: str, new: Definition, old: Definition) -> int | None:
         """The lines that `new` takes over `old`; None if as many as without."""
         if old.kind != new.kind:
             return None
         if plain_definition(old) == plain_definition(new):
             return 0
-        lines = (
-            derive(new, old, name, Text(self.model), frozenset()) if new.kind == "class" else None
-        )
-        return code_length(lines) if lines is not None and self._is_shorter(lines, new) else None
+        if new.kind != "class":
+            return None
+        lines, _ = self._over(new, old, base, frozenset())
+        return code_length(lines) if lines is not None else None
+
+    def _over(
+        self, new: Definition, old: Definition, base: str, spelled: frozenset[tuple[str, str]]
+    ) -> tuple[list[str] | None, set[str]]:
+        """A class as a subclass of `base` and what that reads; None if the whole is as short."""
+        own = frozenset(one for one in spelled if one[0] == new.name)
+        key = (new.name, id(old), base, own)
+        if key not in self._known:
+            text = Text(self.model)
+            lines = derive(new, old, base, text, own)
+            is_short = lines is not None and self._is_shorter(lines, new)
+            self._known[key] = (lines if is_short else None, text.read)
+        return self._known[key]
 
     def _is_shorter(self, lines: Sequence[str], new: Definition) -> bool:
-        """Whether a class is shorter in these lines, with one more for the import of its base."""
-        return code_length(lines) + 1 < code_length(self._whole(new.name, Text(self.model)))
+        """Whether a class is shorter in these lines."""
+        return code_length(lines) < self._whole_length(new.name)
 
-    def _chosen(self, doubts: Doubts) -> dict[str, Fit]:
+    def _whole_length(self, name: str) -> int:
+        return code_length(self._whole(name, Text(self.model)))
+
+    def _chosen(self, doubts: Doubts, known: frozenset[str]) -> dict[str, Fit]:
         """The best source of each definition; of those with one file, the one as it is renamed."""
         fits = {
             name: [one for one in every if (name, one.source.module) not in doubts.avoided]
             for name, every in self._fits.items()
         }
-        used = Counter(every[0].source.module for every in fits.values() if every)
-        # Another file takes a line to import from.
-        fits = {
-            name: sorted(every, key=lambda one: (one.length + (used[one.source.module] < _FEW)))
-            for name, every in fits.items()
+        fits |= {name: [] for name in doubts.whole}
+        options = {name: self._options(name, fits[name]) for name in self.model.classes}
+        classes = Classes(options, self._readers, known | doubts.declared | doubts.whole)
+        chosen = classes.choose()
+        self._brought = classes.brought(chosen)
+        for name, option in chosen.items():
+            fits[name] = [one for one in fits[name] if one.base == (option.module, option.base)]
+        return self._as_renamed(fits)
+
+    def _options(self, name: str, fits: Sequence[Fit]) -> list[Option]:
+        """The ways to declare a class, the shortest first."""
+        options = [Option(one.length or _PASSED, *one.base, not one.length) for one in fits]
+        shortest = {
+            (one.module, one.base): one for one in sorted(options, key=_order, reverse=True)
         }
+        return sorted([*shortest.values(), Option(self._whole_length(name))], key=_order)
+
+    def _as_renamed(self, fits: Mapping[str, Sequence[Fit]]) -> dict[str, Fit]:
+        """The best of `fits`, for a file under several names those as classes rename it."""
         pairs: dict[str, list[tuple[str, str]]] = {}
-        for name, every in fits.items():
-            if every and every[0].old.kind == "class" and name not in doubts.whole:
-                source = every[0].source
-                pairs.setdefault(source.module, []).append((name, source.names[every[0].old.name]))
+        for name in self.model.classes:
+            for one in fits[name][:1]:
+                module, base = one.base
+                pairs.setdefault(module, []).append((name, base))
         there = {
-            module: _as_renamed([one for one in self.sources if one.module == module], classes)
-            for module, classes in pairs.items()
+            module: _as_renamed([one for one in self.sources if one.module == module], names)
+            for module, names in pairs.items()
         }
         left = {
             name: [one for one in every if there.get(one.source.module, one.source) is one.source]
@@ -140,14 +183,29 @@ class Writer:
         return is_function and best is not None and best.source.names[name] == name
 
     def write(self, doubts: Doubts) -> Written:
-        """The draft: classes first derived, then everything that they read."""
-        self._best = self._chosen(doubts)
+        """The draft, with the bases for which it is shortest."""
+        read: frozenset[str] = frozenset()
+        written = self._written(doubts, read)
+        # Which classes are read by what is written shows only when it is written.
+        for _ in range(_MOST_CHOICES):
+            if written.read <= read:
+                break
+            read |= written.read
+            written = self._written(doubts, read)
+        return written
+
+    def _written(self, doubts: Doubts, known: frozenset[str]) -> Written:
+        """The draft: classes first derived, then everything that they read.
+
+        The bases are chosen as if the classes in `known` had to be declared, and no others.
+        """
+        self._best = self._chosen(doubts, known)
         declared = {
             name
             for name, one in self.model.definitions.items()
             if name in doubts.declared | doubts.whole
             or name == "__all__"
-            or (one.kind == "class" and not self._comes_along(name))
+            or (one.kind == "class" and name not in self._brought)
         }
         declared |= {name for name in self._own_functions() if name not in self._best}
         while True:
@@ -166,15 +224,17 @@ class Writer:
                 parts.append("\n".join(lines if lines is not None else self._whole(name, text)))
             more = self._lacking(text, declared, doubts, imports)
             if not more:
-                return self._joined(parts, text, imports, derived, declared)
+                written = self._joined(parts, text, imports, derived, declared)
+                return replace(written, read=frozenset(text.read & {*self.model.classes}))
             declared |= more
 
-    def _comes_along(self, name: str) -> bool:
-        """Whether a class is its source's and another class reads it, which then brings it."""
-        found = self._best.get(name)
-        if found is None or found.length:
-            return False
-        return any(name in reads for other, reads in self._reads.items() if other != name)
+    @cached_property
+    def _readers(self) -> Mapping[str, Sequence[str]]:
+        """The other classes that read a class."""
+        return {
+            name: [other for other, reads in self._reads.items() if name in reads and other != name]
+            for name in self.model.classes
+        }
 
     @cached_property
     def _reads(self) -> Mapping[str, set[str]]:
@@ -197,11 +257,10 @@ class Writer:
             return None
         source, old = found.source, found.old
         own = source.names[old.name]
-        attempt = Text(self.model)
-        lines = derive(new, old, own, attempt, doubts.spelled)
-        if lines is None or not self._is_shorter(lines, new):
+        lines, read = self._over(new, old, own, doubts.spelled)
+        if lines is None:
             return None
-        text.read |= attempt.read
+        text.read |= read
         imports.setdefault(source.module, set()).add(own)
         return lines
 
@@ -241,6 +300,10 @@ class Writer:
         parents = tuple(sorted(imports))
         full = f"{preamble}{top}\n\n\n{body}\n"
         return Written(full, parents, frozenset(derived), frozenset(declared))
+
+
+def _order(option: Option) -> tuple[int, bool]:
+    return option.lines, not option.is_same
 
 
 def _as_renamed(sources: Sequence[Source], pairs: Sequence[tuple[str, str]]) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 # As transformers formats its files.
 _WIDTH = 119
@@ -35,3 +35,9 @@ def bracketed(indent: int, opening: str, items: Sequence[str], closing: str) -> 
     if len(within) <= _WIDTH:
         return [f"{outer}{opening}", within, f"{outer}{closing}"]
     return [f"{outer}{opening}", *(f"{inner}{one}," for one in items), f"{outer}{closing}"]
+
+
+def import_length(module: str, names: Collection[str]) -> int:
+    """How many lines an import from another model's file takes."""
+    line = f"from ..{module} import {', '.join(names)}"
+    return 1 if len(line) <= _WIDTH else len(names) + 2

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from patchgen.author.adopt.inits import Changes, find_changes
 from patchgen.author.adopt.layout import bracketed, code_length
-from patchgen.author.align.file import Definition, File, Member
-from patchgen.syntax.blocks import first_line
+from patchgen.author.adopt.repeated import Text
+from patchgen.author.align.file import Definition, Member
 from patchgen.syntax.same import (
     Function,
     is_docstring,
@@ -32,60 +32,7 @@ from patchgen.syntax.same import (
 from patchgen.upstream.bases import merged_arguments
 from patchgen.upstream.brackets import Item
 
-_COPIED = "# Copied from"
 _KINDS = frozenset({"classmethod", "property", "staticmethod"})
-
-
-class Text:
-    """Writes statements of a model's file unchanged, and notes the names that they read."""
-
-    def __init__(self, file: File) -> None:
-        self.file = file
-        self.read: set[str] = set()
-
-    def of(self, node: ast.stmt, *, decorated: bool = True) -> list[str]:
-        """The lines of a statement, with the comments above it.
-
-        Comments that say what was copied are left out, and decorators if it is not `decorated`.
-        """
-        first = first_line(node) if decorated else node.lineno
-        return self._between(first, node.end_lineno or node.lineno)
-
-    def plain(self, node: ast.stmt) -> list[str]:
-        """`of` an assignment, without its annotation."""
-        if not isinstance(node, ast.AnnAssign) or node.annotation.end_lineno != node.lineno:
-            return self.of(node)
-        last = node.end_lineno or 0
-        lines = self._written(node.lineno, last)
-        # Comments may stand above.
-        place = len(lines) - 1 - last + node.lineno
-        behind = lines[place].encode()[node.annotation.end_col_offset or 0 :].decode()
-        lines[place] = f"{' ' * node.col_offset}{ast.unparse(node.target)}{behind}"
-        self.read |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {
-            one.id for one in ast.walk(node.annotation) if isinstance(one, ast.Name)
-        }
-        return lines
-
-    def head_of(self, function: Function, *, decorated: bool) -> list[str]:
-        """The lines of a function above its body."""
-        first = first_line(function) if decorated else function.lineno
-        lines = self._between(first, first_line(function.body[0]) - 1)
-        # Comments may stand between the colon and the body.
-        while lines and not lines[-1].strip().endswith(":"):
-            lines.pop()
-        return lines
-
-    def _between(self, first: int, last: int) -> list[str]:
-        self.read |= self.file.names_read(first, last)
-        return self._written(first, last)
-
-    def _written(self, first: int, last: int) -> list[str]:
-        lines = self.file.source.lines
-        top = first
-        while top > 1 and lines[top - 2].lstrip().startswith("#"):
-            top -= 1
-        selected = lines[top - 1 : last]
-        return [line.rstrip("\n") for line in selected if not line.lstrip().startswith(_COPIED)]
 
 
 def derive(
@@ -99,8 +46,8 @@ def derive(
     further = _further_bases(new.node, old.node)
     if further is None or [*map(plain_text, new.loose)] != [*map(plain_text, old.loose)]:
         return None
-    decorators, theirs = _decorators(new.node), _decorators(old.node)
-    if theirs and not decorators:
+    decorators = _own_decorators(new.node, old.node)
+    if decorators is None:
         return None
     body: list[str] = []
     for name, member in new.members.items():
@@ -119,14 +66,9 @@ def derive(
     head = f"class {new.name}({', '.join([base, *map(ast.unparse, further)])}):"
     for one in further:
         text.read |= text.file.names_read(one.lineno, one.end_lineno or 0)
-    decorator_lines = [
-        f"@{ast.unparse(d)}" for d in new.node.decorator_list if not is_documenting(d)
-    ]
-    if decorators == theirs:
-        decorator_lines = []
-    for decorator in new.node.decorator_list:
-        if decorator_lines:
-            text.read |= text.file.names_read(decorator.lineno, decorator.end_lineno or 0)
+    for decorator in decorators:
+        text.read |= text.file.names_read(decorator.lineno, decorator.end_lineno or 0)
+    decorator_lines = [f"@{ast.unparse(one)}" for one in decorators]
     return [*decorator_lines, head, *(body or ["    pass"])]
 
 
@@ -145,8 +87,18 @@ def _further_bases(new: ast.ClassDef, old: ast.ClassDef) -> list[ast.expr] | Non
     return added if [item.text for item in merged] == wanted else None
 
 
-def _decorators(node: ast.ClassDef) -> list[str]:
-    return [plain_text(one) for one in node.decorator_list if not is_documenting(one)]
+def _own_decorators(new: ast.ClassDef, old: ast.ClassDef) -> Sequence[ast.expr] | None:
+    """The decorators to write above a class: none where it has the parent's.
+
+    What documents is left out, unless the parent's would be taken without it.  None if the dialect
+    takes them anyway.
+    """
+    mine, theirs = (
+        [one for one in node.decorator_list if not is_documenting(one)] for node in (new, old)
+    )
+    if [*map(plain_text, mine)] == [*map(plain_text, theirs)]:
+        return []
+    return mine or new.decorator_list or None
 
 
 def _plain(member: Member) -> list[str]:
@@ -167,13 +119,13 @@ def _override(
     member: Member, old: Member | None, owner: Definition, text: Text, brief: bool
 ) -> list[str]:
     method, theirs = member.method, old.method if old is not None else None
-    decorated = method is None or theirs is None or not _inherits_decorators(method, theirs)
+    inherited = _inherited(method, theirs) if method is not None and theirs is not None else ()
     whole = Text(text.file)
-    lines = [line for node in member.nodes for line in whole.of(node, decorated=decorated)]
+    lines = [line for node in member.nodes for line in whole.of(node, inherited)]
     lines = _name_base(lines, member.name, owner, whole)
     if brief and method is not None and theirs is not None:
         short = Text(text.file)
-        after = _after_super(method, theirs, short, decorated=decorated)
+        after = _after_super(method, theirs, short, inherited)
         if after is not None and code_length(after) < code_length(lines):
             text.read |= short.read
             return after
@@ -181,14 +133,18 @@ def _override(
     return lines
 
 
-def _inherits_decorators(new: Function, old: Function) -> bool:
-    """Whether the dialect gives a method its decorators: those that the parent's has.
+def _inherited(new: Function, old: Function) -> tuple[ast.expr, ...]:
+    """The decorators, and what is returned, that the dialect gives a method as the parent's has it.
 
-    Those that decide how a method is called stay in sight.
+    Decorators that decide how a method is called stay in sight.
     """
     mine, theirs = (tree_text(one.decorator_list) for one in (new, old))
     kinds = {ast.unparse(one) for one in new.decorator_list} & _KINDS
-    return bool(mine) and mine == theirs and not kinds
+    decorators = new.decorator_list if mine == theirs and not kinds else []
+    if new.returns is None or old.returns is None:
+        return (*decorators,)
+    is_same = tree_text(new.returns) == tree_text(old.returns)
+    return (*decorators, new.returns) if is_same else (*decorators,)
 
 
 def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> list[str]:
@@ -207,7 +163,9 @@ def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> li
     return joined.split("\n")
 
 
-def _after_super(new: Function, old: Function, text: Text, *, decorated: bool) -> list[str] | None:
+def _after_super(
+    new: Function, old: Function, text: Text, inherited: Sequence[ast.expr]
+) -> list[str] | None:
     """A method as the parent's and the assignments that differ.
 
     None where that is not all that differs.
@@ -223,7 +181,7 @@ def _after_super(new: Function, old: Function, text: Text, *, decorated: bool) -
         isinstance(n, ast.Name) and n.id == "super" for s in changes.written for n in ast.walk(s)
     ):
         return None
-    head = text.head_of(new, decorated=decorated)
+    head = text.head_of(new, inherited)
     if not head:
         return None
     is_changed = bool(changes.removed or changes.replacing or changes.further)

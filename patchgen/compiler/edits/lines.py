@@ -51,14 +51,11 @@ def _take_part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
     first = 0
     for line in read_lines(suite).body:
         # A compound statement counts as one.
-        size = 1
-        if isinstance(line, cst.SimpleStatementLine):
-            size = len(line.body)
+        size = len(line.body) if isinstance(line, cst.SimpleStatementLine) else 1
         here = slice(max(start - first, 0), max(min(stop - first, size), 0))
         first += size
         # Whole lines keep their comments and white space.
-        is_whole = here.start == 0 and here.stop == size
-        if is_whole:
+        if here.start == 0 and here.stop == size:
             yield line
         elif here.start < here.stop and isinstance(line, cst.SimpleStatementLine):
             yield _divide(line, here)
@@ -99,10 +96,7 @@ def replace_statements(
     # A suite needs a statement.
     if not done.body:
         done = Lines((cst.SimpleStatementLine([cst.Pass()], leading_lines=done.below),))
-    block = suite
-    # `if x: a()` gets lines of its own.
-    if not isinstance(block, cst.IndentedBlock):
-        block = cst.IndentedBlock(())
+    block = suite if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(())
     return block.with_changes(body=done.body, footer=done.below)
 
 
@@ -112,12 +106,11 @@ def join_lines(pieces: Iterable[Lines]) -> Lines:
     above: tuple[cst.EmptyLine, ...] = ()
     for piece in pieces:
         # Comments without statements go above the next statement.
-        if not piece.body:
+        first, *others = piece.body or (None,)
+        if first is None:
             above = (*above, *piece.below)
             continue
-        first, *others = piece.body
-        if above:
-            first = first.with_changes(leading_lines=(*above, *first.leading_lines))
-        body += [first, *others]
+        leading = (*above, *first.leading_lines)
+        body += [first.with_changes(leading_lines=leading) if above else first, *others]
         above = piece.below
     return Lines(tuple(body), above)

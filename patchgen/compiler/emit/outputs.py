@@ -142,9 +142,7 @@ def _validate_file(file: FlatFile, output: _Output, builder: Builder) -> tuple[P
 
     Raises PatchgenError PG006 where it does not compile because a source does not.
     """
-    base = None
-    if file.diff_base is not None:
-        _, base = file.diff_base
+    base = file.diff_base[1] if file.diff_base else None
     declared = _find_declaration(output.module, builder)
     problems = validate(file.name, file.text, file.lines, declared, base)
     # A parent that Python itself refuses is not patchgen's mistake.
@@ -160,15 +158,12 @@ def _find_declaration(module: FlatModule, builder: Builder) -> Location:
     plan = builder.naming.plan
     own = plan.modular.source.path
     # A class that only names its parent adds no line, but it is what made the output.
-    places = [each.at for each in plan.declarations if each.kind == module.kind]
-    declared = [at for at in places if at.path == own]
+    declared = [each.at for each in plan.declarations if each.kind == module.kind]
+    declared = [at for at in declared if at.path == own]
     if declared:
         return min(declared)
-    carried: list[Location] = []
-    for block in module.blocks:
-        rewritten = block.rewritten[0]
-        if rewritten.source.path == own:
-            carried.append(rewritten.at(1, 0))
+    first_blocks = [block.rewritten[0] for block in module.blocks]
+    carried = [rewritten.at(1, 0) for rewritten in first_blocks if rewritten.source.path == own]
     return min(carried, default=Location(own))
 
 
@@ -188,9 +183,7 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
 
 def _note_replacement(block: FlatBlock, builder: Builder) -> Iterator[str]:
     """A note where a function or constant of a modular file replaces a parent's of its name."""
-    is_declared = block.block_id.module in builder.layers
-    # A class of a parent's name is its variant, as everybody expects.
-    if block.kind == "class" or not is_declared:
+    if block.kind == "class" or block.block_id.module not in builder.layers:
         return
     for module in builder.naming.plan.parents:
         old = builder.index(module).definition(block.name)
@@ -230,8 +223,7 @@ def _summarize(module: FlatModule, builder: Builder) -> Summary:
     plan = builder.naming.plan
     own = plan.modular.source.path
     changed = []
-    classes = [block for block in module.blocks if block.kind == "class"]
-    for block in classes:
-        if block.rewritten[0].source.path == own:
+    for block in module.blocks:
+        if block.kind == "class" and block.rewritten[0].source.path == own:
             changed.append(block.name)
     return Summary(tuple(changed), _list_parents(module, plan))

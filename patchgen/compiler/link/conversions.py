@@ -16,8 +16,7 @@ was registered by `register_checkpoint_conversion_mapping`.  Without that, a fla
 transformers' own checkpoint with every expert missing and initialised at random, and would save
 keys that nothing reads.
 
-A flat module therefore registers what is already there, name by name.  Where its classes say that
-they are no custom code (`footer`), that is only what has another name than in transformers:
+A flat module therefore registers what is already there, name by name:
 
 - The same names and no others.  A conversion under a class name is applied for each nested model,
   one under a model type once from the root.  To register `MixtralModel` with the entry of `mixtral`
@@ -149,15 +148,10 @@ def _find_keys(table: ast.expr) -> frozenset[str]:
     """The string keys of a dictionary that is written out."""
     if not isinstance(table, ast.Dict):
         return frozenset()
-    found: set[str] = set()
-    for key in table.keys:
-        # `**other` has no key, and a computed one is not known.
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            found.add(key.value)
-    return frozenset(found)
+    constants = [key.value for key in table.keys if isinstance(key, ast.Constant)]
+    return frozenset(key for key in constants if isinstance(key, str))
 
 
 def _find_targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
-    """The names that an assignment binds."""
-    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     return {target.id for target in targets if isinstance(target, ast.Name)}

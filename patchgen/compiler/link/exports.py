@@ -27,10 +27,9 @@ def render_exports(gathered: Gathered, builder: Builder) -> str:
         followed = exports
     _refuse_computed_exports(gathered, builder)
     added = [name for name in declared if name not in followed]
-    names = [*followed, *added]
-    if not names:
+    if not followed and not added:
         return ""
-    listed = ", ".join(f'"{name}"' for name in names)
+    listed = ", ".join(f'"{name}"' for name in [*followed, *added])
     return f"\n\n__all__ = [{listed}]\n"
 
 

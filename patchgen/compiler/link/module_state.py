@@ -104,10 +104,7 @@ def _find_root(node: ast.expr) -> ast.Name | None:
     """The name `a` of `a.b.c`."""
     while isinstance(node, ast.Attribute):
         node = node.value
-    # `make().b` begins with no name.
-    if not isinstance(node, ast.Name):
-        return None
-    return node
+    return node if isinstance(node, ast.Name) else None
 
 
 def _find_stored_module(
@@ -121,8 +118,7 @@ def _find_stored_module(
             return None
         member = Symbol(symbol.module, attribute)
         symbol = naming.bindings.canonical(member, Location(module.source.path))
-    is_module = symbol is not None and not symbol.name
-    if symbol is None or not is_module or not _is_flattened(symbol.module, naming):
+    if symbol is None or symbol.name or not _is_flattened(symbol.module, naming):
         return None
     return symbol.module
 
@@ -171,10 +167,9 @@ def _find_flattened_import(module: ModuleIndex, name: str, naming: Naming) -> Sy
     # A module as a whole is no name that two files could share.
     if symbol is None or not symbol.name:
         return None
-    is_own = symbol.module == module.source.module
-    if is_own or not _is_flattened(symbol.module, naming):
+    if symbol.module == module.source.module:
         return None
-    return symbol
+    return symbol if _is_flattened(symbol.module, naming) else None
 
 
 def _find_global_names(block: Block) -> Iterator[tuple[str, int, int]]:

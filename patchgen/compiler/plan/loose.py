@@ -47,8 +47,7 @@ def find_loose_statement(source: Source) -> PatchgenError | None:
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        decorators = {_called_name(decorator) for decorator in node.decorator_list}
-        if not decorators & words:
+        if words.isdisjoint(map(_called_name, node.decorator_list)):
             continue
         loose = list(_find_loose(node))
         if loose:
@@ -61,11 +60,9 @@ def find_loose_statement(source: Source) -> PatchgenError | None:
 def _names_of_edit(tree: ast.Module) -> Iterator[str]:
     """How the file calls `patchgen.edits.edit`."""
     for node in ast.walk(tree):
-        package = ""
-        if isinstance(node, ast.ImportFrom):
-            package = f"{node.module}."
-        elif not isinstance(node, ast.Import):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
             continue
+        package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
         for alias in node.names:
             name = package + alias.name
             bound = alias.asname or alias.name
@@ -77,10 +74,7 @@ def _names_of_edit(tree: ast.Module) -> Iterator[str]:
 
 
 def _called_name(decorator: ast.expr) -> str:
-    """`edit` of `@edit("forward")`; "" for a decorator that is no call."""
-    if not isinstance(decorator, ast.Call):
-        return ""
-    return ast.unparse(decorator.func)
+    return ast.unparse(decorator.func) if isinstance(decorator, ast.Call) else ""
 
 
 def _find_loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose]:
@@ -106,9 +100,7 @@ def _inside(node: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
     """The parts of `node`, each with whether a loop of the edit stands around it."""
     if isinstance(node, ScopeNode):
         return  # a loop or coroutine of its own
-    repeated: set[int] = set()
     # Its `else` and its condition are no part of the loop: `break` there means one around it.
-    if isinstance(node, _LOOP):
-        repeated = {id(statement) for statement in node.body}
+    repeated = {id(statement) for statement in node.body} if isinstance(node, _LOOP) else set()
     for child in ast.iter_child_nodes(node):
         yield child, in_loop or id(child) in repeated

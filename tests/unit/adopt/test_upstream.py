@@ -191,6 +191,30 @@ def test_a_base_is_added_to_the_parents(tmp_path: Path) -> None:
     assert "class NovaLayer(ToyLayer, abc.ABC):\n    pass" in text
 
 
+def test_decorators_of_its_own_stand_for_the_parents(tmp_path: Path) -> None:
+    path = _write(tmp_path, PARENT.replace("Toy", "Nova"))
+    toy = tmp_path / "transformers" / "models" / "toy" / "modeling_toy.py"
+    path.write_text(
+        path.read_text().replace("class NovaModel", "@auto_docstring\nclass NovaModel"),
+    )
+    toy.write_text(toy.read_text().replace("class ToyModel", "@requires\nclass ToyModel"))
+    made = draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert made.proof.holds, made.report()
+    assert "@auto_docstring\nclass NovaModel(ToyModel):\n    pass" in made.text
+
+
+def test_what_the_parents_method_is_annotated_to_return_is_not_repeated(tmp_path: Path) -> None:
+    parent = PARENT.replace("def forward(self, x):", "def forward(self, x) -> abc.ABC:")
+    path = _write(tmp_path, parent.replace("Toy", "Nova").replace("scale = 1.0", "scale = 2.0"))
+    toy = tmp_path / "transformers" / "models" / "toy" / "modeling_toy.py"
+    toy.write_text(parent)
+    made = draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert made.proof.holds, made.report()
+    assert "    def forward(self, x):\n        super()" in made.text
+    assert "abc" not in made.text
+    assert made.proof.output.count("def forward(self, x) -> abc.ABC:") == 3
+
+
 def test_a_part_of_a_model_is_derived_under_its_own_name(tmp_path: Path) -> None:
     """`NovaVisionMLP` is called so where `NovaVisionLayer`, which is not written, reads it."""
     path = _write(tmp_path, PARENT.replace("Toy", "NovaVision"))
