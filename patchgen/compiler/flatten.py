@@ -22,7 +22,7 @@ from patchgen.compiler.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.compiler.link.module import FlatModule
 from patchgen.compiler.link.modules import Kept, link_modules
 from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.declare import ModulePlan, make_plan
+from patchgen.compiler.plan.declare import Declaration, ModulePlan, make_plan
 from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.loose import find_loose_statement
@@ -169,21 +169,32 @@ def _quote_syntax_errors(path: Path, env: Environment) -> Iterator[None]:
 
 
 def _is_syntax_error(problem: Problem) -> bool:
+    """Whether a problem is an error of syntax, which has a line to show."""
     return problem.code == "PG006" and problem.what.startswith("is not valid Python")
 
 
 def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:
     """`problem` with the line of the file that it is about, and a mark below it."""
-    is_own = env.display_path(path.parent.resolve() / path.name) == problem.at.path
-    places = [path] if is_own else [root / problem.at.path for root in env.roots]
-    file = next((place for place in places if env.look("file", str(place))), None)
+    file = _find_file(problem, path, env)
     if file is None:
         return problem
     lines = read_source(file, allow_bidi=env.allow_bidi).lines
     number = problem.at.line
+    line = ""
     # An error at the end of the file is reported on the line behind the last one.
-    line = lines[number - 1].rstrip("\n") if number <= len(lines) else ""
+    if number <= len(lines):
+        line = lines[number - 1].rstrip("\n")
     return point_at(problem, line)
+
+
+def _find_file(problem: Problem, path: Path, env: Environment) -> Path | None:
+    """The file that a problem is about: the modular file at `path`, or one below a root."""
+    is_own = env.display_path(path.parent.resolve() / path.name) == problem.at.path
+    places = [path] if is_own else [root / problem.at.path for root in env.roots]
+    for place in places:
+        if env.look("file", str(place)):
+            return place
+    return None
 
 
 # Outlines
@@ -193,16 +204,20 @@ def _outline_plan(plan: ModulePlan) -> str:
     """The decisions about a modular file, one a line, for `patchgen explain`."""
     lines = [f"{kind} follows {module}" for kind, module in plan.bases.items()]
     for module, prefix in plan.prefixes.items():
-        lines.append(f"{module}: {prefix}" if prefix else f"{module}: names kept")
-    for declaration in plan.declarations:
-        name = declaration.symbol.name
-        bases = ", ".join(str(symbol) for symbol in declaration.rest)
-        if declaration.why:
-            lines.append(f"class {name} stays a subclass of {bases}: {declaration.why}")
-        else:
-            chain = " + ".join(str(symbol) for symbol in declaration.chain)
-            lines.append(f"class {name} = {chain}; bases {bases}")
+        renamed = str(prefix) if prefix else "names kept"
+        lines.append(f"{module}: {renamed}")
+    lines += [_outline_declaration(declaration) for declaration in plan.declarations]
     return "\n".join(lines) + "\n"
+
+
+def _outline_declaration(declaration: Declaration) -> str:
+    """What becomes of one class."""
+    name = declaration.symbol.name
+    bases = ", ".join(str(symbol) for symbol in declaration.rest)
+    if declaration.why:
+        return f"class {name} stays a subclass of {bases}: {declaration.why}"
+    chain = " + ".join(str(symbol) for symbol in declaration.chain)
+    return f"class {name} = {chain}; bases {bases}"
 
 
 def _outline_blocks(blocks: tuple[FlatBlock, ...]) -> str:

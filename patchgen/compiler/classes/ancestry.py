@@ -3,6 +3,13 @@
 `super()` searches the whole chain; `Parent.name` searches the parent's own bases only.  C3 keeps
 the order of every class's own bases, so these stand in the chain in the order in which Python
 searches them.
+
+    class Left(Top): ...
+    class Right(Top): ...
+    class Child(Left, Right):           chain: Child, Left, Right, Top
+        def f(self):
+            super().f()                 searches Left, Right, Top
+            Left.f(self)                searches Left and Top
 """
 
 from __future__ import annotations
@@ -54,4 +61,5 @@ def _find_places(bodies: Sequence[ClassBody], place: int) -> dict[str, int]:
 
 
 def _short(base: ast.expr) -> str:
+    """The name of a base, whatever module it is reached by."""
     return ast.unparse(base).rpartition(".")[2]

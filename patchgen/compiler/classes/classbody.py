@@ -3,6 +3,12 @@
 In: a rewritten block of the plan.  Out: a `ClassBody`, whose statements know the names that they
 bind and where they came from.  `members` and `classscope` decide what the statements mean for each
 other.
+
+    @auto_docstring                     a decorator
+    class Toy(nn.Module):  # small      head and comment
+        "A toy."                        docstring
+        size = 3                        statements
+    # behind                            tail
 """
 
 from __future__ import annotations

@@ -162,6 +162,7 @@ def _seen_by_decorator(place: int, body: ClassBody, fields: Fields) -> Iterator[
 
 
 def _makes_dataclass(makers: Sequence[str]) -> bool:
+    """Whether one of the decorators is `@dataclass`, with or without arguments."""
     return any(maker.startswith("dataclass") for maker in makers)
 
 

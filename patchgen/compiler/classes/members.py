@@ -87,6 +87,7 @@ def _bound_by(statements: Sequence[Statement]) -> frozenset[str]:
 
 
 def _sort(statements: Sequence[Statement], group: Sequence[Statement]) -> tuple[Statement, ...]:
+    """The statements of `group` in the order of the class body."""
     return tuple(statement for statement in statements if statement in group)
 
 
@@ -179,6 +180,7 @@ def _take_leading(old: Statement, new: Sequence[Statement]) -> Iterable[Statemen
 
 
 def _blank_lines(leading: str) -> str:
+    """The blank lines of what stands above a statement."""
     return "".join(line for line in split_lines(leading) if not line.strip())
 
 
@@ -210,6 +212,7 @@ def _find_called_parts(node: ast.stmt) -> list[ast.AST]:
 
 
 def _is_bare(statement: Statement) -> bool:
+    """Whether a statement is `x: T`, which binds nothing."""
     return isinstance(statement.node, ast.AnnAssign) and statement.node.value is None
 
 

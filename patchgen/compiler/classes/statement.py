@@ -1,4 +1,9 @@
-"""One statement of a class body, as text that knows where it came from and which names it binds."""
+"""One statement of a class body, as text that knows where it came from and which names it binds.
+
+class LlamaMLP(nn.Module):
+    # how wide it is        `leading`
+    size = 3                `text`, which binds `size`
+"""
 
 from __future__ import annotations
 
@@ -32,6 +37,7 @@ class Statement:
 
     @property
     def fragment(self) -> Fragment:
+        """The text with its syntax tree; it is parsed once."""
         # Kept by the text, so that a statement stays a plain value that is cheap to copy.
         return parse_fragment(self.text)
 

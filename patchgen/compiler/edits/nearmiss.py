@@ -47,6 +47,7 @@ def describe_nearest_miss(
 
 
 def _is_elif(node: ast.AST, target: Statement) -> bool:
+    """Whether an `if` is written as `elif`: its tree does not tell."""
     return isinstance(node, ast.If) and target.fragment.source(node).startswith("elif")
 
 
@@ -83,6 +84,7 @@ def _find_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[flo
 
 
 def _spell_lines(nodes: Nodes) -> list[str]:
+    """The lines of code of `nodes`, without comments."""
     return [line for node in nodes for line in spell(node).split("\n")]
 
 

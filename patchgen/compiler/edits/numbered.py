@@ -79,6 +79,7 @@ class Numbered:
         return Replacement(Match(place, Bound(holes, rest, run)), self.copy(change.new))
 
     def _rest(self, rest: Rest) -> Rest:
+        """The same arguments in the copy."""
         return Rest(self.copy(rest.call), tuple(self.copy(argument) for argument in rest.arguments))
 
     def _run(self, run: Run) -> Run:

@@ -37,6 +37,7 @@ class Replacement:
 
     @property
     def deletes(self) -> bool:
+        """Whether `new` is `pass`, which leaves nothing of what was matched."""
         body = statements(self.new)
         return len(body) == 1 and isinstance(body[0], cst.Pass)
 
@@ -145,6 +146,7 @@ def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[i
 
 
 def _with_runs(replaced: list[tuple[int, int, Lines]]) -> Callable[[cst.BaseSuite], cst.BaseSuite]:
+    """A change of a suite: the statements of each run become lines."""
     return lambda suite: replace_statements(suite, replaced)
 
 
@@ -231,10 +233,12 @@ def _find_runs(suite: cst.BaseSuite, run: Run) -> list[tuple[int, int, Lines]]:
 
 
 def _put(value: cst.CSTNode | None) -> Callable[[cst.CSTNode], cst.CSTNode | None]:
+    """A change of any node into `value`."""
     return lambda _: value
 
 
 def _put_rest(old: cst.Call, rest: tuple[cst.Arg, ...]) -> Callable[[cst.Call], cst.Call]:
+    """A change of a call: `rest` takes the place of its `...`."""
     return lambda call: insert_rest(call, old, rest)
 
 

@@ -2,6 +2,9 @@
 
 In: a statement of a class body that is a function.  Out: its `Tree`, which gives the text back byte
 for byte.  Only classes with edits get here, so that nothing else pays for importing libcst.
+
+    x = f( y )  # twice         `ast` has the names and the call; this tree also has the spaces and
+                                the comment, which stay where the edit does not touch them
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ def _check_names(
     for call in walk(tree):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
+        # A local variable may have the name of a function.
         if position_of(call.func) not in certain:
             continue
         name = call.func.id
@@ -149,6 +150,7 @@ def _find_bound(node: ast.stmt) -> set[str]:
 
 
 def _check(call: ast.Call, callee: Function, bound: int, name: str) -> Iterator[Misfit]:
+    """The misfit of one call, if it has one; the first `bound` parameters are filled already."""
     why = _explain_misfit(call, callee.args, bound)
     if why:
         yield Misfit(call.lineno, ast.unparse(call), name, why)

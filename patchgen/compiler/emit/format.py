@@ -1,6 +1,9 @@
 """Format generated texts with the formatter that the project chose.
 
 All texts go to one process, because starting ruff costs more than formatting a file.
+
+    def scale( x ): return [x,2]        def scale(x):
+                                            return [x, 2]
 """
 
 from __future__ import annotations
@@ -111,6 +114,7 @@ def _format_with_ruff(folder: str, names: list[str], settings: Settings) -> None
 
 
 def _common_options(settings: Settings) -> list[str]:
+    """What all runs of ruff are told; no configuration of a project is read."""
     line_length = f"line-length = {settings.line_length}"
     version = 'target-version = "py311"'
     return ["--isolated", "--no-cache", "--config", line_length, "--config", version]

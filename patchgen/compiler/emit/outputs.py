@@ -4,6 +4,9 @@ In: the linked modules.  Out: `FlatFile`s, or what is wrong with them.  All text
 one process.  Each output that follows a parent comes with the *diff base*: the parent linked and
 formatted in the same way with nothing declared, so that their diff shows the variant and nothing
 else.
+
+    modular_llama_loss.py     modeling_llama_loss.py    the output
+                              modeling_llama_loss.diff  what it changes in transformers' file
 """
 
 from __future__ import annotations

@@ -126,15 +126,16 @@ def _find_unbound(output: _Output) -> Iterator[Problem]:
         upstream = {name for name, _ in _find_unbound_names(output.base)}
     for name, line in unbound:
         # transformers' own mistakes are not for the author of a variant to repair.
-        if name not in upstream:
-            at = output.locate(line)
-            hint = "import or define it"
-            if at.path != output.modular:
-                hint = (
-                    f"bind it at the top level of {at.path}, or override what reads it: "
-                    "what is bound while the program runs is not carried"
-                )
-            yield Problem(at, "PG402", f"the name {name} is bound by nothing", hint)
+        if name in upstream:
+            continue
+        at = output.locate(line)
+        hint = "import or define it"
+        if at.path != output.modular:
+            hint = (
+                f"bind it at the top level of {at.path}, or override what reads it: "
+                "what is bound while the program runs is not carried"
+            )
+        yield Problem(at, "PG402", f"the name {name} is bound by nothing", hint)
 
 
 # Many variants of a run have one parent, whose text is asked about each time.
@@ -176,13 +177,12 @@ def _find_unknown_layers(tree: ast.Module, output: _Output) -> Iterator[Problem]
         return
     bound = set(bound_names(tree.body))
     # transformers looks for modules of these names: one that is unknown has no effect.
-    for owner in tree.body:
-        if not isinstance(owner, ast.ClassDef):
-            continue
+    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         for listed in _find_unsplit(owner):
             at, name = output.locate(listed.lineno), str(listed.value)
             # Upstream lists classes of other models too; transformers ignores them.
-            if name not in bound and at.path == output.modular:
+            is_declared = at.path == output.modular
+            if is_declared and name not in bound:
                 what = f"_no_split_modules names {name}, and the flat file has no such class"
                 hint = did_you_mean(name, bound) or "name a class of it"
                 yield Problem(at, "PG409", what, hint)
@@ -201,6 +201,7 @@ def _find_unsplit(owner: ast.ClassDef) -> Iterator[ast.Constant]:
 
 
 def _find_constants(listed: ast.expr | None) -> Iterator[ast.Constant]:
+    """The literals of a list, set or tuple that is written out."""
     if isinstance(listed, ast.List | ast.Set | ast.Tuple):
         for element in listed.elts:
             if isinstance(element, ast.Constant):

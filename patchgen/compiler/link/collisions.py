@@ -45,9 +45,10 @@ def remove_duplicates(
             for each in _find_strangers(block, owner)
             if not _will_stay_subclass(block, each, builder)
         ]
+        is_read = not read.isdisjoint(block.defines)
+        is_private = all(name.startswith("_") for name in block.defines)
         # Nothing reads the name of `def _` under a decorator.
-        is_unread = read.isdisjoint(block.defines)
-        if is_unread and all(name.startswith("_") for name in block.defines):
+        if is_private and not is_read:
             strangers = []
         if strangers:
             if _are_copies([block, *strangers], builder):
@@ -94,10 +95,9 @@ def _raise_collision(
 ) -> None:
     """Raise PG401 for the first name that two modules define."""
     name = next(name for name in block.defines if owner[name] in strangers)
+    how = "differently,"
     if strangers[0].text == block.text:
         how = "in the same words, but as another object,"
-    else:
-        how = "differently,"
     what = (
         f"{name} is defined in {strangers[0].block_id.module} and, {how} in {block.block_id.module}"
     )

@@ -70,6 +70,7 @@ def _is_settled(name: str, further: ModuleIndex, builder: Builder) -> bool:
 
 
 def _list_ancestors(declaration: Declaration) -> tuple[Symbol, ...]:
+    """The classes that are merged into a class, and those that it stays a subclass of."""
     return (*declaration.chain[1:], *declaration.parents)
 
 

@@ -144,7 +144,10 @@ class Builder:
         else:
             made = self._make_copied(block_id, key, index, block)
         aside = self.naming.aside(key)
-        return made if aside is None else _put_aside(made, aside)
+        # A parent whose name its subclass takes gets a private one.
+        if aside is not None:
+            made = _put_aside(made, aside)
+        return made
 
     def _make_copied(
         self, block_id: BlockId, key: Symbol, index: ModuleIndex, block: Block
@@ -200,7 +203,9 @@ class Builder:
         )
         merged = self.merge(plan)
         lazy = self.source_block(block_id).lazy_annotations and not self.spells
-        text = merged.text if lazy else quote_own_name(merged.text, plan.name)
+        text = merged.text
+        if not lazy:
+            text = quote_own_name(text, plan.name)
         dependencies = find_dependencies(text, rewritten_blocks, lazy, self.naming.bindings)
         if any(dependency.eager and dependency.name == plan.name for dependency in dependencies):
             # Of parent and child with one name, the flat file has only the child.
@@ -211,15 +216,11 @@ class Builder:
         if declaration.why:
             kept = ", ".join(plan.bases)
             notes = (*notes, f"{plan.name} stays a subclass of {kept}: {declaration.why}")
-        # The first comment counts, from the modular file to the last parent.
-        comments = [
-            rewritten.leading for rewritten in rewritten_blocks if rewritten.leading.strip()
-        ]
         return FlatBlock(
             block_id=block_id,
             kind="class",
             name=plan.name,
-            leading=comments[0] if comments else rewritten_blocks[-1].leading,
+            leading=_choose_leading(rewritten_blocks),
             text=text,
             dependencies=dependencies,
             defines=(plan.name,),
@@ -261,6 +262,15 @@ class Builder:
             for base, expression in zip(known, written, strict=True):
                 spelled.setdefault(base.symbol, ast.unparse(expression))
         return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
+
+
+def _choose_leading(rewritten_blocks: tuple[RewrittenBlock, ...]) -> str:
+    """What stands above a merged class: the first comment, from the modular file to the parents."""
+    for rewritten in rewritten_blocks:
+        if rewritten.leading.strip():
+            return rewritten.leading
+    # Without a comment, the blank lines of the last parent.
+    return rewritten_blocks[-1].leading
 
 
 def _put_aside(block: FlatBlock, name: str) -> FlatBlock:

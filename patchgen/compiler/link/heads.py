@@ -117,6 +117,7 @@ def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
 
 
 def _is_generic(symbol: Symbol) -> bool:
+    """Whether a class is one of the heads that transformers has for any model."""
     return symbol.module == GENERIC_HEADS and symbol.name.startswith("GenericFor")
 
 
@@ -261,6 +262,7 @@ def _find_init(text: str) -> str | None:
 
 
 def _count_auto_calls(method: str) -> int:
+    """How often a method makes its base model by AutoModel."""
     nodes = ast.walk(_parse_method(method))
     return sum(ast.unparse(node) == _AUTO_CALL for node in nodes)
 

@@ -205,7 +205,12 @@ def _find_searches_behind(declaration: Declaration, blocks: Sequence[FlatBlock])
 
 
 def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes that name a class whatever its subclasses are."""
+    """The nodes that name a class whatever its subclasses are.
+
+    class Own(Base): ...            a base
+    Base(config)                    a call that makes an object
+    def f(x: Base): ...             an annotation
+    """
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(bases=bases):

@@ -33,18 +33,23 @@ class NeededImport:
 def find_needed_imports(gathered: Gathered, builder: Builder) -> tuple[NeededImport, ...]:
     """What the blocks of `gathered` need of the import statements of their modules."""
     needed = {dependency.name: dependency for dependency in gathered.imports}
-    # The followed module first, so that its statements keep their order.
-    homes: dict[str, None] = {}
-    if gathered.base:
-        homes[gathered.base] = None
-    homes |= dict.fromkeys(dependency.home for dependency in gathered.imports)
-    homes |= dict.fromkeys(sorted(home for _, home in gathered.homes))
     found: list[NeededImport] = []
-    for home in homes:
+    for home in _list_homes(gathered):
         # `import a.b` and `import a.c` bind one name, and both are needed.
         submodules = frozenset(name for name, reader in gathered.homes if reader == home)
         found += _select_imports(builder.index(home), needed, submodules, builder)
     return tuple(found)
+
+
+def _list_homes(gathered: Gathered) -> list[str]:
+    """The modules whose import statements are asked, each once."""
+    homes: list[str] = []
+    # The followed module first, so that its statements keep their order.
+    if gathered.base:
+        homes.append(gathered.base)
+    homes += [dependency.home for dependency in gathered.imports]
+    homes += sorted(home for _, home in gathered.homes)
+    return list(dict.fromkeys(homes))
 
 
 def render_imports(

@@ -128,7 +128,9 @@ def write_text(draft: Draft) -> Draft:
     opening += [block.text for block in docstring]
     opening += _render_imports_at_top(draft)
     blocks = [block for block in draft.blocks if block not in docstring]
-    tail = builder.index(gathered.base).tail if gathered.base else ""
+    tail = ""
+    if gathered.base:
+        tail = builder.index(gathered.base).tail
     body = assemble(blocks, tail, render_exports(gathered, builder))
     # Below `__all__`, as the statements read classes of the file.
     if draft.ending:
@@ -157,12 +159,17 @@ PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
 
 
 def _describe_imports(draft: Draft) -> str:
-    late = f", {len(draft.late)} of them below other blocks" if draft.late else ""
-    return _count(draft.imports, "imported name") + late
+    """How many names are imported, for `patchgen explain`."""
+    described = _count(draft.imports, "imported name")
+    if draft.late:
+        described += f", {len(draft.late)} of them below other blocks"
+    return described
 
 
 def _count(things: Sequence[object], what: str) -> str:
-    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
+    """`1 block`, `2 blocks`."""
+    plural = "" if len(things) == 1 else "s"
+    return f"{len(things)} {what}{plural}"
 
 
 def _count_lines(text: str) -> str:

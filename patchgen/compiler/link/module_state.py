@@ -52,6 +52,7 @@ def _refuse_conditional_imports(module: ModuleIndex, block: Block, naming: Namin
 
 
 def _is_flattened(module: str, naming: Naming) -> bool:
+    """Whether the flat file carries what it uses of `module`."""
     bindings = naming.bindings
     return bindings.flatten_scope.flattens(module) and bindings.env.path(module) is not None
 

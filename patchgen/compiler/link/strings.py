@@ -189,6 +189,7 @@ def _find_prose(call: ast.Call) -> Iterator[Text]:
 
 
 def _is_log_call(called: ast.expr) -> bool:
+    """Whether `called` is a method of a logger: `logger.warning_once`."""
     if not isinstance(called, ast.Attribute):
         return False
     return ast.unparse(called.value) in _LOGGERS and called.attr in _LOG_METHODS
@@ -204,20 +205,24 @@ def _last_name(called: ast.expr) -> str:
 
 
 def _is_class_name(node: ast.AST) -> bool:
+    """Whether an expression is the name of a class, or of a function: `x.__name__`."""
     return isinstance(node, ast.Attribute) and node.attr in _NAMES
 
 
 def _compares_class_name(comparison: ast.Compare) -> bool:
+    """Whether a side of the comparison is the name of a class: `type(x).__name__ == "Toy"`."""
     return any(_is_class_name(side) for side in (comparison.left, *comparison.comparators))
 
 
 def _lists_classes(node: ast.AST) -> bool:
     """Whether `node` assigns a list of classes, such as `__all__` or `_no_split_modules`."""
-    match node:
-        case ast.Assign(targets=targets):
-            names = [_last_name(target) for target in targets]
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            names = [_last_name(target)]
-        case _:
-            return False
-    return any(name in _LISTS or name.endswith(_FOR_DOCUMENTATION) for name in names)
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
+        targets = [node.target]
+    for target in targets:
+        name = _last_name(target)
+        if name in _LISTS or name.endswith(_FOR_DOCUMENTATION):
+            return True
+    return False

@@ -87,6 +87,7 @@ def _find_parent(name: str, ancestors: Sequence[Symbol], plan: ModulePlan) -> Sy
 
 
 def _is_carried(name: str, blocks: Sequence[FlatBlock]) -> bool:
+    """Whether one of `blocks` defines `name`."""
     return any(name in block.defines for block in blocks)
 
 

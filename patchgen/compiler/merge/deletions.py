@@ -90,6 +90,7 @@ def _may_be_set_around(body: ClassBody) -> bool:
 
 
 def _methods(bodies: Sequence[ClassBody]) -> Iterator[FunctionNode]:
+    """Every function of the class bodies, also those under `if`."""
     for body in bodies:
         for statement in body.statements:
             yield from find_methods(statement.node)
@@ -129,4 +130,5 @@ def _find_held(method: FunctionNode) -> set[int]:
 
 
 def _last_name(decorator: ast.expr) -> str:
+    """The name of a decorator, whatever module it is reached by."""
     return ast.unparse(called_function(decorator)).rpartition(".")[2]

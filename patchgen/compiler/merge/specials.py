@@ -98,8 +98,9 @@ def _write_out_hash(body: ClassBody, behind: Sequence[ClassBody]) -> ClassBody:
 
     Otherwise the flat class would have the hash of a parent.
     """
-    inherited = any("__hash__" in other.names for other in behind)
-    if not inherited or "__hash__" in body.names or "__eq__" not in body.names:
+    is_inherited = any("__hash__" in other.names for other in behind)
+    has_eq_alone = "__eq__" in body.names and "__hash__" not in body.names
+    if not is_inherited or not has_eq_alone:
         return body
     eq = body.binders("__eq__")[-1]
     text = f"{INDENT}__hash__ = None\n"
@@ -115,8 +116,10 @@ def _unite_slots(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Pr
     for body in bodies:
         bound |= body.names
         binders = body.binders("__slots__")
+        slots = None
         # Computed slots are not known here.
-        slots = _read_literal(binders[0].node) if len(binders) == 1 else None
+        if len(binders) == 1:
+            slots = _read_literal(binders[0].node)
         if slots is None:
             at = body.at(binders[0]) if binders else body.at_head()
             what = f"{body.own_name} has no literal __slots__, but another class that is merged has"
@@ -134,7 +137,10 @@ def _unite_slots(bodies: Sequence[ClassBody], flat: str) -> tuple[str, ...] | Pr
 
 def _mangle_slot(name: str, own_name: str, flat: str) -> str:
     """`name` as Python mangles it in the class `own_name`, where `flat` would mangle otherwise."""
-    return name if own_name.lstrip("_") == flat.lstrip("_") else mangle(name, own_name)
+    # Leading underscores of the class do not count: `_Toy` and `Toy` mangle alike.
+    if own_name.lstrip("_") == flat.lstrip("_"):
+        return name
+    return mangle(name, own_name)
 
 
 def _read_literal(node: ast.stmt) -> tuple[str, ...] | None:

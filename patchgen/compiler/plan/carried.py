@@ -40,7 +40,9 @@ class CarriedNames:
             symbol = self.bindings.meaning(module, reference.name)
             for attribute in reference.attributes:
                 # Only a module has attributes that are definitions: `llama.LlamaMLP`.
-                if symbol is None or symbol.name or not flatten_scope.flattens(symbol.module):
+                if symbol is None or symbol.name:
+                    break
+                if not flatten_scope.flattens(symbol.module):
                     break
                 symbol = self.bindings.canonical(Symbol(symbol.module, attribute), _NOWHERE)
         except PatchgenError:
@@ -97,6 +99,7 @@ class CarriedNames:
             if block.kind != "assign":
                 continue
             called = read_import_effects(block.text).called
+            # `RULES = Registry()`: the class that makes the value.
             makers = [reference for reference in block.references if reference.position in called]
             if any(self.carried(module, makers)):
                 return True

@@ -155,6 +155,7 @@ class _Search:
                 self.reads_outside |= _reads_outside(symbol, reference, effects)
 
     def _apply_to_builtin(self, reference: Reference, effects: SideEffects) -> None:
+        """Follow a call of a builtin, such as `print` or `exec`."""
         if reference.position in effects.called:
             self.outside |= reference.name in _ACTING_BUILTINS
             self.anything |= reference.name in _UNBOUNDED

@@ -86,6 +86,7 @@ def _find_called_names(node: ast.ClassDef) -> Iterator[tuple[ast.Name, ast.expr]
 
 
 def _find_read(node: ast.ClassDef) -> set[Position]:
+    """The positions of the names that the class body reads when the class is made."""
     names = [inner for inner in _walk_eager(node) if isinstance(inner, ast.Name)]
     return {position_of(name) for name in names}
 

@@ -7,6 +7,9 @@ A parent module is the *base* of its kind when a class of the modular file has t
 parent there, or, in a file without classes, a function or constant (`classless`): then the flat
 file is that module with the declarations in place.  Otherwise it is a *source*: what the new
 classes use is copied from it under one new prefix.
+
+    class LlamaMLP(llama.LlamaMLP)      modeling_llama is the base: all of it stays
+    class TinyMLP(llama.LlamaMLP)       modeling_llama is a source: Llama becomes Tiny
 """
 
 from __future__ import annotations
@@ -143,6 +146,7 @@ def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex,
 
 
 def _list_bases(layer: ModuleIndex, bindings: Bindings) -> Iterator[Base]:
+    """The bases of all classes of a modular file."""
     for name in layer.classes:
         yield from bases_of(bindings, layer, name)
 
@@ -257,7 +261,8 @@ def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
         kind = kind_of_module(ancestor.module)
         if kind is not None:
             return kind
-    return MODELING if len(chain) > 1 else kind_of_class(symbol.name)
+    has_parents = len(chain) > 1
+    return MODELING if has_parents else kind_of_class(symbol.name)
 
 
 def _find_bases(declared: list[Declaration], layers: tuple[ModuleIndex, ...]) -> dict[str, str]:
@@ -307,14 +312,22 @@ def _find_prefixes(
                 continue
             # Also without a pair: the classes of this module keep their names then.
             found = pairs.setdefault(module, [])
-            folder = module.rpartition(".")[0].rpartition(".")[2]
-            model = model_prefix(folder, bindings.env.index(module, base.at).classes)
+            prefix = _derive_prefix(name, base, bindings)
             # Classes without a common ending say nothing about the prefix.
-            prefix = derive(name, base.symbol.name, model)
             if prefix is not None:
                 found.append((prefix, declaration.at))
     return {module: agree(found, module) for module, found in pairs.items()}
 
 
+def _derive_prefix(name: str, base: Base, bindings: Bindings) -> Prefix | None:
+    """The prefix that `class name(base)` shows."""
+    module = base.symbol.module
+    # The folder of `transformers.models.gpt2.modeling_gpt2` names the model.
+    folder = module.rpartition(".")[0].rpartition(".")[2]
+    classes = bindings.env.index(module, base.at).classes
+    return derive(name, base.symbol.name, model_prefix(folder, classes))
+
+
 def _is_model_file(module: str, bindings: Bindings) -> bool:
+    """Whether a module is flattened and is no part, whose classes keep their names."""
     return bindings.flatten_scope.flattens(module) and not module.startswith("patchgen.parts")

@@ -3,6 +3,10 @@
 Flattened: `transformers.models.*`, `patchgen.parts.*`, the modular file's own package and the
 packages that the project names.  Only read: the `__init__` of transformers, which re-exports its
 models.  The flat file imports from everything else as it stands.
+
+    from transformers.models.llama.modeling_llama import LlamaMLP   carried, or merged
+    from transformers import LlamaMLP                               followed to the line above
+    from torch import nn                                            stays an import
 """
 
 from __future__ import annotations

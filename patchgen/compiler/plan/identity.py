@@ -55,7 +55,8 @@ def _find_reasons(chain: Sequence[Class], lineages: Lineages, at: Location) -> I
     for place in range(1, len(bodies)):
         yield from _find_later_changes(bodies, place)
     for index, symbol, block in bodies[1:]:
-        yield from check_calls(index, block, _find_statement(block, symbol.name), lineages.bindings)
+        node = _find_statement(block, symbol.name)
+        yield from check_calls(index, block, node, lineages.bindings)
     for symbol in bases:
         yield from _check_base(symbol, lineages)
 

@@ -106,4 +106,5 @@ def _find_beginnings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[_Beginnin
 
 
 def _white_space(line: str) -> str:
+    """What a line begins with, form feeds included."""
     return line[: len(line) - len(line.lstrip(" \t\f"))]

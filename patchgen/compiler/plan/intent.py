@@ -35,8 +35,9 @@ def makes_rewrites(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindin
         behind: set[str] = set()
         for _, other in bodies[place + 1 :]:
             behind.update(bound_names(other.body))
+        removed = {removed_name(statement) for statement in node.body}
         # Removing what no parent binds is no removal.
-        if any(removed_name(statement) in behind for statement in node.body):
+        if removed & behind:
             return True
     return False
 
@@ -51,6 +52,7 @@ def _find_statement(index: ModuleIndex, name: str) -> ast.ClassDef | None:
 
 
 def _makes_edits(index: ModuleIndex, node: ast.ClassDef, bindings: Bindings) -> bool:
+    """Whether a statement of the class body is an edit."""
     return any(is_edit(index, statement, bindings) for statement in node.body)
 
 

@@ -1,4 +1,9 @@
-"""Which output file a class belongs to: modeling, configuration, processing and so on."""
+"""Which output file a class belongs to: modeling, configuration, processing and so on.
+
+class TinyMLP(llama.LlamaMLP)       modeling_tiny.py, as its parent stands in modeling_llama.py
+class TinyConfig(LlamaConfig)       configuration_tiny.py
+class TinyTokenizer                 tokenization_tiny.py, by the end of its name
+"""
 
 from __future__ import annotations
 
@@ -40,9 +45,12 @@ def kind_of_module(module: str) -> str | None:
 
 def kind_of_class(name: str) -> str:
     """The kind of a class without a parent, by the end of its name."""
-    # `ImageProcessor` ends with `Processor` too.
     found = [ending for ending in _ENDINGS if name.endswith(ending)]
-    return _ENDINGS[max(found, key=len)] if found else MODELING
+    if not found:
+        return MODELING
+    # `ImageProcessor` ends with `Processor` too.
+    longest = max(found, key=len)
+    return _ENDINGS[longest]
 
 
 def output_name(modular_file: str, kind: str) -> str:

@@ -162,4 +162,5 @@ def _find_classes(node: ast.AST) -> Sequence[ast.expr]:
 
 
 def _starts_at(node: ast.expr, reference: Reference) -> bool:
+    """Whether an expression such as `a.b(c)` begins with the name that was read."""
     return position_of(first_name(node)) == reference.position

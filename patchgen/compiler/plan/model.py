@@ -2,6 +2,10 @@
 
 All are frozen.  A *symbol* is a name in a module; a *rewritten block* is a block whose global names
 have been replaced by those of the flat file.
+
+    llama.LlamaMLP in a modular file    the symbol LlamaMLP of transformers...modeling_llama
+    class LlamaMLP(nn.Module): ...      its block
+    class TinyMLP(nn.Module): ...       the rewritten block, where the flat file says TinyMLP
 """
 
 from __future__ import annotations

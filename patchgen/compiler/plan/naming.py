@@ -164,10 +164,12 @@ class Naming:
 
     @functools.cached_property
     def _layer_modules(self) -> frozenset[str]:
+        """The names of the modular files."""
         return frozenset(layer.source.module for layer in self.plan.layers)
 
     @functools.cached_property
     def _base_kinds(self) -> dict[str, str]:
+        """The kind of output that follows each module."""
         return {module: kind for kind, module in self.plan.bases.items()}
 
     def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Resolution:
@@ -226,5 +228,6 @@ class Naming:
         return declaration is not None and symbol in declaration.parents
 
     def _is_class(self, symbol: Symbol) -> bool:
+        """Whether a class statement defines `symbol`."""
         block = self.bindings.env.index(symbol.module, _NOWHERE).definition(symbol.name)
         return block is not None and block.kind == "class"

@@ -70,6 +70,7 @@ def bind(
     passed: list[str] = []
     bound: list[tuple[str, ast.expr]] = []
     for name, value in values.items():
+        # `super().forward(x)` for a parameter `x`: the variable is there already.
         if isinstance(value, ast.Name) and value.id == name:
             passed.append(name)
         else:
@@ -95,12 +96,15 @@ def _read_parameters(function: FunctionNode) -> _Parameters:
     receiver, *positional = [arg.arg for arg in [*arguments.posonlyargs, *arguments.args]]
     only_by_name = [arg.arg for arg in arguments.kwonlyargs]
     by_name = {arg.arg for arg in [*arguments.args, *arguments.kwonlyargs]} - {receiver}
+    keywords = None
+    if arguments.kwarg is not None:
+        keywords = arguments.kwarg.arg
     return _Parameters(
         positional=tuple(positional),
         by_name=frozenset(by_name),
         every=(*positional, *only_by_name),
         defaults=_read_defaults(arguments),
-        keywords=arguments.kwarg.arg if arguments.kwarg else None,
+        keywords=keywords,
     )
 
 

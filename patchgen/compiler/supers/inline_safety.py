@@ -141,8 +141,8 @@ def _sees_locals(function: FunctionNode) -> bool:
 class _ChildNames:
     """The names of the method that calls.
 
-    `local` are its local names, `mentioned` all names in it, `later` those that run after the
-    call or in a nested scope.
+    `local` are its local names, and `mentioned` all names in it.  `after` are those below the call,
+    `nested` those in nested scopes.
     """
 
     local: frozenset[str]
@@ -152,6 +152,7 @@ class _ChildNames:
 
     @property
     def later(self) -> frozenset[str]:
+        """The names that run after the call, or may."""
         return self.after | self.nested
 
 
