@@ -42,7 +42,7 @@ regen: $(ENV)
 	$(BIN)/patchgen convert
 	$(BIN)/patchgen errors --markdown > docs/errors.md
 	$(BIN)/python utils/draw_fork.py > docs/fork.svg
-	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden tests/unit/compiler
+	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden
 
 clean:
 	rm -rf .venv .patchgen_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -14,7 +14,7 @@ from patchgen.upstream.merge import merge_class
 from patchgen.upstream.model import ClassText
 from patchgen.upstream.tokens import rewrite
 
-CASES = sorted((Path(__file__).parents[2] / "golden" / "upstream").glob("*.py"))
+CASES = sorted(Path(__file__).with_name("upstream").glob("*.py"))
 
 
 def class_text(text):

@@ -1,6 +1,6 @@
 """Every case of tests/golden/merge: the flat class, byte for byte, or the exact problems.
 
-`PATCHGEN_REFRESH=1 pytest tests/unit/compiler` writes what comes out; git shows what moved.
+`PATCHGEN_REFRESH=1 pytest tests/golden` writes what comes out; git shows what moved.
 """
 
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.compiler.plans import outcome_of, read_golden, write_golden
 
-CASES = sorted((Path(__file__).parents[2] / "golden" / "merge").glob("*.py"))
+CASES = sorted(Path(__file__).with_name("merge").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
