@@ -8,6 +8,7 @@ So does a module, as `self.mlp`, whose `forward` takes other arguments.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from patchgen.author.align.file import File, Member
@@ -28,7 +29,7 @@ def changed_surroundings(
     """What is in doubt of what `ours` uses beyond what `base` does."""
     new = _own_nodes(base.nodes, ours.nodes)
     found = [*_attributes(new, trees, parent), *_functions(new, files)]
-    found += _modules(new, theirs, trees, parent)
+    found += _modules(new, (base, ours, theirs), trees, parent)
     return tuple(dict.fromkeys(found))
 
 
@@ -128,16 +129,22 @@ def takes_the_same(old: Function, new: Function) -> bool:
 
 
 def _modules(
-    nodes: Iterable[ast.AST], theirs: Member, trees: tuple[Tree, Tree], parent: tuple[str, str]
+    nodes: Iterable[ast.AST],
+    versions: tuple[Member, Member, Member],
+    trees: tuple[Tree, Tree],
+    parent: tuple[str, str],
 ) -> Iterator[Clash]:
     """Calls of modules that are attributes: `self.mlp(x)` and `self.mlp.method(x)`.
 
-    What upstream's method itself calls with arguments of the same shape can be called so.
+    What upstream's method itself calls with arguments of the same shape can be called so.  A call
+    that is made from the parent's is merged with upstream's version of it, by argument.
     """
     called = {n.func: _shape(n) for n in nodes if isinstance(n, ast.Call)}
     if not called:
         return
-    upstream = {_shape(n) for s in theirs.nodes for n in ast.walk(s) if isinstance(n, ast.Call)}
+    base, ours, theirs = ([_shape(call) for call in _calls(one)] for one in versions)
+    counts = [Counter(name for name, _, _ in shapes) for shapes in (base, ours, theirs)]
+    known = {name for name in counts[2] if counts[1][name] <= counts[0][name]}
     before, after = (set_by(tree, parent) for tree in trees)
     for function, shape in called.items():
         match function:
@@ -151,10 +158,16 @@ def _modules(
                 continue
         old = _method_of(trees[0], parent, before.get(name), method)
         new = _method_of(trees[1], parent, after.get(name), method)
-        if old is None or shape in upstream or (new is not None and takes_the_same(old, new)):
+        if old is None or shape[0] in known or shape in theirs:
+            continue
+        if new is not None and takes_the_same(old, new):
             continue
         what = f"{ast.unparse(function)}, which the change calls, takes other arguments now"
         yield Clash(what, _code(old), "", _code(new) if new is not None else "")
+
+
+def _calls(member: Member) -> list[ast.Call]:
+    return [n for s in member.nodes for n in ast.walk(s) if isinstance(n, ast.Call)]
 
 
 def _shape(call: ast.Call) -> tuple[str, int, tuple[str, ...]]:
