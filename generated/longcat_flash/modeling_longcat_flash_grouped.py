@@ -23,7 +23,6 @@ from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
-from transformers.conversion_mapping import get_checkpoint_conversion_mapping, register_checkpoint_conversion_mapping
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_kernel_forward_from_hub
 from transformers.integrations.moe import _grouped_linear
@@ -728,7 +727,3 @@ __all__ = ["LongcatFlashPreTrainedModel", "LongcatFlashModel", "LongcatFlashForC
 
 # These classes are transformers' own, changed: they are initialised as it does.
 LongcatFlashPreTrainedModel.is_custom_code = classmethod(lambda cls: False)
-# transformers converts no checkpoint of a class outside its package unless asked to.
-register_checkpoint_conversion_mapping(
-    "longcat_flash", get_checkpoint_conversion_mapping("longcat_flash"), overwrite=True
-)

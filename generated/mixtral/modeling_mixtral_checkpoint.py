@@ -30,7 +30,6 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
-from transformers.conversion_mapping import get_checkpoint_conversion_mapping, register_checkpoint_conversion_mapping
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_experts_implementation, use_kernel_forward_from_hub, use_kernelized_func
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
@@ -704,5 +703,3 @@ __all__ = [
 
 # These classes are transformers' own, changed: they are initialised as it does.
 MixtralPreTrainedModel.is_custom_code = classmethod(lambda cls: False)
-# transformers converts no checkpoint of a class outside its package unless asked to.
-register_checkpoint_conversion_mapping("mixtral", get_checkpoint_conversion_mapping("mixtral"), overwrite=True)

@@ -25,7 +25,6 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
-from transformers.conversion_mapping import get_checkpoint_conversion_mapping, register_checkpoint_conversion_mapping
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_experts_implementation, use_kernel_forward_from_hub, use_kernelized_func
 from transformers.loss.loss_utils import ForCausalLMLoss
@@ -838,5 +837,3 @@ __all__ = [
 
 # These classes are transformers' own, changed: they are initialised as it does.
 Qwen3MoePreTrainedModel.is_custom_code = classmethod(lambda cls: False)
-# transformers converts no checkpoint of a class outside its package unless asked to.
-register_checkpoint_conversion_mapping("qwen3_moe", get_checkpoint_conversion_mapping("qwen3_moe"), overwrite=True)

@@ -24,7 +24,6 @@ import torch.nn.functional as F
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
-from transformers.conversion_mapping import get_checkpoint_conversion_mapping, register_checkpoint_conversion_mapping
 from transformers.generation import GenerationMixin
 from transformers.integrations import use_experts_implementation
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
@@ -1235,8 +1234,3 @@ __all__ = [
 
 # These classes are transformers' own, changed: they are initialised as it does.
 Step3p7PreTrainedModel.is_custom_code = classmethod(lambda cls: False)
-# transformers converts no checkpoint of a class outside its package unless asked to.
-register_checkpoint_conversion_mapping(
-    "step3p5_vision", get_checkpoint_conversion_mapping("step3p5_vision"), overwrite=True
-)
-register_checkpoint_conversion_mapping("step3p7", get_checkpoint_conversion_mapping("step3p7"), overwrite=True)

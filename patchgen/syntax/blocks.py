@@ -205,17 +205,6 @@ def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
     return ModuleIndex(source, tuple(blocks), source.slice(end + 1, len(source.lines)))
 
 
-# Each name that is looked for behind a star asks the same packages.
-@functools.lru_cache(maxsize=4096)
-def find_star_imports(source: Source) -> tuple[Import, ...]:
-    """The star imports of `source`, in order, as in `ModuleIndex.imports` of its index.
-
-    Raises PatchgenError PG006 where it is not valid Python.
-    """
-    imports = imports_of(parse(source).body)
-    return tuple(item for item in imports if item.name == "*")
-
-
 def _has_lazy_annotations(tree: ast.Module) -> bool:
     """Whether the file has `from __future__ import annotations`."""
     imported: set[str] = set()

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from patchgen.errors import Location, PatchgenError, did_you_mean
 
 if TYPE_CHECKING:
     from patchgen.syntax.blocks import ModuleIndex
     from patchgen.syntax.text import Source
-
-T = TypeVar("T")
 
 # Stands for a dot in the name of a folder, as module names are split at dots.  No import can spell
 # it.
@@ -54,13 +52,16 @@ class Environment:
         """The answer to a question about the file system.
 
         "module" asks for the file of a module, "file" and "folder" whether there is one at a path,
-        "names" for the names in a folder, in lines.  The empty text stands for no.
+        "names" for the names in a folder, in lines, and "star" whether `from package import *` may
+        bring a name, where the subject is "name package".  The empty text stands for no.
         """
         key = question, subject
         if key not in self._answers:
-            # Only this question depends on the roots; the others are about one path.
+            # Only these questions depend on the roots; the others are about one path.
             if question == "module":
                 self._answers[key] = self._find(subject)
+            elif question == "star":
+                self._answers[key] = "may" if self._may_bring(subject) else ""
             else:
                 self._answers[key] = _answer(question, subject)
         return self._answers[key]
@@ -112,14 +113,6 @@ class Environment:
             return word in self.source(module, Location(module)).text
         except PatchgenError:
             return True
-
-    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What `compute` reads out of the modules, which is the same whenever `key` is.
-
-        The modular files of a run have parents in common, and ask the same about them.  A subclass
-        that can repeat what `compute` looked up may compute it once.
-        """
-        return compute()
 
     def display_path(self, path: Path) -> str:
         """`path` as messages print it: relative to the project or to its root, with `/`."""
@@ -188,6 +181,19 @@ class Environment:
             if len(parts) > 1 and os.path.isfile(os.path.join(root, parts[0], "__init__.py")):
                 return ""
         return ""
+
+    def _may_bring(self, subject: str) -> bool:
+        """Whether a star import may bring a name; no only where that is certain."""
+        from patchgen.syntax.stars import may_bring, read_searched
+
+        name, _, package = subject.partition(" ")
+        # The answer stands for all files that are searched: none of them is asked for by itself.
+        return may_bring(
+            name,
+            package,
+            lambda module: Environment.look(self, "module", module),
+            lambda path: read_searched(path, self.allow_bidi),
+        )
 
     def _holders_of(self, module: str, parts: Sequence[str]) -> tuple[Path, ...]:
         """The roots that can have `module`; `parts` are its names below them."""

@@ -160,20 +160,20 @@ def _from_nodes(examples: int) -> Callable[[Path], None]:
     return run
 
 
-def test_P12_generated(tmp_path: Path) -> None:
-    _from_grammar(10)(tmp_path=tmp_path)
-    _from_nodes(8)(tmp_path=tmp_path)
+def test_generated(tmp_path: Path) -> None:
+    _from_grammar(5)(tmp_path=tmp_path)
+    _from_nodes(4)(tmp_path=tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
-def test_P12_generated_grammar_many(tmp_path: Path) -> None:
+def test_generated_grammar_many(tmp_path: Path) -> None:
     _from_grammar(250)(tmp_path=tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
-def test_P12_generated_nodes_many(tmp_path: Path) -> None:
+def test_generated_nodes_many(tmp_path: Path) -> None:
     _from_nodes(100)(tmp_path=tmp_path)
 
 
@@ -298,21 +298,21 @@ def _mutate_models(folder: Path, seeds: range) -> None:
             raise AssertionError(f"seed {seed}: {path.name}, class {name}: {error!r}") from error
 
 
-def test_P12_mutated_packages(tmp_path: Path) -> None:
+def test_mutated_packages(tmp_path: Path) -> None:
     _mutate_packages(tmp_path, range(40))
 
 
-def test_P12_mutated_models(tmp_path: Path) -> None:
+def test_mutated_models(tmp_path: Path) -> None:
     _mutate_models(tmp_path, range(1))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
-def test_P12_mutated_packages_many(tmp_path: Path) -> None:
+def test_mutated_packages_many(tmp_path: Path) -> None:
     _mutate_packages(tmp_path, range(1_000, 1_500))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_000)
-def test_P12_mutated_models_many(tmp_path: Path) -> None:
+def test_mutated_models_many(tmp_path: Path) -> None:
     _mutate_models(tmp_path, range(1_000, 1_060))

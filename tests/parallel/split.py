@@ -48,7 +48,8 @@ class Case:
     sizes: dict[str, int]
     options: dict[str, object] = field(default_factory=dict)
     rules: dict[str, str] = field(default_factory=dict)
-    # FSDP of torch 2.13 divides float64 gradients twice in a group of one process.
+    # FSDP of torch 2.13 divides float64 gradients twice in a group of one process, and its grouped
+    # product knows no float64.
     dtype: torch.dtype = torch.float64
 
     @property
@@ -61,13 +62,22 @@ CASES = {
     "llama_fused tp": Case(LLAMA_FUSED, TP),
     "llama_fused biased tp": Case(LLAMA_FUSED, TP, {"attention_bias": True, "mlp_bias": True}),
     "qwen3_fused tp": Case(QWEN3_FUSED, TP, {"head_dim": 8}),
-    "llama_moe tp": Case(LLAMA_MOE, TP, EXPERTS),
-    "llama_moe every other tp": Case(LLAMA_MOE, TP, {**EXPERTS, "moe_every": 2}),
-    "llama_moe tp+ep": Case(LLAMA_MOE, TP_AND_EP, EXPERTS),
+    "llama_moe tp": Case(LLAMA_MOE, TP, EXPERTS, dtype=torch.float32),
+    "llama_moe every other tp": Case(
+        LLAMA_MOE, TP, {**EXPERTS, "moe_every": 2}, dtype=torch.float32
+    ),
+    "llama_moe tp+ep": Case(LLAMA_MOE, TP_AND_EP, EXPERTS, dtype=torch.float32),
     "llama_moe biased ep": Case(LLAMA_MOE, EP, {**EXPERTS, "mlp_bias": True}, dtype=torch.float32),
     "bert_moe ep": Case(BERT_MOE, EP, EXPERTS, dtype=torch.float32),
     # Slices across the parts of a fused layer: what plans are checked for.
-    "planted": Case(LLAMA_FUSED, TP, rules={"model.layers.*.mlp.gate_up_proj": "colwise"}),
+    "planted": Case(
+        LLAMA_FUSED,
+        TP,
+        rules={
+            "model.layers.*.mlp.gate_up_proj": "colwise",
+            "model.layers.*.mlp.down_proj": "rowwise",
+        },
+    ),
 }
 
 

@@ -4,6 +4,7 @@ They are those that it did not see before configurations of checkpoints, other w
 heads that changed lines read and kernels that no CPU has were run.
 """
 
+import sys
 import warnings
 
 import pytest
@@ -16,12 +17,21 @@ from tests.parity.planted_errors import Error, errors, planted, seen_by
 ERRORS = tuple(errors())
 
 
+@pytest.fixture
+def forgets_generated():
+    """Other tests import `generated` of the repository, and not what a test here has planted."""
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "generated"]:
+        del sys.modules[name]
+
+
 @pytest.mark.parametrize("error", ERRORS, ids=str)
 def test_the_text_that_it_replaces_is_there(error: Error, tmp_path):
     planted(error, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forgets_generated")
 @pytest.mark.parametrize("error", ERRORS, ids=str)
 def test_it_is_seen(error: Error, tmp_path):
     with warnings.catch_warnings():

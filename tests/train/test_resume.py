@@ -196,6 +196,7 @@ def killed(tmp_path) -> Iterator[RunFolder]:
     yield folder
 
 
+@pytest.mark.slow
 def test_after_kill_9(tmp_path, killed):
     reached = int(max(figures["step"] for figures in killed.metrics()))
     assert 12 <= reached < 500 and not killed.ended

@@ -14,27 +14,29 @@ _REGISTERS = frozenset({"register_buffer", "register_parameter", "register_modul
 
 def find_assigned(node: ast.AST, receiver: str, *, deletions: bool = True) -> frozenset[str]:
     """The attributes of the object `receiver` that `node` assigns, registers, or deletes."""
-    contexts = ast.Store | ast.Del if deletions else ast.Store
     found = set()
     for child in ast.walk(node):
         match child:
             case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=context):
-                if owner == receiver and isinstance(context, contexts):
-                    found.add(name)
+                is_counted = isinstance(context, ast.Store) or (
+                    deletions and isinstance(context, ast.Del)
+                )
             # `self.register_buffer("mask", mask)`
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=owner), attr=method),
                 args=[ast.Constant(value=str(name)), *_],
             ):
-                if owner == receiver and method in _REGISTERS:
-                    found.add(name)
+                is_counted = method in _REGISTERS
             # `setattr(self, "size", 3)`
             case ast.Call(
                 func=ast.Name(id="setattr"),
                 args=[ast.Name(id=owner), ast.Constant(value=str(name)), *_],
             ):
-                if owner == receiver:
-                    found.add(name)
+                is_counted = True
+            case _:
+                continue
+        if is_counted and owner == receiver:
+            found.add(name)
     return frozenset(found)
 
 

@@ -56,7 +56,8 @@ def _generated_by(maker: str) -> Iterator[str]:
     yield "__match_args__"
     if "init=False" not in maker:
         yield "__init__"
-    if "repr=False" not in maker and maker not in FIELD_BASES:
+    has_own_repr = maker in FIELD_BASES
+    if "repr=False" not in maker and not has_own_repr:
         yield "__repr__"
     if "eq=False" not in maker:
         yield from ("__eq__", "__hash__")
@@ -114,7 +115,8 @@ def _own_problems(
             what = "KW_ONLY would reach to the fields of other classes"
             yield _problem("PG223", body, statement, what, "write field(kw_only=True)")
     own = fields.makers[place]
-    if annotated and set(own) != set(fields.flat):
+    is_made_alike = set(own) == set(fields.flat)
+    if annotated and not is_made_alike:
         others = [each for each, makers in zip(bodies, fields.makers, strict=True) if makers != own]
         names = ", ".join(annotated[0].names)
         what = (
@@ -173,7 +175,9 @@ def finds_generated(
 
     The search begins at `start`; without a written one, it goes through the whole chain.
     """
-    stop = len(bodies) if found is None else found
+    stop = len(bodies)
+    if found is not None:
+        stop = found
     return any(name in fields.generated(place) for place in range(start, stop))
 
 

@@ -3,6 +3,9 @@
 Facts come from `ast`; changes are made in the text at the positions that `ast` gives, so that
 everything else stays byte for byte.  After a change, `same_code` tells whether the text says what
 was meant.
+
+    x  = f( y )     # kept          the span of `f( y )` becomes "g(y)":
+    x  = g(y)     # kept            the rest of the line is not touched
 """
 
 from __future__ import annotations
@@ -89,16 +92,21 @@ def find_syntax_error(text: str) -> str | None:
 
 def split_lines(text: str) -> tuple[str, ...]:
     """The lines of `text` with their ends; only `\\n` ends a line, as for Python's tokenizer."""
-    lines = text.split("\n")
-    kept = tuple(f"{line}\n" for line in lines[:-1])
-    return (*kept, lines[-1]) if lines[-1] else kept
+    *whole, rest = text.split("\n")
+    lines = tuple(f"{line}\n" for line in whole)
+    # Behind the last line end there is nothing, or a line without one.
+    if not rest:
+        return lines
+    return (*lines, rest)
 
 
 def splice(text: str, splices: Iterable[Splice], start: int = 0, end: int | None = None) -> str:
     """`text[start:end]` with the changes that lie inside; one inside another is dropped."""
-    end = len(text) if end is None else end
+    if end is None:
+        end = len(text)
     done: list[str] = []
     at = start
+    # Of two changes that begin together, the outer one comes first.
     for change in sorted(set(splices), key=lambda s: (s.start, -s.end)):
         # The outer change already has the text of the inner one.
         if change.start < at or change.end > end:
@@ -116,12 +124,17 @@ def same_code(left: object, right: object) -> bool:
     if type(left) is not type(right):
         return False
     if isinstance(left, ast.AST):
-        for name in left._fields:
-            if name in ("ctx", "kind", "type_comment"):
-                continue
-            if not same_code(getattr(left, name, None), getattr(right, name, None)):
-                return False
-        return True
+        return _have_same_fields(left, right)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same_code, left, right))
     return left == right
+
+
+def _have_same_fields(left: ast.AST, right: object) -> bool:
+    """Whether two nodes of one class have the same code in all their fields."""
+    for name in left._fields:
+        if name in ("ctx", "kind", "type_comment"):
+            continue
+        if not same_code(getattr(left, name, None), getattr(right, name, None)):
+            return False
+    return True

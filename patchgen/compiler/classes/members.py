@@ -52,10 +52,8 @@ def members(statements: Sequence[Statement]) -> tuple[Member, ...]:
         above = statements[number - 1]
         if groups and _describes(statement, above):
             # A string below an attribute belongs to the group of the attribute.
-            for group in groups:
-                if above in group:
-                    group.append(statement)
-                    break
+            owner = next(group for group in groups if above in group)
+            owner.append(statement)
             continue
         joined = _take_sharing(groups, set(statement.names))
         groups.append([*joined, statement])
@@ -117,8 +115,9 @@ def lay(
     new: set[tuple[int, int]] = set()
     for member in members(child):
         replaced = [other for other in parents if other.names & member.names]
-        if not replaced or _must_follow(member, replaced, parents, own, after):
-            new |= {statement.key for statement in member.statements}
+        is_new = not replaced or _must_follow(member, replaced, parents, own, after)
+        if is_new:
+            new.update(statement.key for statement in member.statements)
             continue
         # The member stands where the first of them stood.
         first, *others = replaced
@@ -143,13 +142,15 @@ def _must_follow(
     """
     if member.key in after:
         return True
-    # The parent's member binds more than the child replaces.
-    if any(other.names - own for other in replaced):
-        return True
     # A branch that is not taken leaves the parent's value.
     if not member.is_certain and not _all_bare(member, *replaced):
         return True
-    return any(_acts_on_others(other, parents) for other in replaced)
+    for other in replaced:
+        # The parent's member binds more than the child replaces.
+        binds_more = bool(other.names - own)
+        if binds_more or _acts_on_others(other, parents):
+            return True
+    return False
 
 
 def _lay(
@@ -187,8 +188,9 @@ def _blank_lines(leading: str) -> str:
 def _all_bare(*members: Member) -> bool:
     """`x: T` over `x: S`; over a value it leaves that as it is."""
     for member in members:
-        if not all(map(_is_bare, member.statements)):
-            return False
+        for statement in member.statements:
+            if not _is_bare(statement):
+                return False
     return True
 
 
@@ -199,7 +201,8 @@ def _acts_on_others(member: Member, parents: Sequence[Member]) -> bool:
         others |= other.names - member.names
     for statement in member.statements:
         for part in _find_called_parts(statement.node):
-            if any(name.id in others for name in names_within(part)):
+            named = {name.id for name in names_within(part)}
+            if named & others:
                 return True
     return False
 

@@ -1,4 +1,10 @@
-"""Lists of statements as lines of text, with their indentation and the comments among them."""
+"""Lists of statements as lines of text, with their indentation and the comments among them.
+
+if x:
+    # about y             `suite_text` gives this line and the next one, and their indentation;
+    y = x                 `reindent` moves them to another level
+z = 3
+"""
 
 from __future__ import annotations
 
@@ -31,8 +37,10 @@ def _shift(line: str, old: str, new: str) -> str:
     """One line with another indentation; a blank line gets none."""
     if not line.strip():
         return line.lstrip(" \t")
+    if line.startswith(old):
+        return new + line.removeprefix(old)
     # Comments and continuation lines may stand further left than the code.
-    return new + (line.removeprefix(old) if line.startswith(old) else line.lstrip())
+    return new + line.lstrip()
 
 
 def _find_string_lines(text: str) -> frozenset[int]:
@@ -58,21 +66,25 @@ def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
     for child in ast.walk(node):
         for name in ("body", "orelse", "finalbody"):
             suite = getattr(child, name, None)
-            if isinstance(suite, list) and suite and isinstance(suite[0], ast.stmt):
+            # The body of a lambda is an expression.
+            if not isinstance(suite, list) or not suite:
+                continue
+            if isinstance(suite[0], ast.stmt):
                 yield suite
 
 
 def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: int) -> bool:
     """Whether nothing else stands on the lines of `suite[start:stop]`."""
-    first, last = first_line(suite[start]), suite[stop - 1].end_lineno or 0
-    # Only white space may stand before the first statement; the first line of a definition may be
-    # that of a decorator.
-    before = ""
-    if not isinstance(suite[start], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        before = fragment.lines[first - 1][: fragment.column(first, suite[start].col_offset)]
-    if before.strip():
-        return False
-    return stop == len(suite) or first_line(suite[stop]) != last
+    node = suite[start]
+    first, last = first_line(node), suite[stop - 1].end_lineno or 0
+    # The first line of a definition may be that of a decorator, before which nothing stands.
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        column = fragment.column(first, node.col_offset)
+        before = fragment.lines[first - 1][:column]
+        if before.strip():
+            return False
+    is_end = stop == len(suite)
+    return is_end or first_line(suite[stop]) != last
 
 
 def suite_text(
@@ -82,22 +94,28 @@ def suite_text(
 
     `above` is the line above them; `changes` are made in the text.
     """
-    first, last = suite[0], suite[-1].end_lineno or 0
+    first, last = first_line(suite[0]), suite[-1].end_lineno or 0
     # `if x: a(); b()` has no lines of its own.
-    if first_line(first) <= above or not owns_lines(code, suite, 0, 1):
+    if first <= above or not owns_lines(code, suite, 0, 1):
         texts = [splice(code.text, changes, *code.span(node)) for node in suite]
         return "".join(f"{text}\n" for text in texts), ""
-    indent = indent_of(code.lines[first_line(first) - 1])
+    indent = indent_of(code.lines[first - 1])
     last = _find_last_comment(code, last, indent)
-    text = splice(code.text, changes, code.line_span(1, above)[1], code.line_span(1, last)[1])
-    return text if text.endswith("\n") else f"{text}\n", indent
+    start, end = code.line_span(1, above)[1], code.line_span(1, last)[1]
+    text = splice(code.text, changes, start, end)
+    # The last line of a file may have no end.
+    if not text.endswith("\n"):
+        text += "\n"
+    return text, indent
 
 
 def _find_last_comment(code: Fragment, last: int, indent: str) -> int:
     """The last line of a suite that ends on line `last`, with its comments below."""
     found = last
     for number, line in enumerate(code.lines[last:], start=last + 1):
-        if line.lstrip().startswith("#") and indent_of(line).startswith(indent):
+        is_comment = line.lstrip().startswith("#")
+        # One that stands further left belongs to the code around the suite.
+        if is_comment and indent_of(line).startswith(indent):
             found = number
         elif line.strip():
             break
@@ -109,9 +127,8 @@ def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
     # A colon in brackets belongs to an annotation or a slice.
     depth = 0
     text = code.text[code.line_span(line, line)[0] + column :]
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type != tokenize.OP:
-            continue
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    for token in (each for each in tokens if each.type == tokenize.OP):
         if token.string in "([{":
             depth += 1
         elif token.string in ")]}":
@@ -119,5 +136,7 @@ def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
         elif token.string == ":" and depth == 0:
             row, end = token.end
             # Only the first line was cut.
-            return line + row - 1, end + column if row == 1 else end
+            if row == 1:
+                end += column
+            return line + row - 1, end
     raise AssertionError("a compound statement without a colon parsed")

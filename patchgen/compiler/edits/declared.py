@@ -41,16 +41,22 @@ class EditDeclaration:
 
 def marker(body: ClassBody, node: ast.expr) -> str | None:
     """The word of `patchgen.edits` that `node` means, under whatever name it was imported."""
+    symbol = _find_symbol(body, node)
+    if symbol is None or symbol.module != MARKERS:
+        return None
+    return symbol.name
+
+
+def _find_symbol(body: ClassBody, node: ast.expr) -> Symbol | None:
+    """What a name, or an attribute of a name, means in the file of the class."""
     needs = body.block.dependencies
     match node:
         case ast.Name(id=name):
-            symbol = needs.get(name)
-        case ast.Attribute(value=ast.Name(id=module), attr=attribute):
-            owner = needs.get(module)
-            symbol = Symbol(str(owner), attribute) if owner else None
+            return needs.get(name)
+        case ast.Attribute(value=ast.Name(id=module), attr=attribute) if module in needs:
+            return Symbol(str(needs[module]), attribute)
         case _:
             return None
-    return symbol.name if symbol and symbol.module == MARKERS else None
 
 
 def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:

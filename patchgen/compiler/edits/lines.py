@@ -51,11 +51,14 @@ def _take_part(suite: cst.BaseSuite, start: int, stop: int) -> Iterator[Line]:
     first = 0
     for line in read_lines(suite).body:
         # A compound statement counts as one.
-        size = len(line.body) if isinstance(line, cst.SimpleStatementLine) else 1
+        size = 1
+        if isinstance(line, cst.SimpleStatementLine):
+            size = len(line.body)
         here = slice(max(start - first, 0), max(min(stop - first, size), 0))
         first += size
         # Whole lines keep their comments and white space.
-        if here.start == 0 and here.stop == size:
+        is_whole = here.start == 0 and here.stop == size
+        if is_whole:
             yield line
         elif here.start < here.stop and isinstance(line, cst.SimpleStatementLine):
             yield _divide(line, here)
@@ -96,7 +99,10 @@ def replace_statements(
     # A suite needs a statement.
     if not done.body:
         done = Lines((cst.SimpleStatementLine([cst.Pass()], leading_lines=done.below),))
-    block = suite if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(())
+    block = suite
+    # `if x: a()` gets lines of its own.
+    if not isinstance(block, cst.IndentedBlock):
+        block = cst.IndentedBlock(())
     return block.with_changes(body=done.body, footer=done.below)
 
 
@@ -106,11 +112,12 @@ def join_lines(pieces: Iterable[Lines]) -> Lines:
     above: tuple[cst.EmptyLine, ...] = ()
     for piece in pieces:
         # Comments without statements go above the next statement.
-        first, *others = piece.body or (None,)
-        if first is None:
+        if not piece.body:
             above = (*above, *piece.below)
             continue
-        leading = (*above, *first.leading_lines)
-        body += [first.with_changes(leading_lines=leading) if above else first, *others]
+        first, *others = piece.body
+        if above:
+            first = first.with_changes(leading_lines=(*above, *first.leading_lines))
+        body += [first, *others]
         above = piece.below
     return Lines(tuple(body), above)

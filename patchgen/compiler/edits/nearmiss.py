@@ -34,16 +34,22 @@ def describe_nearest_miss(
     # Below this, the nearest code would only mislead.
     if ratio < _ENOUGH:
         return f"nothing in {target.names[0]} is like it"
+    where = f"the nearest is {body.at(target, place[0])}"
+    # The text shows an `elif` as an `if`, which explains nothing.
+    if _is_elif(place[0], target):
+        where += "; an elif matches only together with the branches below it"
+    diff = [f"        {line}" for line in _write_diff(pattern, place)]
+    return "\n".join([where, *diff])
+
+
+def _write_diff(pattern: Nodes, place: Nodes) -> list[str]:
+    """The lines that differ, marked, among those that do not; cut where it is long."""
     lines = difflib.ndiff(_spell_lines(pattern), _spell_lines(place))
     # The lines with `?` only point at characters.
     diff = [line for line in lines if not line.startswith("?")]
     if len(diff) > _MOST_LINES:
         diff = [*diff[:_MOST_LINES], "  ..."]
-    where = f"the nearest is {body.at(target, place[0])}"
-    # The text shows an `elif` as an `if`, which explains nothing.
-    if _is_elif(place[0], target):
-        where += "; an elif matches only together with the branches below it"
-    return "\n".join([where, *(f"        {line}" for line in diff)])
+    return diff
 
 
 def _is_elif(node: ast.AST, target: Statement) -> bool:
@@ -56,10 +62,11 @@ def _find_expression(
 ) -> tuple[float, Nodes]:
     """The most similar expression of the pattern's kind, the first of several."""
     body: list[ast.stmt] = getattr(method, "body", [])
-    kind = type(pattern)
-    found = [node for statement in body for node in ast.walk(statement) if isinstance(node, kind)]
+    nodes: list[ast.AST] = []
+    for statement in body:
+        nodes += ast.walk(statement)
     best: tuple[float, Nodes] = (0.0, ())
-    for node in found:
+    for node in (each for each in nodes if isinstance(each, type(pattern))):
         ratio = measure_similarity(pattern, node, holes)
         if ratio > best[0]:
             best = (ratio, [node])
@@ -69,11 +76,12 @@ def _find_expression(
 def _find_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[float, Nodes]:
     """The most similar run of statements, the first of several."""
     best: tuple[float, Nodes] = (0.0, ())
+    wanted = "\n".join(_spell_lines(pattern))
     for place in _find_runs(pattern, method):
-        texts = "\n".join(_spell_lines(pattern)), "\n".join(_spell_lines(place))
-        if texts[0] == texts[1]:
+        text = "\n".join(_spell_lines(place))
+        if text == wanted:
             continue  # what differs cannot be shown
-        matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
+        matcher = difflib.SequenceMatcher(None, wanted, text, autojunk=False)
         # The two quick ratios are upper bounds of the slow one.
         if matcher.real_quick_ratio() <= best[0] or matcher.quick_ratio() <= best[0]:
             continue
@@ -92,5 +100,7 @@ def _find_runs(pattern: Sequence[ast.stmt], method: ast.stmt) -> Iterator[Nodes]
     """Runs of as many statements as the pattern has."""
     size = sum(not is_ellipsis(node) for node in pattern)
     for suite in suites(method):
-        for start in range(max(1, len(suite) - size + 1)):
+        # A shorter suite is one run, as a whole.
+        count = max(1, len(suite) - size + 1)
+        for start in range(count):
             yield suite[start : start + size]

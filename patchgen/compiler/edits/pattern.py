@@ -139,32 +139,54 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
     if isinstance(pattern, tuple) and isinstance(code, tuple):
         return _fit_all(pattern, code, bound)
     # Plain values come first: to ask whether something is a node takes long.
-    has_plain_value = isinstance(pattern, _PLAIN) or isinstance(code, _PLAIN)
-    if not has_plain_value and isinstance(pattern, cst.CSTNode) and isinstance(code, cst.CSTNode):
+    if isinstance(pattern, _PLAIN) or isinstance(code, _PLAIN):
+        return _fit_value(pattern, code, bound)
+    if isinstance(pattern, cst.CSTNode) and isinstance(code, cst.CSTNode):
         return _fit_node(pattern, code, bound)
+    return _fit_value(pattern, code, bound)
+
+
+def _fit_value(pattern: object, code: object, bound: Bound) -> Bound | None:
+    """As `_fit`, for two values without parts."""
     # `1` and `True` are equal for Python.
-    return bound if type(pattern) is type(code) and pattern == code else None
+    if type(pattern) is not type(code) or pattern != code:
+        return None
+    return bound
 
 
 def _fit_node(pattern: cst.CSTNode, code: cst.CSTNode, bound: Bound) -> Bound | None:
     """As `_fit`, for two nodes."""
-    if bound.holes and isinstance(pattern, cst.Name) and pattern.value in bound.holes:
-        if isinstance(code, cst.BaseExpression | cst.Slice):
-            return _fit_hole(pattern.value, code, bound)
+    hole = _find_hole(pattern, bound)
+    if hole is not None and isinstance(code, cst.BaseExpression | cst.Slice):
+        return _fit_hole(hole, code, bound)
     common = kind(type(pattern))
     if common != kind(type(code)):
         return None
     if common is cst.BaseSuite:
         assert isinstance(pattern, cst.BaseSuite) and isinstance(code, cst.BaseSuite)
-        for stop, fit in _find_ends(statements(pattern), code, 0, bound):
-            if stop == len(statements(code)):
-                return fit
-        return None
+        return _fit_suite(pattern, code, bound)
     if common is cst.Call:
         assert isinstance(pattern, cst.Call) and isinstance(code, cst.Call)
         if _has_rest(pattern, bound):
             return _fit_call(pattern, code, bound)
     return _fit_all(parts(pattern), parts(code), bound)
+
+
+def _find_hole(pattern: cst.CSTNode, bound: Bound) -> str | None:
+    """The hole that `pattern` is, by its name."""
+    if not bound.holes or not isinstance(pattern, cst.Name):
+        return None
+    return pattern.value if pattern.value in bound.holes else None
+
+
+def _fit_suite(pattern: cst.BaseSuite, code: cst.BaseSuite, bound: Bound) -> Bound | None:
+    """Match all statements of one suite with all of another."""
+    count = len(statements(code))
+    for stop, fit in _find_ends(statements(pattern), code, 0, bound):
+        # The shortest runs come first, and may leave statements over.
+        if stop == count:
+            return fit
+    return None
 
 
 def _fit_hole(name: str, code: cst.CSTNode, bound: Bound) -> Bound | None:
@@ -205,8 +227,10 @@ def _fit_call(pattern: cst.Call, code: cst.Call, bound: Bound) -> Bound | None:
     before, behind = wanted[:place], wanted[place + 1 :]
     if len(given) < len(before) + len(behind):
         return None
-    taken = [*given[: len(before)], *given[len(given) - len(behind) :]]
-    fit = _fit_all((pattern.func, *before, *behind), (code.func, *taken), bound)
+    first = given[: len(before)]
+    last = given[len(given) - len(behind) :]
+    fit = _fit_all((pattern.func, *before, *behind), (code.func, *first, *last), bound)
+    taken = [*first, *last]
     # Keywords may stand in any order.
     for keyword in named:
         found = _fit_keyword(keyword, given_by_name, fit)
@@ -216,7 +240,9 @@ def _fit_call(pattern: cst.Call, code: cst.Call, bound: Bound) -> Bound | None:
         taken.append(argument)
     if fit is None:
         return None
-    rest = tuple(argument for argument in code.args if not any(argument is one for one in taken))
+    # By identity: two arguments of one call may be equal code.
+    taken_ids = {id(argument) for argument in taken}
+    rest = tuple(argument for argument in code.args if id(argument) not in taken_ids)
     return replace(fit, rest=Rest(code, rest))
 
 

@@ -45,12 +45,16 @@ class Replacement:
     def expression(self) -> cst.BaseExpression | None:
         """The expression that `new` is, if it is nothing else."""
         body = statements(self.new)
-        return body[0].value if len(body) == 1 and isinstance(body[0], cst.Expr) else None
+        if len(body) != 1 or not isinstance(body[0], cst.Expr):
+            return None
+        return body[0].value
 
     def sites(self) -> Iterator[cst.Name]:
         """The holes in `new`."""
+        holes = self.match.bound.holes
         for node in expressions(self.new):
-            if isinstance(node, cst.Name) and self.match.bound.holes.get(node.value) is not None:
+            # A hole of which the pattern bound nothing is a name like any other.
+            if isinstance(node, cst.Name) and holes.get(node.value) is not None:
                 yield node
 
 
@@ -75,22 +79,27 @@ class _ChangedMethod(_Changed):
     def on_visit(self, node: cst.CSTNode) -> bool:
         # The class around the method has no numbers.
         first, last = self._spans.get(id(node), (0, len(self._spans)))
+        # The first changed place at or behind the start of the node: is it inside?
         following = bisect.bisect_left(self._places, first)
-        return following < len(self._places) and self._places[following] <= last
+        if following == len(self._places):
+            return False
+        return self._places[following] <= last
 
 
 def replace_matches(tree: Tree, changes: Sequence[Replacement]) -> str | None:
     """The text of the method after all of `changes`, with no more parentheses than it needs."""
-    number = sum(1 for change in changes for _ in change.sites()) + len(changes)
+    sites = sum(1 for change in changes for _ in change.sites())
+    number = sites + len(changes)
     # Most replacements need no parentheses; the others get all of them, less those that can go.
-    wrapped = frozenset[int]()
-    text = _write(tree, changes, wrapped)
+    text = _write(tree, changes, frozenset())
     if text is not None:
         return text
     wrapped = frozenset(range(number))
     text = _write(tree, changes, wrapped)
+    if text is None:
+        return None
     # Take each pair of parentheses away again, if the text then means the same.
-    for place in range(number if text is not None else 0):
+    for place in range(number):
         fewer = _write(tree, changes, wrapped - {place})
         if fewer is not None:
             text, wrapped = fewer, wrapped - {place}
@@ -187,10 +196,11 @@ def _find_line(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
     start, stop = tree.span([node])
     found: cst.CSTNode = tree.function
     for line in tree.nodes:
-        if isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement):
-            first, last = tree.span([line])
-            if first <= start and stop <= last:
-                found = line
+        if not isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            continue
+        first, last = tree.span([line])
+        if first <= start and stop <= last:
+            found = line
     return found
 
 
@@ -198,7 +208,9 @@ def _drop_statement(block: cst.BaseSuite) -> Lines:
     """The comments of `block`, which holds one statement, without that."""
     lines = read_lines(block)
     every = (*lines.body[0].leading_lines, *lines.below)
-    return Lines(below=every if any(line.comment for line in every) else ())
+    # Blank lines alone are not worth a place.
+    has_comment = any(line.comment for line in every)
+    return Lines(below=every) if has_comment else Lines()
 
 
 def _fill(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
@@ -210,16 +222,23 @@ def _fill(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
         if isinstance(value, cst.BaseExpression):
             value = enclose(value, wraps[id(site)])
         filled[id(site)] = _put(value)
-    inside = walk(change.new) if bound.rest or bound.run else ()
-    for node in inside:
-        # The arguments, or the statements, that a `...` of the pattern matched.
-        if isinstance(node, cst.Call) and bound.rest and any(map(is_ellipsis, node.args)):
-            filled[id(node)] = _put_rest(bound.rest.call, bound.rest.arguments)
-        elif isinstance(node, cst.BaseSuite) and bound.run:
-            places = _find_runs(node, bound.run)
+    # The arguments, or the statements, that a `...` of the pattern matched.
+    if bound.rest:
+        for call in _find_calls_with_ellipsis(change.new):
+            filled[id(call)] = _put_rest(bound.rest.call, bound.rest.arguments)
+    if bound.run:
+        for suite in (node for node in walk(change.new) if isinstance(node, cst.BaseSuite)):
+            places = _find_runs(suite, bound.run)
             if places:
-                filled[id(node)] = _with_runs(places)
+                filled[id(suite)] = _with_runs(places)
     return filled
+
+
+def _find_calls_with_ellipsis(new: cst.BaseSuite) -> Iterator[cst.Call]:
+    """The calls in `new` that have `...` among their arguments."""
+    for node in walk(new):
+        if isinstance(node, cst.Call) and any(map(is_ellipsis, node.args)):
+            yield node
 
 
 def _find_runs(suite: cst.BaseSuite, run: Run) -> list[tuple[int, int, Lines]]:
@@ -244,10 +263,12 @@ def _put_rest(old: cst.Call, rest: tuple[cst.Arg, ...]) -> Callable[[cst.Call], 
 
 def enclose(node: cst.BaseExpression, wrap: bool) -> cst.BaseExpression:
     """`node` in parentheses, its own if it has some; or without, unless they hold a comment."""
+    has_own = bool(node.lpar)
+    if wrap and has_own:
+        return node
     if wrap:
-        new = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return node if node.lpar else new
-    if not node.lpar or _holds_comment(node):
+        return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    if not has_own or _holds_comment(node):
         return node
     try:
         return node.with_changes(lpar=(), rpar=())

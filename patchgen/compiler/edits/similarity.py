@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from patchgen.compiler.edits.ellipsis import is_ellipsis
 
@@ -23,10 +23,12 @@ def measure_similarity(pattern: ast.expr, found: ast.expr, holes: Collection[str
     text = difflib.SequenceMatcher(None, spell(pattern), spell(found), autojunk=False).ratio()
     if isinstance(pattern, ast.Name | ast.Constant):
         return text  # another one has neither its shape nor its name
+    measures = [text, _shape(pattern, found, holes)]
     # A hole stands for any name, and tells nothing.
     names = _names(pattern) - set(holes)
-    shared = [len(names & _names(found)) / len(names)] if names else []
-    return _mean([text, _shape(pattern, found, holes), *shared])
+    if names:
+        measures.append(len(names & _names(found)) / len(names))
+    return _mean(measures)
 
 
 def spell(node: ast.AST) -> str:
@@ -57,13 +59,20 @@ def _shape(pattern: ast.AST, found: ast.AST | None, holes: Collection[str]) -> f
 
 def _parts(pattern: ast.AST, found: ast.AST, holes: Collection[str]) -> Iterator[float]:
     """How similar each part of `pattern` is to the one at its place."""
-    others = list(ast.iter_child_nodes(found))
-    for place, part in enumerate(ast.iter_child_nodes(pattern)):
+    parts, others = ast.iter_child_nodes(pattern), ast.iter_child_nodes(found)
+    for part, other in _pair(parts, others):
         # Whether a name is read or bound follows from its place.
-        if isinstance(part, ast.expr_context):
-            continue
-        other = others[place] if place < len(others) else None
-        yield _shape(part, other, holes)
+        if not isinstance(part, ast.expr_context):
+            yield _shape(part, other, holes)
+
+
+def _pair(
+    parts: Iterable[ast.AST], others: Iterable[ast.AST]
+) -> Iterator[tuple[ast.AST, ast.AST | None]]:
+    """Each of `parts` with the one of `others` at its place; None where there is none."""
+    rest = iter(others)
+    for part in parts:
+        yield part, next(rest, None)
 
 
 def _equal_leaves(pattern: ast.AST, found: ast.AST) -> Iterator[float]:
@@ -78,13 +87,13 @@ def _equal_leaves(pattern: ast.AST, found: ast.AST) -> Iterator[float]:
 
 def _arguments(pattern: ast.Call, found: ast.Call) -> Iterator[tuple[ast.AST, ast.AST | None]]:
     """The arguments that the pattern spells out, each with the one that is passed in its place."""
-    for place, argument in enumerate(pattern.args):
-        if is_ellipsis(argument):
-            continue
-        yield argument, found.args[place] if place < len(found.args) else None
-    passed = {keyword.arg: keyword.value for keyword in found.keywords}
+    for argument, passed in _pair(pattern.args, found.args):
+        # `...` stands for any number of them.
+        if not is_ellipsis(argument):
+            yield argument, passed
+    by_name = {keyword.arg: keyword.value for keyword in found.keywords}
     for keyword in pattern.keywords:
-        yield keyword.value, passed.get(keyword.arg)
+        yield keyword.value, by_name.get(keyword.arg)
 
 
 def _mean(values: Sequence[float]) -> float:

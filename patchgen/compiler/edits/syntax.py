@@ -164,10 +164,13 @@ def _read_fields(node: cst.CSTNode) -> Iterator[object]:
 @functools.cache
 def _fields_of_code(of: type[cst.CSTNode]) -> tuple[tuple[str, bool], ...]:
     """The fields of such a node that say something, and whether each is an identifier."""
-    names = [field.name for field in dataclasses.fields(of)]
-    # The others hold how the code is written.
-    saying = [name for name in names if name not in _WRITING and not name.startswith("whitespace")]
-    return tuple((name, (of, name) in _IDENTIFIERS) for name in saying)
+    found: list[tuple[str, bool]] = []
+    for field in dataclasses.fields(of):
+        # The others hold how the code is written.
+        is_writing = field.name in _WRITING or field.name.startswith("whitespace")
+        if not is_writing:
+            found.append((field.name, (of, field.name) in _IDENTIFIERS))
+    return tuple(found)
 
 
 def _read_identifier(node: object) -> object:
@@ -186,13 +189,16 @@ def _read_identifier(node: object) -> object:
 def _read_index(node: cst.Subscript) -> cst.CSTNode | tuple[cst.CSTNode, ...]:
     """What stands between the brackets; more than one expression are a tuple."""
     elements = [_read_element(element) for element in node.slice]
-    if len(elements) == 1 and not isinstance(node.slice[0].comma, cst.Comma):
+    # `x[a,]` has one element, and is a tuple all the same.
+    has_comma = isinstance(node.slice[0].comma, cst.Comma)
+    if len(elements) == 1 and not has_comma:
         return elements[0]
     values = [element for element in elements if isinstance(element, cst.BaseExpression)]
     # `x[a:b, c]` is no tuple of expressions for libcst.
     if len(values) < len(elements):
         return tuple(elements)
-    return cst.Tuple([cst.Element(value) for value in values], lpar=(), rpar=())
+    members = [cst.Element(value) for value in values]
+    return cst.Tuple(members, lpar=(), rpar=())
 
 
 def _read_element(element: cst.SubscriptElement) -> cst.BaseExpression | cst.BaseSlice:
@@ -212,24 +218,26 @@ def branch(node: cst.If) -> cst.BaseSuite | None:
 
 
 def _join_texts(node: cst.BaseExpression) -> Iterator[object]:
-    """The parts of a string: its kind, then texts and expressions, neighbouring texts joined."""
+    """The parts of a string: its kind, then texts and expressions, neighbouring texts joined.
+
+    "a" "b"     gives "ab", as `"ab"` does
+    f"a{x}b"    gives "a", then `x` with the way it is formatted, then "b"
+    """
     strings = list(_strings(node))
     yield _find_string_kind(strings)
     text: str | bytes | None = None
-    for string in strings:
-        for part in _split_string(string):
-            if isinstance(part, str) and isinstance(text, str):
-                text += part
-                continue
-            if isinstance(part, bytes) and isinstance(text, bytes):
-                text += part
-                continue
+    for part in (part for string in strings for part in _split_string(string)):
+        if isinstance(part, str) and isinstance(text, str):
+            text += part
+        elif isinstance(part, bytes) and isinstance(text, bytes):
+            text += part
+        else:
             if text is not None:
                 yield text
+            text = None
             if isinstance(part, str | bytes):
                 text = part
             else:
-                text = None
                 yield part
     # An empty text behind an expression says nothing.
     if text:
@@ -279,9 +287,11 @@ def _split_formatted(
             case cst.FormattedStringExpression() | cst.TemplatedStringExpression():
                 specification = tuple(_split_formatted(part.format_spec or (), is_raw))
                 conversion = part.conversion
-                if part.equal is not None:  # `{x = }` is `x = {x!r}`
+                # `{x = }` is `x = {x!r}`.
+                if part.equal is not None:
                     yield _write_source(part)
-                    conversion = conversion if conversion or part.format_spec else "r"
+                    if not conversion and not part.format_spec:
+                        conversion = "r"
                 yield part.expression, conversion, specification
             case _:
                 raise AssertionError(f"a formatted string with {type(part).__name__}")

@@ -113,10 +113,14 @@ def _find_constructor(owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) 
     for decorator in owner.decorator_list:
         if ast.unparse(called_function(decorator)) not in KEEPING_SIGNATURE:
             return None
-    # Keywords name a metaclass, whose `__call__` decides; `__new__` has its own signature.
-    if owner.keywords or _find_method(owner, "__new__", classes):
+    # Keywords name a metaclass, whose `__call__` decides.
+    if owner.keywords:
+        return None
+    # `__new__` has a signature of its own.
+    if _find_method(owner, "__new__", classes) is not None:
         return None
     init = _find_method(owner, "__init__", classes)
+    # A decorator may give the method another signature.
     if init is None or init.decorator_list:
         return None
     return init
@@ -126,14 +130,12 @@ def _find_method(
     owner: ast.ClassDef, name: str, classes: Mapping[str, ast.ClassDef]
 ) -> Function | None:
     """The method that `owner` has under `name`, where its single bases in the module say so."""
-    match [node for node in owner.body if name in _find_bound(node)]:
-        case []:
-            pass
-        case [ast.FunctionDef() | ast.AsyncFunctionDef() as only]:
-            return only
-        # Bound twice, or by something else: which value counts is not known.
-        case _:
-            return None
+    binders = [node for node in owner.body if name in _find_bound(node)]
+    if len(binders) == 1 and isinstance(binders[0], Function):
+        return binders[0]
+    # Bound twice, or by something else: which value counts is not known.
+    if binders:
+        return None
     match owner.bases:
         case [ast.Name(id=base)] if base in classes and base != owner.name:
             return _find_method(classes[base], name, classes)
@@ -145,8 +147,11 @@ def _find_bound(node: ast.stmt) -> set[str]:
     """The names that a statement of a class body may bind."""
     if isinstance(node, Function | ast.ClassDef):
         return {node.name}
-    names = [each for each in walk(node) if isinstance(each, ast.Name)]
-    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    bound: set[str] = set()
+    for inner in walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            bound.add(inner.id)
+    return bound
 
 
 def _check(call: ast.Call, callee: Function, bound: int, name: str) -> Iterator[Misfit]:
@@ -165,7 +170,8 @@ def _explain_misfit(call: ast.Call, signature: ast.arguments, bound: int) -> str
     positional = [parameter.arg for parameter in parameters][bound:]
     given = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
     # These two are wrong whatever stands behind `*` and `**`.
-    if len(given) > len(positional) and signature.vararg is None:
+    has_too_many = len(given) > len(positional)
+    if has_too_many and signature.vararg is None:
         return f"takes {len(positional)} positional arguments and gets {len(given)}"
     keywords = [keyword.arg for keyword in call.keywords if keyword.arg]
     unknown = _find_unknown(keywords, signature)
@@ -176,7 +182,8 @@ def _explain_misfit(call: ast.Call, signature: ast.arguments, bound: int) -> str
     has_double_starred = len(keywords) < len(call.keywords)
     if has_starred or has_double_starred:
         return ""
-    return _explain_filling(positional[: len(given)], keywords, signature, positional)
+    filled = positional[: len(given)]
+    return _explain_filling(filled, keywords, signature, positional)
 
 
 def _explain_filling(
@@ -209,8 +216,9 @@ def _find_unknown(keywords: list[str], signature: ast.arguments) -> str | None:
 
 def _find_required(signature: ast.arguments, positional: list[str]) -> Iterator[str]:
     """The parameters without a default."""
-    # Defaults belong to the last of the positional parameters.
-    yield from positional[: max(0, len(positional) - len(signature.defaults))]
+    # Defaults belong to the last of the positional parameters; some may be bound already.
+    count = len(positional) - len(signature.defaults)
+    yield from positional[: max(0, count)]
     for parameter, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True):
         if default is None:
             yield parameter.arg

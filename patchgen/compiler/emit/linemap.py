@@ -57,7 +57,10 @@ def _find_defined(block: FlatBlock) -> str:
     """
     if block.aside:
         return _find_name(ast.parse(block.text).body[0])
-    return block.defines[0] if block.defines else ""
+    # `os.environ["X"] = "1"` defines nothing.
+    if not block.defines:
+        return ""
+    return block.defines[0]
 
 
 def _find_name(node: ast.stmt) -> str:
@@ -103,7 +106,11 @@ def _align(generated: list[str], rewritten: RewrittenBlock) -> Iterator[tuple[in
 
 def _normalize(line: str) -> str:
     """`line` as it is compared."""
-    return _MANGLED.sub("", line.strip()) if "__" in line else line.strip()
+    line = line.strip()
+    # Few lines have a private name, and the search takes time.
+    if "__" not in line:
+        return line
+    return _MANGLED.sub("", line)
 
 
 def _make_unique(lines: list[str]) -> list[str]:
@@ -131,15 +138,21 @@ def _count_equal(ours: list[str], theirs: list[str]) -> int:
 
 def _complete(node: ast.stmt, lines: list[str], origins: _Origins) -> None:
     """Give lines that the formatter broke apart the origin of the statement they belong to."""
+    for statement in _find_plain_statements(node):
+        if statement.lineno not in origins:
+            continue
+        for number in range(statement.lineno + 1, _find_head_end(statement) + 1):
+            is_blank = not lines[number - 1].strip()
+            if not is_blank:
+                origins.setdefault(number, origins[statement.lineno])
+
+
+def _find_plain_statements(node: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements in `node`; definitions are left out, as their members have origins."""
     for inner in walk(node):
-        # The members of a class have origins of their own.
-        if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if not isinstance(inner, ast.stmt) or inner.lineno not in origins:
-            continue
-        for number in range(inner.lineno + 1, _find_head_end(inner) + 1):
-            if number not in origins and lines[number - 1].strip():
-                origins[number] = origins[inner.lineno]
+        is_definition = isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(inner, ast.stmt) and not is_definition:
+            yield inner
 
 
 def _find_head_end(statement: ast.stmt) -> int:
@@ -154,12 +167,18 @@ def _join_ranges(found: Iterable[tuple[int, str, int]]) -> Iterator[LineOrigin]:
     """Join (generated line, path, line there) of neighbours into ranges."""
     current: LineOrigin | None = None
     for line, path, origin in found:
+        if current is not None and _continues(current, line, path, origin):
+            current = LineOrigin(current.first, line, path, current.line)
+            continue
         if current is not None:
-            continues = line == current.last + 1 and path == current.path
-            if continues and origin - current.line == line - current.first:
-                current = LineOrigin(current.first, line, path, current.line)
-                continue
             yield current
         current = LineOrigin(line, line, path, origin)
     if current is not None:
         yield current
+
+
+def _continues(current: LineOrigin, line: int, path: str, origin: int) -> bool:
+    """Whether a line follows the range `current` both in the output and in its file."""
+    if line != current.last + 1 or path != current.path:
+        return False
+    return origin - current.line == line - current.first

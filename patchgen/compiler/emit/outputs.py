@@ -145,7 +145,9 @@ def _validate_file(file: FlatFile, output: _Output, builder: Builder) -> tuple[P
 
     Raises PatchgenError PG006 where it does not compile because a source does not.
     """
-    base = file.diff_base[1] if file.diff_base else None
+    base = None
+    if file.diff_base is not None:
+        _, base = file.diff_base
     declared = _find_declaration(output.module, builder)
     problems = validate(file.name, file.text, file.lines, declared, base)
     # A parent that Python itself refuses is not patchgen's mistake.
@@ -161,12 +163,15 @@ def _find_declaration(module: FlatModule, builder: Builder) -> Location:
     plan = builder.naming.plan
     own = plan.modular.source.path
     # A class that only names its parent adds no line, but it is what made the output.
-    declared = [each.at for each in plan.declarations if each.kind == module.kind]
-    declared = [at for at in declared if at.path == own]
+    places = [each.at for each in plan.declarations if each.kind == module.kind]
+    declared = [at for at in places if at.path == own]
     if declared:
         return min(declared)
-    first_blocks = [block.rewritten[0] for block in module.blocks]
-    carried = [rewritten.at(1, 0) for rewritten in first_blocks if rewritten.source.path == own]
+    carried: list[Location] = []
+    for block in module.blocks:
+        rewritten = block.rewritten[0]
+        if rewritten.source.path == own:
+            carried.append(rewritten.at(1, 0))
     return min(carried, default=Location(own))
 
 
@@ -186,7 +191,9 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
 
 def _note_replacement(block: FlatBlock, builder: Builder) -> Iterator[str]:
     """A note where a function or constant of a modular file replaces a parent's of its name."""
-    if block.kind == "class" or block.block_id.module not in builder.layers:
+    is_declared = block.block_id.module in builder.layers
+    # A class of a parent's name is its variant, as everybody expects.
+    if block.kind == "class" or not is_declared:
         return
     for module in builder.naming.plan.parents:
         old = builder.index(module).definition(block.name)
@@ -226,7 +233,8 @@ def _summarize(module: FlatModule, builder: Builder) -> Summary:
     plan = builder.naming.plan
     own = plan.modular.source.path
     changed = []
-    for block in module.blocks:
-        if block.kind == "class" and block.rewritten[0].source.path == own:
+    classes = [block for block in module.blocks if block.kind == "class"]
+    for block in classes:
+        if block.rewritten[0].source.path == own:
             changed.append(block.name)
     return Summary(tuple(changed), _list_parents(module, plan))

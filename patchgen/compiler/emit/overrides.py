@@ -43,13 +43,18 @@ def find_overrides(builder: Builder) -> tuple[Override, ...]:
 
 
 def _overrides_of(block: Block, builder: Builder) -> Iterator[Override]:
+    """What one statement of the modular file overrides."""
     modular = builder.naming.plan.modular
     declaration = builder.naming.plan.declaration(Symbol(modular.source.module, block.name))
-    ancestors = find_ancestors(declaration, builder) if declaration is not None else ()
-    if declaration is not None and declaration.bases:
-        yield from _overrides_in_class(block, declaration, ancestors, builder)
+    ancestors: tuple[Symbol, ...] = ()
+    if declaration is not None:
+        ancestors = find_ancestors(declaration, builder)
+        if declaration.bases:
+            yield from _overrides_in_class(block, declaration, ancestors, builder)
+    # A class that derives from the parent of its name takes no place: it is that parent, changed.
     namesakes = {Symbol(module, block.name) for module in builder.naming.plan.parents}
-    if not block.is_of_exports and namesakes.isdisjoint(ancestors):
+    derives_from_namesake = not namesakes.isdisjoint(ancestors)
+    if not block.is_of_exports and not derives_from_namesake:
         yield from _replacement(block, builder)
 
 
@@ -80,10 +85,10 @@ def _overrides_in_class(
     for statement in node.body:
         if not _writes_members(statement, modular, builder):
             continue
+        at = modular.source.at(block.first + statement.lineno - 1, statement.col_offset)
         for name in dict.fromkeys(bound_names([statement])):
             if _asks_parent(statement, name, bases):
                 continue
-            at = modular.source.at(block.first + statement.lineno - 1, statement.col_offset)
             owner, text = _find_member(name, ancestors, builder)
             if owner is None:
                 yield Override(at, f"{node.name}.{name}")

@@ -68,10 +68,10 @@ def _put_imports_first(blocks: tuple[FlatBlock, ...], before: Before) -> None:
     imported = _find_only_imported(blocks)
     for block in blocks:
         for dependency in block.dependencies:
-            if dependency.eager and dependency.name in imported:
-                before.setdefault(block.block_id, {}).setdefault(
-                    imported[dependency.name], dependency.name
-                )
+            name = dependency.name
+            if dependency.eager and name in imported:
+                needed = before.setdefault(block.block_id, {})
+                needed.setdefault(imported[name], name)
 
 
 def _find_only_imported(blocks: tuple[FlatBlock, ...]) -> dict[str, BlockId]:
@@ -144,9 +144,10 @@ class _UseRecorder:
         A statement below a parent may mean the parent that is put aside, and not `name`.
         """
         aside = self._builder.naming.aside(symbol)
-        if aside is not None and any(dependency.name == aside for dependency in block.dependencies):
-            return aside
-        return name
+        if aside is None:
+            return name
+        read = {dependency.name for dependency in block.dependencies}
+        return aside if aside in read else name
 
     def _find_merged_places(self, block: FlatBlock) -> Iterator[int]:
         """The places of the parents that were merged into `block` and had its name."""
@@ -165,7 +166,8 @@ class _UseRecorder:
             if naming.resolve(Symbol(parent, name), parent).key != key:
                 continue
             for block in self._builder.index(parent).blocks:
+                if block.kind == "import" or name not in block.defines:
+                    continue
                 block_id = BlockId(parent, block.first)
-                is_import = block.kind == "import"
-                if name in block.defines and not is_import and block_id in self._places:
+                if block_id in self._places:
                     yield self._places[block_id]

@@ -16,7 +16,8 @@ was registered by `register_checkpoint_conversion_mapping`.  Without that, a fla
 transformers' own checkpoint with every expert missing and initialised at random, and would save
 keys that nothing reads.
 
-A flat module therefore registers what is already there, name by name:
+A flat module therefore registers what is already there, name by name.  Where its classes say that
+they are no custom code (`footer`), that is only what has another name than in transformers:
 
 - The same names and no others.  A conversion under a class name is applied for each nested model,
   one under a model type once from the root.  To register `MixtralModel` with the entry of `mixtral`
@@ -148,10 +149,15 @@ def _find_keys(table: ast.expr) -> frozenset[str]:
     """The string keys of a dictionary that is written out."""
     if not isinstance(table, ast.Dict):
         return frozenset()
-    constants = [key.value for key in table.keys if isinstance(key, ast.Constant)]
-    return frozenset(key for key in constants if isinstance(key, str))
+    found: set[str] = set()
+    for key in table.keys:
+        # `**other` has no key, and a computed one is not known.
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            found.add(key.value)
+    return frozenset(found)
 
 
 def _find_targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    """The names that an assignment binds."""
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
     return {target.id for target in targets if isinstance(target, ast.Name)}

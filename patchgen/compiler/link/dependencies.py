@@ -63,22 +63,23 @@ def _find_meaning(
     name: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
 ) -> Dependency | None:
     """What `name` stands for in the first block that reads it; the others have to agree."""
-    known: tuple[Symbol, RewrittenBlock] | None = None
-    for rewritten in rewritten_blocks:
-        symbol = rewritten.dependencies.get(name)
-        if symbol is None:
-            continue
+    reading = [rewritten for rewritten in rewritten_blocks if name in rewritten.dependencies]
+    if not reading:
+        return None
+    chosen = reading[0]
+    for rewritten in reading[1:]:
+        known, symbol = chosen.dependencies[name], rewritten.dependencies[name]
         # An import that the user wrote to be kept wins.
-        if known is None or (is_kept(symbol) and not is_kept(known[0])):
-            known = (symbol, rewritten)
-        elif not is_kept(known[0]) and not is_same_definition(known[0], symbol, bindings):
-            paths = known[1].source.path, rewritten.source.path
-            what = f"{name} means {known[0]} in {paths[0]} and {symbol} in {paths[1]}"
+        if is_kept(known):
+            break
+        if is_kept(symbol):
+            chosen = rewritten
+        elif not is_same_definition(known, symbol, bindings):
+            paths = chosen.source.path, rewritten.source.path
+            what = f"{name} means {known} in {paths[0]} and {symbol} in {paths[1]}"
             hint = _suggest_name(name, rewritten_blocks[0])
             raise PatchgenError("PG401", rewritten_blocks[0].at(1, 0), what, hint)
-    if known is None:
-        return None
-    return Dependency(name, known[0], known[1].symbol.module, eager=False)
+    return Dependency(name, chosen.dependencies[name], chosen.symbol.module, eager=False)
 
 
 def _suggest_name(name: str, own: RewrittenBlock) -> str:

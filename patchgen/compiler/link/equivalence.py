@@ -67,16 +67,17 @@ def _follow_re_exports(symbol: Symbol, bindings: Bindings) -> Symbol:
 def _are_copies(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool:
     """Whether two functions or constants have one text, and read the same things."""
     for symbol in (a, b):
-        if not bindings.flatten_scope.flattens(symbol.module):
-            return False
-        if not bindings.env.path(symbol.module):
+        is_flattened = bindings.flatten_scope.flattens(symbol.module)
+        if not is_flattened or not bindings.env.path(symbol.module):
             return False
     first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
     one, other = first.definition(a.name), second.definition(b.name)
-    if one is None or other is None or one.text != other.text:
+    if one is None or other is None:
         return False
     # Two classes of one text are still two: `isinstance` tells them apart.
-    if one.kind == "class" or not is_copied_freely(one):
+    if one.text != other.text or one.kind == "class":
+        return False
+    if not is_copied_freely(one):
         return False
     return mean_the_same(one.uses - {a.name}, first, second, bindings, assumed)
 
@@ -112,7 +113,9 @@ def is_copied_freely(block: Block) -> bool:
         return is_plain(block)
     # A block of several statements is no definition.
     (definition,) = parse_once(block.text).body
-    members = definition.body if isinstance(definition, ast.ClassDef) else [definition]
+    members = [definition]
+    if isinstance(definition, ast.ClassDef):
+        members = definition.body
     if not all(_has_no_state(member) for member in members):
         return False
     return not any(_stores_state(node, block.name) for node in ast.walk(definition))

@@ -27,9 +27,10 @@ def render_exports(gathered: Gathered, builder: Builder) -> str:
         followed = exports
     _refuse_computed_exports(gathered, builder)
     added = [name for name in declared if name not in followed]
-    if not followed and not added:
+    names = [*followed, *added]
+    if not names:
         return ""
-    listed = ", ".join(f'"{name}"' for name in [*followed, *added])
+    listed = ", ".join(f'"{name}"' for name in names)
     return f"\n\n__all__ = [{listed}]\n"
 
 

@@ -72,7 +72,9 @@ class FlatBlock:
     @property
     def origin(self) -> Symbol:
         """The upstream definition that the block stands for, or its own."""
-        return self.parents[-1] if self.parents else self.rewritten[-1].symbol
+        if self.parents:
+            return self.parents[-1]
+        return self.rewritten[-1].symbol
 
 
 @dataclass(frozen=True)
@@ -176,12 +178,11 @@ class Builder:
     def _rewrite_block(
         self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
     ) -> RewrittenBlock:
+        """The block in the names of the flat file."""
         rewritten = qualify_names(index, block, key, self.naming, chain)
-        return (
-            stringify_annotations(rewritten)
-            if self.spells and block.lazy_annotations
-            else rewritten
-        )
+        if self.spells and block.lazy_annotations:
+            return stringify_annotations(rewritten)
+        return rewritten
 
     def _keep_private_names(self, rewritten: RewrittenBlock) -> str:
         """The text of a renamed class, whose `__names` stay mangled with the old name."""

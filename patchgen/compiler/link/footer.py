@@ -23,7 +23,7 @@ from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.kinds import kind_of_module
 from patchgen.errors import Location, PatchgenError
-from patchgen.facts.modules import CONVERSIONS, MODELING_UTILS
+from patchgen.facts.modules import CONVERSIONS, MODELING_UTILS, MODELS
 from patchgen.syntax.blocks import Block
 from patchgen.syntax.trees import parse_class, parse_once
 
@@ -47,7 +47,28 @@ def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
         raise PatchgenError("PG405", at, str(error), hint) from error
     # Both kinds of names share one table in transformers.
     sources = _map_model_types(builder) | _map_classes(blocks)
+    if _are_converted_by_name(blocks, builder):
+        sources = {name: source for name, source in sources.items() if name != source}
     return render_registrations(select_registered(registered, sources))
+
+
+def _are_converted_by_name(blocks: tuple[FlatBlock, ...], builder: Builder) -> bool:
+    """Whether transformers takes every model of the file for its own, as its conversions read it.
+
+        MixtralPreTrainedModel.is_custom_code = classmethod(lambda cls: False)
+
+    It then finds the entry of "mixtral" for them without a registration.
+    """
+    # Older releases go by the name of the module.
+    if not builder.naming.bindings.env.spells(CONVERSIONS, "is_custom_code"):
+        return False
+    own = _find_initialized_by_transformers(blocks, builder)
+    defined = {block.name for block in blocks}
+    for block in blocks:
+        is_model = block.kind == "class" and _derives_from_pretrained_model(block)
+        if (is_model and block not in own) or _derives_from_another_model(block, defined):
+            return False
+    return True
 
 
 def render_initialization(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
@@ -60,14 +81,25 @@ def render_initialization(blocks: tuple[FlatBlock, ...], builder: Builder) -> st
     # Older releases make no such difference.
     if env.path(MODELING_UTILS) is None or not env.spells(MODELING_UTILS, "def is_custom_code"):
         return ""
-    lines = []
+    lines = [
+        f"{block.name}.is_custom_code = classmethod(lambda cls: False)\n"
+        for block in _find_initialized_by_transformers(blocks, builder)
+    ]
+    return "".join([_COMMENT, *lines]) if lines else ""
+
+
+def _find_initialized_by_transformers(
+    blocks: tuple[FlatBlock, ...], builder: Builder
+) -> list[FlatBlock]:
+    """The subclasses of `PreTrainedModel` whose `_init_weights` is transformers' own."""
+    found = []
     for block in blocks:
         if block.kind != "class" or not _derives_from_pretrained_model(block):
             continue
         classes = (block, *_find_replacing(block, blocks))
         if not any(_initializes_itself(each, builder) for each in classes):
-            lines.append(f"{block.name}.is_custom_code = classmethod(lambda cls: False)\n")
-    return "".join([_COMMENT, *lines]) if lines else ""
+            found.append(block)
+    return found
 
 
 def _derives_from_pretrained_model(block: FlatBlock) -> bool:
@@ -77,11 +109,30 @@ def _derives_from_pretrained_model(block: FlatBlock) -> bool:
         for dependency in block.dependencies
         if dependency.symbol.name == "PreTrainedModel"
     }
+    return _has_base(block, spelled)
+
+
+def _derives_from_another_model(block: FlatBlock, defined: set[str]) -> bool:
+    """Whether a base of the class is imported from where models are, or may be."""
+    spelled = {
+        dependency.name
+        for dependency in block.dependencies
+        if dependency.name not in defined and _may_have_models(dependency.symbol.module)
+    }
+    return block.kind == "class" and _has_base(block, spelled)
+
+
+def _may_have_models(module: str) -> bool:
+    package = module.partition(".")[0]
+    return module.startswith(f"{MODELS}.") or package not in ("torch", "transformers")
+
+
+def _has_base(block: FlatBlock, names: set[str]) -> bool:
     # Parsing takes longer than the look at the names.
-    if not spelled:
+    if not names:
         return False
     bases = parse_class(block.text).bases
-    return any(isinstance(base, ast.Name) and base.id in spelled for base in bases)
+    return any(isinstance(base, ast.Name) and base.id in names for base in bases)
 
 
 def _find_replacing(block: FlatBlock, blocks: tuple[FlatBlock, ...]) -> Iterator[FlatBlock]:

@@ -122,13 +122,14 @@ class _Closure:
         for module in self._find_running():
             index = self._builder.index(module)
             # The `__init__.py` of a package on the way runs where the flat file is imported too.
-            is_package_on_the_way = module not in read and index.source.path.endswith("__init__.py")
+            is_package = index.source.path.endswith("__init__.py")
+            runs_anyway = is_package and module not in read
             for block in index.blocks:
                 if block.kind in ("import", "doc") or block.is_for_types:
                     continue
                 change = self._builder.changes.of(index, block)
                 own = own_symbols(index, block)
-                acts = change.concerns_only_outside(own) and not is_package_on_the_way
+                acts = change.concerns_only_outside(own) and not runs_anyway
                 changes_carried = not carried.isdisjoint(change.symbols - own)
                 if (acts or changes_carried) and self._belongs_here(index, block):
                     yield BlockId(module, block.first)
@@ -151,10 +152,10 @@ class _Closure:
                 found[module] = None
         queue = list(found)
         while queue:
-            for module in self._find_imported(queue.pop()):
-                if module not in found:
-                    found[module] = None
-                    queue.append(module)
+            imported = self._find_imported(queue.pop())
+            new = dict.fromkeys(module for module in imported if module not in found)
+            found |= new
+            queue += new
         return tuple(found)
 
     def _find_imported(self, module: str) -> Iterator[str]:
@@ -239,11 +240,12 @@ class _Closure:
 
         They are those of `module`, or of the flattened one from which it imports what that one
         imports under a guard.
+
+            module          from .fast import act
+            fast.py         try: from kernels import act        these count
         """
         index = self._builder.index(module)
-        found = [
-            block for block in index.blocks if any(item.bound == name for item in block.imports)
-        ]
+        found = [block for block in index.blocks if _imports_name(block, name)]
         item = index.imported(name)
         if item is None or _has_guard(found):
             return module, found
@@ -254,7 +256,9 @@ class _Closure:
         if self._bindings.env.path(source.module) is None:
             return module, found
         home, there = self._find_importing(source.module, name)
-        return (home, there) if _has_guard(there) else (module, found)
+        if not _has_guard(there):
+            return module, found
+        return home, there
 
     def _prefer_kept_import(self, dependency: Dependency) -> Dependency:
         """`dependency`, from the modular file where that has an import of the name that is kept."""
@@ -268,6 +272,11 @@ class _Closure:
             if is_kept(symbol):
                 return replace(dependency, symbol=symbol, home=layer.source.module)
         return dependency
+
+
+def _imports_name(block: Block, name: str) -> bool:
+    """Whether an import in the statement binds `name`."""
+    return any(item.bound == name for item in block.imports)
 
 
 def _has_guard(importing: Iterable[Block]) -> bool:

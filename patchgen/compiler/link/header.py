@@ -25,7 +25,9 @@ _GENERATED_MARK = "🚨"
 def render_header(gathered: Gathered, builder: Builder) -> str:
     """The first comments of the modular file and of its parents, each text once."""
     plan = builder.naming.plan
-    parents = [gathered.base] if gathered.base else plan.parents
+    parents: Sequence[str] = plan.parents
+    if gathered.base:
+        parents = [gathered.base]
     sources = (plan.modular.source.module, *parents, *find_origins(gathered.blocks, plan))
     texts = [_find_first_comment(builder.index(module)) for module in sources]
     return "#\n".join(dict.fromkeys(text for text in texts if text))
@@ -38,21 +40,26 @@ def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ..
     for block in blocks:
         for rewritten in block.rewritten:
             module = rewritten.symbol.module
+            if module in layers:
+                continue
             # The licence of a part is that of patchgen, whose output belongs to its user.
             is_foreign = module in plan.parents or module.startswith("transformers.")
-            if module not in layers and is_foreign:
+            if is_foreign:
                 origins[module] = None
     return tuple(origins)
 
 
 def _find_first_comment(index: ModuleIndex) -> str:
     """The first comment block of a file, without shebang and coding lines."""
-    text = index.blocks[0].leading if index.blocks else index.tail
+    text = index.tail
+    if index.blocks:
+        text = index.blocks[0].leading
     lines = [line for line in text.splitlines(True) if not _is_directive(line)]
     # What stands between the marks is true of the generated file, not of a copy.
     marks = [number for number, line in enumerate(lines) if _GENERATED_MARK in line]
     if marks:
-        lines = lines[: marks[0]] + lines[marks[-1] + 1 :]
+        first, last = marks[0], marks[-1]
+        lines = lines[:first] + lines[last + 1 :]
     comment = "".join(lines)
     if not comment.strip():
         return ""

@@ -40,7 +40,8 @@ _SUPER_CALL = "super().__init__(config)"
 def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     """Put every generic head on the base model of the file, where that is not the parent's."""
     # A diff base declares nothing, and is transformers' own file.
-    if any(block.rewritten[0].symbol.module in builder.layers for block in gathered.blocks):
+    is_diff_base = not any(_is_declared(block, builder) for block in gathered.blocks)
+    if not is_diff_base:
         blocks = tuple(_note_auto_model(block) for block in gathered.blocks)
         gathered = replace(gathered, blocks=blocks)
     heads: dict[str, Symbol] = {}
@@ -54,6 +55,11 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     if not any(_differs(model, gathered.blocks, builder) for model in models):
         return gathered
     return _rebind_all(gathered, heads, models, builder)
+
+
+def _is_declared(block: FlatBlock, builder: Builder) -> bool:
+    """Whether a modular file has the block."""
+    return block.rewritten[0].symbol.module in builder.layers
 
 
 def _rebind_all(
@@ -105,15 +111,18 @@ def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
     """The generic heads among the bases of a class."""
     if block.kind != "class":
         return
-    generics = [dependency for dependency in block.dependencies if _is_generic(dependency.symbol)]
+    generics: dict[str, Symbol] = {}
+    for dependency in block.dependencies:
+        if _is_generic(dependency.symbol):
+            generics[dependency.name] = dependency.symbol
     # Parsing takes longer than the look at the names.
     if not generics:
         return
     bases = parse_class(block.text).bases
     names = {base.id for base in bases if isinstance(base, ast.Name)}
-    for dependency in generics:
-        if dependency.name in names:
-            yield dependency.symbol
+    for name, symbol in generics.items():
+        if name in names:
+            yield symbol
 
 
 def _is_generic(symbol: Symbol) -> bool:
@@ -130,7 +139,9 @@ def _find_base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[
     found = []
     for block in blocks:
         # A parent that was put aside is not the model of this file.
-        if block.kind == "class" and not block.aside and block.origin.name in wanted:
+        if block.kind != "class" or block.aside:
+            continue
+        if block.origin.name in wanted:
             found.append(block)
     return tuple(found)
 
@@ -166,12 +177,7 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
     waiting, seen = [own], {own.block_id}
     while waiting:
         block = waiting.pop()
-        source = block.rewritten[-1]
-        if source.symbol.module in builder.layers:
-            return True
-        # Comments and docstrings may differ.
-        is_same_text = block.text == source.text
-        if not is_same_text and _dump_code(block.text) != _dump_code(source.text):
+        if _is_changed(block, builder):
             return True
         for dependency in block.dependencies:
             used = by_name.get(dependency.name)
@@ -179,6 +185,17 @@ def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) ->
                 seen.add(used.block_id)
                 waiting.append(used)
     return own.name != own.rewritten[-1].symbol.name
+
+
+def _is_changed(block: FlatBlock, builder: Builder) -> bool:
+    """Whether the code of a block is not that of the parent's module."""
+    source = block.rewritten[-1]
+    if source.symbol.module in builder.layers:
+        return True
+    if block.text == source.text:
+        return False
+    # Comments and docstrings may differ.
+    return _dump_code(block.text) != _dump_code(source.text)
 
 
 def _dump_code(text: str) -> str:
@@ -218,20 +235,20 @@ def _write_init(
     assert source is not None
     # In the names of the flat file, whose imports may have other aliases.
     rewritten = qualify_names(builder.index(GENERIC_HEADS), source, generic, builder.naming)
-    method = _find_init(rewritten.text)
-    if method is None or not _is_as_expected(method):
+    inherited = _find_init(rewritten.text)
+    if inherited is None or not _is_as_expected(inherited):
         return None
     base = next(
         dependency.name for dependency in block.dependencies if dependency.symbol == generic
     )
-    method = _rewrite_init(method, own, base)
+    method = _rewrite_init(inherited, own, base)
     read = {reference.name for reference in references(_parse_method(method).body, True)}
-    # `own` is a class of this file.
-    names = [name for name in rewritten.dependencies if name in read and name != own]
-    dependencies = tuple(
-        Dependency(name, rewritten.dependencies[name], GENERIC_HEADS, False) for name in names
-    )
-    return replace(block, text=_add_method(block.text, method)), dependencies
+    needed: list[Dependency] = []
+    for name, symbol in rewritten.dependencies.items():
+        # `own` is a class of this file.
+        if name in read and name != own:
+            needed.append(Dependency(name, symbol, GENERIC_HEADS, False))
+    return replace(block, text=_add_method(block.text, method)), tuple(needed)
 
 
 def _is_as_expected(method: str) -> bool:

@@ -104,16 +104,21 @@ def _find_inspections(
     """A reason where the code of `block` looks at classes, or at the names of objects."""
     lines = block.text.split("\n")
     code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    name = block.name or "a statement"
-    match = _CLASSES.search(code) or _OWN_NAMES.search(code)
-    if match is not None:
-        yield f"{name} looks at the classes of an object ({match.group()})"
+    name = _describe(block)
+    looks_at_classes = _CLASSES.search(code) or _OWN_NAMES.search(code)
+    if looks_at_classes is not None:
+        yield f"{name} looks at the classes of an object ({looks_at_classes.group()})"
     if _OTHER_SUPER.search(code) and _renames_super(ast.parse(block.text)):
         yield f"{name} uses super under another name, or another thing named super"
     # An object of a merged class has the same names, unless merging added some.
-    match = _NAMES.search(code)
-    if match is not None and _has_helpers(declaration, blocks):
-        yield f"{name} looks at the names of an object ({match.group()})"
+    looks_at_names = _NAMES.search(code)
+    if looks_at_names is not None and _has_helpers(declaration, blocks):
+        yield f"{name} looks at the names of an object ({looks_at_names.group()})"
+
+
+def _describe(block: FlatBlock) -> str:
+    """The block as the subject of a sentence."""
+    return block.name or "a statement"
 
 
 def _renames_super(tree: ast.Module) -> bool:
@@ -151,8 +156,7 @@ def _find_carried_parents(declaration: Declaration, blocks: Sequence[FlatBlock])
             if at is None:
                 continue
             name = declaration.symbol.name
-            who = block.name or "a statement"
-            what = f"{who} asks for {parent}, which is merged into {name}"
+            what = f"{_describe(block)} asks for {parent}, which is merged into {name}"
             hint = f"{name} would stay a subclass if it did not edit or remove what it inherits"
             raise PatchgenError("PG119", at, what, hint)
 
@@ -162,14 +166,15 @@ def _find_question(block: FlatBlock, name: str, symbol: Symbol) -> Location | No
 
     A base, an annotation and a call that makes an object do not.
     """
-    if not any(
-        dependency.name == name and dependency.symbol == symbol for dependency in block.dependencies
-    ):
+    # Most blocks do not use the class, and need not be parsed.
+    wanted = (name, symbol)
+    if wanted not in ((used.name, used.symbol) for used in block.dependencies):
         return None
     tree = parse_once(block.text)
     harmless = {id(node) for node in _find_harmless_uses(tree)}
     for node in names_within(tree):
-        if node.id != name or not isinstance(node.ctx, ast.Load) or id(node) in harmless:
+        is_read = node.id == name and isinstance(node.ctx, ast.Load)
+        if not is_read or id(node) in harmless:
             continue
         rewritten = block.rewritten[0]
         # In a merged class, the line is not known.
@@ -184,24 +189,32 @@ def _find_searches_behind(declaration: Declaration, blocks: Sequence[FlatBlock])
 
     Raises PG119 where the class cannot stay a subclass of them.
     """
-    own = next(block for block in blocks if block.rewritten[0].symbol == declaration.symbol)
+    own = _find_own_block(declaration, blocks)
     for block in blocks:
         # In the class itself, `supers` knows which class each statement came from.
         if block is own or "super(" not in block.text:
             continue
-        for node in ast.walk(ast.parse(block.text)):
-            match node:
-                case ast.Call(func=ast.Name(id="super"), args=[ast.Name(id=owner), _]):
-                    if owner != own.name:
-                        continue
-                case _:
-                    continue
-            what = f"{block.name or 'a statement'} calls {ast.unparse(node)}"
+        for call in _find_supers_of(own.name, ast.parse(block.text)):
+            what = f"{_describe(block)} calls {ast.unparse(call)}"
             if declaration.rewrites:
                 merged = f"{what}, whose parents are merged into {own.name}"
                 hint = f"{own.name} would stay a subclass if it did not edit or remove members"
                 raise PatchgenError("PG119", block.rewritten[0].at(1, 0), merged, hint)
             yield what
+
+
+def _find_own_block(declaration: Declaration, blocks: Sequence[FlatBlock]) -> FlatBlock:
+    """The block of the class itself."""
+    return next(block for block in blocks if block.rewritten[0].symbol == declaration.symbol)
+
+
+def _find_supers_of(name: str, tree: ast.Module) -> Iterator[ast.Call]:
+    """The calls `super(NAME, obj)` of one class."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="super"), args=[ast.Name(id=owner), _]):
+                if owner == name:
+                    yield node
 
 
 def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
@@ -230,7 +243,9 @@ def _find_shared_objects(
 ) -> Iterator[str]:
     """A reason for each object of a parent that several classes share.
 
-    Merged, each class would make an object of its own.
+    class Base: table = {}          One.table and Two.table are one dictionary, and would be
+    class One(Base): ...            two in the merged classes
+    class Two(Base): ...
     """
     rewritten_blocks: dict[Symbol, RewrittenBlock] = {}
     for block in blocks:
@@ -254,11 +269,16 @@ def _find_object(rewritten: RewrittenBlock) -> str | None:
                 return ast.unparse(target)
             case ast.AnnAssign(target=target, value=ast.expr() as value) if _makes_object(value):
                 return ast.unparse(target)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                # Defaults and the cache of a function last as long as the function.
-                if any(map(_makes_object, list_defaults(node.args))) or _is_cached(node):
-                    return node.name
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if _keeps_object(node):
+                return node.name
     return None
+
+
+def _keeps_object(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a default or a cache keeps an object from one call to the next."""
+    if _is_cached(method):
+        return True
+    return any(_makes_object(default) for default in list_defaults(method.args))
 
 
 def _is_cached(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -277,7 +297,7 @@ def _makes_object(value: ast.expr) -> bool:
 
 def _has_helpers(declaration: Declaration, blocks: Sequence[FlatBlock]) -> bool:
     """Whether merging added methods to the class, such as `_forward_of_LlamaMLP`."""
-    block = next(block for block in blocks if block.rewritten[0].symbol == declaration.symbol)
+    block = _find_own_block(declaration, blocks)
     # A method of such a name may also have been written by hand.
     written: set[str] = set()
     for rewritten in block.rewritten:

@@ -78,14 +78,14 @@ def _select_imports(
     read_here = submodules & set(needed)
     for block in index.blocks:
         # `render_imports` decides about the future imports of all modules together.
-        if block.kind != "import" or "__future__" in {item.module for item in block.imports}:
+        is_future = any(item.module == "__future__" for item in block.imports)
+        if block.kind != "import" or is_future:
             continue
         wanted = []
         for item in block.imports:
             is_submodule = _is_submodule(item) and item.bound in read_here
-            if is_submodule or _is_needed(item, needed, index, builder):
-                wanted.append(item)
-            elif _is_for_effect(item, index, builder):
+            is_read = is_submodule or _is_needed(item, needed, index, builder)
+            if is_read or _is_for_effect(item, index, builder):
                 wanted.append(item)
         if wanted:
             block_id = BlockId(index.source.module, block.first)
@@ -143,10 +143,11 @@ def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
     # Modules of the standard library change nothing by being imported; patchgen may not be there.
     if top in sys.stdlib_module_names or top == "patchgen":
         return False
-    is_read = any(item.bound in block.uses for block in index.blocks)
-    if is_read or item.bound in (index.exports or ()):
-        return False
-    return not builder.naming.bindings.flatten_scope.flattens(item.module)
+    for block in index.blocks:
+        if item.bound in block.uses:
+            return False
+    is_exported = index.exports is not None and item.bound in index.exports
+    return not is_exported and not builder.naming.bindings.flatten_scope.flattens(item.module)
 
 
 def _render_statement(module: str, item: Import) -> str:
@@ -155,8 +156,12 @@ def _render_statement(module: str, item: Import) -> str:
         return f"import {module}\n"
     if not item.name:
         return f"import {module} as {item.bound}\n"
-    alias = "" if item.bound == item.name else f" as {item.bound}"
-    return f"from {module} import {item.name}{alias}\n"
+    return f"from {module} import {_render_name(item.name, item.bound)}\n"
+
+
+def _render_name(name: str, bound: str) -> str:
+    """`name`, with an alias where it is bound to another one."""
+    return name if name == bound else f"{name} as {bound}"
 
 
 def _render_sibling(kind: str, dependency: Dependency, builder: Builder) -> str:
@@ -164,5 +169,5 @@ def _render_sibling(kind: str, dependency: Dependency, builder: Builder) -> str:
     path = builder.naming.plan.modular.source.path
     name = path.rpartition("/")[2].removesuffix(".py")
     place = builder.naming.resolve(dependency.symbol, dependency.home)
-    alias = "" if place.name == dependency.name else f" as {dependency.name}"
-    return f"from .{output_name(name, kind)} import {place.name}{alias}\n"
+    sibling = output_name(name, kind)
+    return f"from .{sibling} import {_render_name(place.name, dependency.name)}\n"

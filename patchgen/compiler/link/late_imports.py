@@ -24,7 +24,7 @@ from patchgen.compiler.link.imports import NeededImport
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.syntax.blocks import Import
 
-# Of the standard library; `tests/block_id/link/test_late_imports.py` asks torch.
+# Of the standard library; `tests/unit/link/test_late_imports.py` asks torch.
 IMPORTED_BY_TORCH = frozenset(
     "abc collections contextlib copy dataclasses enum functools importlib inspect itertools logging"
     " math operator os pathlib re string sys threading types typing warnings weakref".split()
@@ -39,16 +39,16 @@ def find_late_imports(
     # Nearly no file has such a statement, and the rest of this takes time.
     if not acting:
         return ()
-    modules = {block_id.module for block_id in acting}
-    modules |= {each.block_id.module for each in needed}
+    modules = {each.block_id.module for each in needed}
+    modules.update(block_id.module for block_id in acting)
     for block in gathered.blocks:
-        modules |= {rewritten.symbol.module for rewritten in block.rewritten}
+        modules.update(rewritten.symbol.module for rewritten in block.rewritten)
     places = trace_execution(modules, builder)
     first = min(places[block_id] for block_id in acting)
     imported = _find_imports_before(places, first, builder)
     before = _find_packages(imported) - _find_named_packages(acting, builder)
     # `import os` a second time binds what the first one did, whatever ran in between.
-    modules_before = {item.module for item, _ in imported if not (item.name or item.level)}
+    modules_before = {item.module for item, _ in imported if _is_plain(item)}
     late = []
     for each in needed:
         # What Python imports before the statement does not notice it.
@@ -59,6 +59,11 @@ def find_late_imports(
     return tuple(late)
 
 
+def _is_plain(item: Import) -> bool:
+    """Whether the statement is `import a.b`, which binds a module by its absolute name."""
+    return not item.name and not item.level
+
+
 def _find_undecided(needed: NeededImport, modules_before: set[str]) -> set[str]:
     """The packages from which something is imported that no import above has bound.
 
@@ -66,10 +71,9 @@ def _find_undecided(needed: NeededImport, modules_before: set[str]) -> set[str]:
     """
     undecided: set[str] = set()
     for item in needed.items:
-        is_plain = not item.name and not item.level
-        if is_plain and item.module in modules_before:
-            continue
-        undecided.add(_find_package(item, needed.block_id.module))
+        is_bound_above = _is_plain(item) and item.module in modules_before
+        if not is_bound_above:
+            undecided.add(_find_package(item, needed.block_id.module))
     return undecided
 
 
@@ -94,9 +98,10 @@ def _find_imports_before(
     The file of a mixin may import transformers for another of its mixins: transformers ran then.
     """
     found = []
-    for block_id, place in places.items():
+    above = [block_id for block_id, place in places.items() if place < first]
+    for block_id in above:
         block = builder.source_block(block_id)
-        if place < first and block.kind == "import" and not block.is_for_types:
+        if block.kind == "import" and not block.is_for_types:
             found += [(item, block_id.module) for item in block.imports]
     return found
 
@@ -104,7 +109,9 @@ def _find_imports_before(
 def _find_packages(imported: Iterable[tuple[Import, str]]) -> set[str]:
     """The packages that the imports have run."""
     found = {_find_package(item, module) for item, module in imported}
-    return found | IMPORTED_BY_TORCH if "torch" in found else found
+    if "torch" in found:
+        found |= IMPORTED_BY_TORCH
+    return found
 
 
 def _find_named_packages(acting: Iterable[BlockId], builder: Builder) -> set[str]:
@@ -124,7 +131,9 @@ def _find_named_packages(acting: Iterable[BlockId], builder: Builder) -> set[str
 
 def _find_package(item: Import, module: str) -> str:
     """The top-level package that an import of `module` runs first."""
-    return (module if item.level else item.module).partition(".")[0]
+    # A relative import stays in the package of the file.
+    imported = module if item.level else item.module
+    return imported.partition(".")[0]
 
 
 def _make_block(needed: NeededImport, builder: Builder) -> FlatBlock:

@@ -90,9 +90,7 @@ def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
     for node in walk(tree):
         match node:
             case ast.Call(func=ast.Name(id=name), args=[], keywords=[]):
-                # In a function, all but `globals()` read the names of the function.
-                is_of_module = name == "globals" or id(node) not in inside
-                if name in _NAMESPACE_FUNCTIONS and is_of_module:
+                if _lists_module_names(name, is_inside=id(node) in inside):
                     yield node.lineno, node.col_offset, f"{name}()"
             case ast.Call(func=ast.Name(id="exec"), args=[_]):
                 yield node.lineno, node.col_offset, "exec(...)"
@@ -102,10 +100,17 @@ def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
                 # `sys.modules[__name__]` is one finding: its `__name__` is no second one.
                 harmless.add(id(own))
                 yield node.lineno, node.col_offset, ast.unparse(node)
-            case ast.Name(id=name):
-                is_attribute = name in _MODULE_ATTRIBUTES or name == "__name__"
-                if is_attribute and id(node) not in harmless:
+            case ast.Name(id=name) if id(node) not in harmless:
+                if name == "__name__" or name in _MODULE_ATTRIBUTES:
                     yield node.lineno, node.col_offset, name
+
+
+def _lists_module_names(function: str, *, is_inside: bool) -> bool:
+    """Whether a call of `function` without arguments gives the names of the module."""
+    if function not in _NAMESPACE_FUNCTIONS:
+        return False
+    # In a function, all but `globals()` read the names of the function.
+    return function == "globals" or not is_inside
 
 
 def find_inner_nodes(tree: ast.Module) -> set[int]:
@@ -121,10 +126,11 @@ def _find_class_docstrings(tree: ast.Module) -> set[int]:
     """The ids of the names `__doc__` in the bodies of classes that have a docstring."""
     found: set[int] = set()
     for owner in walk(tree):
-        if isinstance(owner, ast.ClassDef) and ast.get_docstring(owner) is not None:
-            for node in own_nodes(owner.body):
-                if isinstance(node, ast.Name) and node.id == "__doc__":
-                    found.add(id(node))
+        if not isinstance(owner, ast.ClassDef) or ast.get_docstring(owner) is None:
+            continue
+        for node in own_nodes(owner.body):
+            if isinstance(node, ast.Name) and node.id == "__doc__":
+                found.add(id(node))
     return found
 
 

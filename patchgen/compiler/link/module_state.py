@@ -105,7 +105,10 @@ def _find_root(node: ast.expr) -> ast.Name | None:
     """The name `a` of `a.b.c`."""
     while isinstance(node, ast.Attribute):
         node = node.value
-    return node if isinstance(node, ast.Name) else None
+    # `make().b` begins with no name.
+    if not isinstance(node, ast.Name):
+        return None
+    return node
 
 
 def _find_stored_module(
@@ -119,7 +122,8 @@ def _find_stored_module(
             return None
         member = Symbol(symbol.module, attribute)
         symbol = naming.bindings.canonical(member, Location(module.source.path))
-    if symbol is None or symbol.name or not _is_flattened(symbol.module, naming):
+    is_module = symbol is not None and not symbol.name
+    if symbol is None or not is_module or not _is_flattened(symbol.module, naming):
         return None
     return symbol.module
 
@@ -168,9 +172,10 @@ def _find_flattened_import(module: ModuleIndex, name: str, naming: Naming) -> Sy
     # A module as a whole is no name that two files could share.
     if symbol is None or not symbol.name:
         return None
-    if symbol.module == module.source.module:
+    is_own = symbol.module == module.source.module
+    if is_own or not _is_flattened(symbol.module, naming):
         return None
-    return symbol if _is_flattened(symbol.module, naming) else None
+    return symbol
 
 
 def _find_global_names(block: Block) -> Iterator[tuple[str, int, int]]:

@@ -98,8 +98,11 @@ def _find_refusals(found: tuple[Problem, ...], declaration: Declaration) -> list
     """The problems that the class would have as a subclass too, or cannot avoid."""
     others = [problem for problem in found if problem.code not in _ONLY_MERGED]
     # A problem that is none of merging stays, whatever becomes of the class.
-    if others or not declaration.is_merged:
-        return others or list(found)
+    if others:
+        return others
+    if not declaration.is_merged:
+        return list(found)
+    # Edits and removals need a merged class.
     if declaration.rewrites:
         return [_suggest_subclass(problem, declaration) for problem in found]
     return []
@@ -109,7 +112,8 @@ def _suggest_subclass(problem: Problem, declaration: Declaration) -> Problem:
     """`problem` with the hint that a subclass would not have it."""
     name = declaration.symbol.name
     hint = f"{name} would stay a subclass if it did not edit or remove what it inherits"
-    return replace(problem, hint=f"{problem.hint}; {hint}" if problem.hint else hint)
+    hints = [problem.hint, hint] if problem.hint else [hint]
+    return replace(problem, hint="; ".join(hints))
 
 
 def _find_misplaced(error: OrderError, builder: Builder) -> dict[Symbol, str]:
@@ -118,7 +122,11 @@ def _find_misplaced(error: OrderError, builder: Builder) -> dict[Symbol, str]:
     found: dict[Symbol, str] = {}
     for symbol in error.merged:
         declaration = builder.naming.plan.declaration(symbol)
-        if declaration is not None and declaration.is_merged and not declaration.rewrites:
+        if declaration is None:
+            continue
+        # A class that edits or removes members has to be merged.
+        can_be_kept = declaration.is_merged and not declaration.rewrites
+        if can_be_kept:
             found[declaration.symbol] = why
     return found
 

@@ -60,16 +60,25 @@ def _find_given_order(
 ) -> tuple[BlockId, ...]:
     """The blocks whose order is given: the followed module's, or the modular file's own classes."""
     if gathered.base is None:
-        own = [block_id for block_id in blocks if block_id.module in builder.layers]
-        # Functions and constants stand with the class that uses them first.
-        classes = [block_id for block_id in own if blocks[block_id].kind == "class"]
-        return tuple(sorted(classes, key=lambda block_id: _sort_key(block_id, builder)))
+        return _find_own_classes(blocks, builder)
     given: dict[BlockId, None] = {}
     for block in builder.index(gathered.base).blocks:
         # A block of the modular file stands where the one that it replaces stood.
         given.update(dict.fromkeys(_find_replacing(block, gathered.base, builder)))
         given.setdefault(BlockId(gathered.base, block.first))
     return tuple(block_id for block_id in given if block_id in blocks)
+
+
+def _find_own_classes(blocks: dict[BlockId, FlatBlock], builder: Builder) -> tuple[BlockId, ...]:
+    """The classes of the modular files, in their order.
+
+    Functions and constants stand with the class that uses them first.
+    """
+    found: list[BlockId] = []
+    for block_id, block in blocks.items():
+        if block.kind == "class" and block_id.module in builder.layers:
+            found.append(block_id)
+    return tuple(sorted(found, key=lambda block_id: _sort_key(block_id, builder)))
 
 
 def _find_replacing(block: Block, module: str, builder: Builder) -> list[BlockId]:
@@ -85,8 +94,10 @@ def _find_replacing(block: Block, module: str, builder: Builder) -> list[BlockId
 def _sort_key(block_id: BlockId, builder: Builder) -> tuple[int, str, int]:
     """Modules by name, then the modular files, from the one extended most to the nearest."""
     layers = [layer.source.module for layer in builder.naming.plan.layers]
-    # What a file extends was defined before it.
-    rank = len(layers) - layers.index(block_id.module) if block_id.module in layers else 0
+    rank = 0
+    if block_id.module in layers:
+        # What a file extends was defined before it.
+        rank = len(layers) - layers.index(block_id.module)
     return (rank, block_id.module, block_id.first)
 
 
@@ -132,6 +143,7 @@ class _Placing:
     def _place_needed(self, block_id: BlockId, below: tuple[BlockId, ...]) -> list[BlockId]:
         """Place what `block_id` needs; returns what changes it later, which is not placed yet."""
         required = self._before.get(block_id, {})
+        waiting = (*below, block_id)
         after = []
         for needed in self._find_needed(block_id):
             if needed in self.placed or needed == block_id:
@@ -141,8 +153,8 @@ class _Placing:
             elif _stands_later(needed, block_id):
                 after.append(needed)
             # What is only read when a function runs need not come first, but reads better so.
-            elif needed not in self._given and self._is_free(needed, (*below, block_id)):
-                self.place(needed, (*below, block_id))
+            elif needed not in self._given and self._is_free(needed, waiting):
+                self.place(needed, waiting)
         return after
 
     def _find_followers(self) -> dict[BlockId, list[BlockId]]:

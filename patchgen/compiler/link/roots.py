@@ -59,8 +59,7 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
         for block in layer.blocks:
             declaration = plan.declaration(Symbol(module, block.name))
             if declaration is None:
-                # A helper goes where it is used; one that nothing uses goes to the main output.
-                is_root = kind == main and (_is_public(block) or _acts(layer, block, builder))
+                is_root = kind == main and _is_kept_unused(layer, block, builder)
             elif declaration.symbol in mixins and block.name not in exported:
                 # Its members stand in the classes that it was merged into.
                 is_root = False
@@ -87,25 +86,23 @@ def _find_own_mixins(declarations: tuple[Declaration, ...]) -> set[Symbol]:
     return merged - heirs
 
 
-def _is_public(block: Block) -> bool:
-    """Whether a statement of a modular file binds a public name, or none at all."""
+def _is_kept_unused(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
+    """Whether a statement of a modular file stays if nothing uses what it binds."""
     if block.kind in ("import", "doc") or block.is_of_exports:
         return False
     if not block.defines:
         return True
+    # A private one stays if it does something: `@register` over `def _mine`.
+    return _is_public(block) or not builder.changes.is_pure(layer, block)
+
+
+def _is_public(block: Block) -> bool:
+    """Whether the statement binds a public name by something else than an import."""
     imported = {item.bound for item in block.imports}
-    defined = [name for name in block.defines if name not in imported]
-    return any(not name.startswith("_") for name in defined)
-
-
-def _acts(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
-    """Whether a private statement of a modular file does something.
-
-    `@register` over `def _mine`.
-    """
-    if block.kind in ("import", "doc") or block.is_of_exports:
-        return False
-    return not builder.changes.is_pure(layer, block)
+    for name in block.defines:
+        if name not in imported and not name.startswith("_"):
+            return True
+    return False
 
 
 def _replace_block(block_id: BlockId, names: list[str], builder: Builder) -> list[BlockId]:
@@ -113,24 +110,26 @@ def _replace_block(block_id: BlockId, names: list[str], builder: Builder) -> lis
 
     Raises PatchgenError PG118 when only some of the names that the block binds are declared again.
     """
-    keys = {
-        name: builder.naming.resolve(Symbol(block_id.module, name), block_id.module).key
-        for name in names
-    }
-    replaced = [key for key in keys.values() if key is not None and key.module != block_id.module]
+    replaced: dict[str, Symbol] = {}
+    for name in names:
+        symbol = Symbol(block_id.module, name)
+        key = builder.naming.resolve(symbol, block_id.module).key
+        if key is not None and key.module != block_id.module:
+            replaced[name] = key
     if not replaced:
         return [block_id]
     # The statement binds all of its names or none.
-    if len(replaced) < len(names):
-        kept = [name for name, key in keys.items() if key not in replaced]
+    kept = [name for name in names if name not in replaced]
+    if kept:
         at = builder.index(block_id.module).source.at(block_id.first)
+        declared = next(iter(replaced.values()))
         what = (
             f"the statement binds {', '.join(names)}; "
-            f"the modular file declares {replaced[0].name} but not {', '.join(kept)}"
+            f"the modular file declares {declared.name} but not {', '.join(kept)}"
         )
         raise PatchgenError("PG118", at, what, "declare all of them, or none")
     found: list[BlockId] = []
-    for key in replaced:
+    for key in replaced.values():
         found += builder.block_ids(key)
     return found
 

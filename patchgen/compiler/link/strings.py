@@ -18,7 +18,7 @@ from patchgen.compiler.link.textchanges import TextChange, find_words
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.errors import PatchgenError
 from patchgen.syntax.annotations import quoted_annotations
-from patchgen.syntax.trees import list_arguments, position_of
+from patchgen.syntax.trees import Position, list_arguments, position_of
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
 # How the decorators of documentation end: `auto_docstring`, `add_start_docstrings`.
@@ -57,10 +57,16 @@ def rename_in_text(
         spans.append((position_of(node), end))
     for word in find_words(text, renamed):
         place = (word.line, word.start)
+        if place in taken:
+            continue
         # A comment is for people, and nothing can depend on it.
-        names_class = word.is_comment or any(first <= place < last for first, last in spans)
-        if names_class and place not in taken:
+        if word.is_comment or _is_within(place, spans):
             yield TextChange(word.line, word.start, word.end, renamed[word.text])
+
+
+def _is_within(place: Position, spans: Sequence[tuple[Position, Position]]) -> bool:
+    """Whether `place` is in one of `spans`."""
+    return any(first <= place < last for first, last in spans)
 
 
 def find_naming_strings(tree: ast.Module) -> Iterator[Text]:
@@ -103,8 +109,10 @@ def find_data_strings(tree: ast.Module, names: Collection[str]) -> Iterator[Data
         # An f-string holds its parts as constants of their own.
         known |= {id(node) for node in ast.walk(text)}
     for node in ast.walk(tree):
+        if id(node) in known:
+            continue
         match node:
-            case ast.Constant(value=str(value)) if value in names and id(node) not in known:
+            case ast.Constant(value=str(value)) if value in names:
                 yield Data(value, node.lineno, node.col_offset)
 
 
@@ -112,20 +120,28 @@ def looks_up_class_names(tree: ast.Module) -> bool:
     """Whether code of `tree` looks up the name of a class, stores it or passes it on.
 
     Comparisons with strings do not count, because these are renamed, and neither do messages.
+
+        TABLE[type(x).__name__]             counts
+        logger.info(type(x).__name__)       does not
     """
     # By identity: equal code at another place counts.
     ignored: set[int] = set()
     for node in ast.walk(tree):
-        is_message = isinstance(node, ast.Call) and _is_log_call(node.func)
-        if isinstance(node, ast.Raise) or is_message:
+        if _is_message(node):
             ignored |= {id(inner) for inner in ast.walk(node)}
     for node in ast.walk(tree):
-        for child in ast.iter_child_nodes(node):
-            if id(child) in ignored or not _is_class_name(child):
-                continue
-            if _depends_on(node, child):
+        names = [child for child in ast.iter_child_nodes(node) if _is_class_name(child)]
+        for name in names:
+            if id(name) not in ignored and _depends_on(node, name):
                 return True
     return False
+
+
+def _is_message(node: ast.AST) -> bool:
+    """Whether what stands in `node` is only shown to people."""
+    if isinstance(node, ast.Raise):
+        return True
+    return isinstance(node, ast.Call) and _is_log_call(node.func)
 
 
 def _depends_on(node: ast.AST, name: ast.AST) -> bool:
@@ -184,7 +200,8 @@ def _find_prose(call: ast.Call) -> Iterator[Text]:
     """The strings of a message that are more than one word; a single word may be data."""
     for argument in list_arguments(call):
         for text in _find_texts(argument):
-            if isinstance(text, ast.JoinedStr) or " " in str(text.value):
+            is_single_word = isinstance(text, ast.Constant) and " " not in str(text.value)
+            if not is_single_word:
                 yield text
 
 

@@ -36,16 +36,23 @@ def find_unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterat
     for declaration in plan.declarations:
         # The classes of a file that is extended are the business of that file.
         is_own = declaration.symbol.module == plan.modular.source.module
-        if not is_own or declaration.symbol.name in exported:
-            continue
-        ancestors = find_ancestors(declaration, builder)
-        parent = _find_parent(declaration.symbol.name, ancestors, plan)
-        if parent is None or not _is_left_unused(declaration.symbol.name, parent.name, blocks):
-            continue
-        is_similar = _is_similar(declaration.symbol.name, parent.name)
-        is_for_users = any(symbol.name in FOR_USERS for symbol in ancestors)
-        if is_similar or not is_for_users:
-            yield _make_warning(declaration, parent, is_similar)
+        if is_own and declaration.symbol.name not in exported:
+            yield from _check_use(declaration, blocks, builder)
+
+
+def _check_use(
+    declaration: Declaration, blocks: Sequence[FlatBlock], builder: Builder
+) -> Iterator[Problem]:
+    """The warning for one class, if there is cause for one."""
+    name = declaration.symbol.name
+    ancestors = find_ancestors(declaration, builder)
+    parent = _find_parent(name, ancestors, builder.naming.plan)
+    if parent is None or not _is_left_unused(name, parent.name, blocks):
+        return
+    is_similar = _is_similar(name, parent.name)
+    is_for_users = any(symbol.name in FOR_USERS for symbol in ancestors)
+    if is_similar or not is_for_users:
+        yield _make_warning(declaration, parent, is_similar)
 
 
 def _is_left_unused(name: str, parent: str, blocks: Sequence[FlatBlock]) -> bool:

@@ -36,6 +36,7 @@ def find_useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) ->
     # Silence is better than a wrong error.
     if len(bodies) == 1 or not _all_is_seen(bodies, bases):
         return
+    own = bodies[0].own_name
     known = _find_known(bodies)
     for statement in bodies[0].binders("__init__"):
         if not isinstance(statement.node, ast.FunctionDef):
@@ -44,7 +45,6 @@ def find_useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) ->
             # Bases set private attributes that are not listed above.
             if name in known or name.startswith("_"):
                 continue
-            own = bodies[0].own_name
             what = f"self.{name} is deleted, but no class that {own} is merged with sets it"
             hint = did_you_mean(name, known) or "remove the line"
             at = bodies[0].at(statement, deletion)
@@ -73,8 +73,9 @@ def _deletions(method: ast.FunctionDef) -> Iterator[tuple[ast.stmt, str]]:
 
 def _all_is_seen(bodies: Sequence[ClassBody], bases: Sequence[str]) -> bool:
     """Whether every attribute that the classes and their bases set can be read from their text."""
-    if not {base.rpartition(".")[2] for base in bases} <= MODEST_BASES:
-        return False
+    for base in bases:
+        if base.rpartition(".")[2] not in MODEST_BASES:
+            return False
     if any(_may_be_set_around(body) for body in bodies):
         return False
     return not any(_may_set_unseen(method) for method in _methods(bodies))
@@ -97,11 +98,15 @@ def _methods(bodies: Sequence[ClassBody]) -> Iterator[FunctionNode]:
 
 
 def _may_set_unseen(method: FunctionNode) -> bool:
-    """Whether `method` hands its object on, or sets attributes under names that are computed."""
+    """Whether `method` hands its object on, or sets attributes under names that are computed.
+
+    register(self)                  whoever is given the object can set anything on it
+    setattr(self, name, 3)          which attribute this is, is known at run time only
+    """
     receiver = first_parameter(method)
-    decorators = [] if isinstance(method, ast.Lambda) else method.decorator_list
-    if any(_last_name(decorator) not in SETTING_NOTHING for decorator in decorators):
-        return True
+    for decorator in getattr(method, "decorator_list", []):
+        if _last_name(decorator) not in SETTING_NOTHING:
+            return True
     held = _find_held(method)
     for node in ast.walk(method):
         match node:
@@ -109,7 +114,6 @@ def _may_set_unseen(method: FunctionNode) -> bool:
                 return True
             case ast.Attribute(attr=name) if name in _SETTING:
                 return True
-            # Whoever is given the object can set anything on it.
             case ast.Name(id=name) if name == receiver and id(node) not in held:
                 return True
             case ast.Call() if registers_by_expression(node):

@@ -101,15 +101,16 @@ def _find_read_in(method: FunctionNode) -> set[str]:
     receiver = first_parameter(method)
     found: set[str] = set()
     attributes = [node for node in ast.walk(method) if isinstance(node, ast.Attribute)]
-    held = {id(node.value) for node in attributes}
-    for node in ast.walk(method):
-        match node:
+    for attribute in attributes:
+        match attribute:
             case ast.Attribute(value=ast.Name(id=owner), attr=name, ctx=ast.Load()):
                 if owner == receiver:
                     found |= {name} & SET_BY_EXPERTS
-            case ast.Name(id=owner) if owner == receiver and id(node) not in held:
-                # `helper(self)` may read any of them.
-                found |= SET_BY_EXPERTS
+    held = {id(node.value) for node in attributes}
+    for node in ast.walk(method):
+        # `helper(self)` may read any of them.
+        if isinstance(node, ast.Name) and node.id == receiver and id(node) not in held:
+            return set(SET_BY_EXPERTS)
     return found
 
 
@@ -137,7 +138,12 @@ def _passes_config(bodies: Sequence[ClassBody]) -> bool:
     firsts = set()
     for body in bodies:
         for statement in body.binders("__init__"):
-            node = statement.node
-            arguments = node.args.args if isinstance(node, ast.FunctionDef) else []
-            firsts.add(arguments[1].arg if len(arguments) > 1 else None)
+            firsts.add(_find_first_argument(statement.node))
     return len(firsts) == 1
+
+
+def _find_first_argument(node: ast.stmt) -> str | None:
+    """What a method calls its first parameter behind the object; None where it has none."""
+    if not isinstance(node, ast.FunctionDef) or len(node.args.args) < 2:
+        return None
+    return node.args.args[1].arg

@@ -80,10 +80,12 @@ class Draft:
 def check_declaration(draft: Draft) -> Draft:
     """Check for members that the child defines twice, and mark those that it removes."""
     removals = mark_removals(draft.bodies)
-    # A class that is not merged keeps Python's behaviour, whatever it is.
-    twice = find_claimed_twice(draft.bodies[0]) if len(draft.bodies) > 1 else ()
     useless = find_useless_deletions(draft.bodies, draft.plan.bases)
-    return replace(draft, bodies=removals.bodies).found(*removals.problems, *useless, *twice)
+    checked = replace(draft, bodies=removals.bodies).found(*removals.problems, *useless)
+    # A class that is not merged keeps Python's behaviour, whatever it is.
+    if len(draft.bodies) == 1:
+        return checked
+    return checked.found(*find_claimed_twice(draft.bodies[0]))
 
 
 def make_edits(draft: Draft) -> Draft:
@@ -195,7 +197,8 @@ def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statemen
     """The head, the nearest docstring, the statements, and what follows the last class."""
     docstrings = [body.docstring for body in bodies if body.docstring]
     kept = list(order)
-    if len(bodies) > 1:
+    is_merged = len(bodies) > 1
+    if is_merged:
         # A merged class has members, so that `pass` and `...` of its parents can go.
         kept = [statement for statement in order if not is_placeholder(statement.node)]
     statements = [*docstrings[:1], *kept]

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from patchgen.compiler.classes.classbody import ClassBody
+from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.supers.supercall import Function
 from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.bound import parameters
@@ -34,9 +35,10 @@ def find_claimed_twice(body: ClassBody) -> Iterator[Problem]:
 def _belongs_to(one: ast.stmt, other: ast.stmt) -> bool:
     """Whether the second definition uses the first: a setter, or what follows its overloads."""
     assert isinstance(one, Function) and isinstance(other, Function)
-    # `@size.setter` above a second `size`.
-    if any(mentions(decorator, other.name) for decorator in other.decorator_list):
-        return True
+    for decorator in other.decorator_list:
+        # `@size.setter` above a second `size`.
+        if mentions(decorator, other.name):
+            return True
     for decorator in one.decorator_list:
         if ast.unparse(decorator).rpartition(".")[2] == "overload":
             return True
@@ -47,10 +49,18 @@ def find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
     """Notes on overrides that do not take a parameter of the method that they override."""
     for place, body in enumerate(bodies[:-1]):
         for statement in body.statements:
-            if not isinstance(statement.node, Function) or statement.removes:
+            if not isinstance(statement.node, Function):
                 continue
-            if statement.names and len(body.binders(statement.names[0])) == 1:
+            if _is_override(statement, body):
                 yield from _compare_parameters(body, statement.node, bodies[place + 1 :])
+
+
+def _is_override(statement: Statement, body: ClassBody) -> bool:
+    """Whether the method is the only thing that the class binds to its name."""
+    # A removal is written as a method that raises.
+    if statement.removes or not statement.names:
+        return False
+    return len(body.binders(statement.names[0])) == 1
 
 
 def _compare_parameters(
@@ -68,14 +78,12 @@ def _compare_parameters(
     taken = set(parameters(override))
     # `*args` takes whatever is given by position.
     if override.args.vararg:
-        taken |= {argument.arg for argument in old.args.args}
+        taken.update(argument.arg for argument in old.args.args)
     # `*args` and `**kwargs` of the parent are no parameters that a caller names.
-    for special in (old.args.vararg, old.args.kwarg):
-        if special:
-            taken.add(special.arg)
+    unnamed = {special.arg for special in (old.args.vararg, old.args.kwarg) if special}
     # The first parameter is the object.
     for parameter in parameters(old)[1:]:
-        if parameter not in taken:
+        if parameter not in taken | unnamed:
             own, inherited = f"{body.own_name}.{name}", f"{parent.own_name}.{name}"
             yield f"{own} does not take {parameter}, which {inherited} takes"
 
@@ -83,11 +91,12 @@ def _compare_parameters(
 def _find_overridden(name: str, behind: Sequence[ClassBody]) -> tuple[ClassBody, Function] | None:
     """The method that the nearest class of `behind` has under `name`, if it is one plain method."""
     for body in behind:
-        if name in body.names:
-            binders = body.binders(name)
-            node = binders[0].node
-            # A property and its setter are two definitions of one name.
-            if len(binders) != 1 or not isinstance(node, Function):
-                return None
-            return body, node
+        if name not in body.names:
+            continue
+        binders = body.binders(name)
+        node = binders[0].node
+        # A property and its setter are two definitions of one name.
+        if len(binders) != 1 or not isinstance(node, Function):
+            return None
+        return body, node
     return None

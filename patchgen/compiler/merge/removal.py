@@ -32,27 +32,27 @@ def mark_removals(bodies: Sequence[ClassBody]) -> Removals:
     """Mark the statements that remove what a later class of the chain binds."""
     done: list[ClassBody] = []
     problems: list[Problem] = []
-    for place, body in enumerate(bodies):
+    for place, body in enumerate(bodies[:-1]):
         known: set[str] = set()
         for other in bodies[place + 1 :]:
             known |= other.names
-        # The last class of the chain has nothing to remove: its statement is an exception.
-        is_last = place == len(bodies) - 1
         statements = []
         for statement in body.statements:
-            name = None if is_last else removed_name(statement.node)
+            name = removed_name(statement.node)
             # Only what a merged class binds can be left out.
             statements.append(replace(statement, removes=name in known))
             if name is None:
                 continue
             # A part may remove what only some models have.
-            if name not in known and place == 0:
+            is_declared = place == 0
+            if is_declared and name not in known:
                 what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
                 hint = did_you_mean(name, known) or "what a base outside has cannot be removed"
                 problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
             problems += _find_other_claims(body, statement, name)
         done.append(replace(body, statements=tuple(statements)))
-    return Removals(tuple(done), tuple(problems))
+    # The last class of the chain has nothing to remove: its statement is an exception.
+    return Removals((*done, bodies[-1]), tuple(problems))
 
 
 def find_remaining(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iterator[Problem]:

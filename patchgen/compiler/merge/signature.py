@@ -75,23 +75,39 @@ class _Chosen:
     def inherit(self, decorator: Decorator, place: int) -> None:
         """Keep, drop or refuse a decorator of the class at `place` in the chain."""
         name = decorator.short_name
-        rule = RULES[name][0] if name in RULES else None
+        rule = None
+        if name in RULES:
+            rule = RULES[name][0]
         # `kept` begins with the child's own decorators.
-        restated = any(other.short_name == name for other in self.kept)
+        is_restated = any(other.short_name == name for other in self.kept)
         changed = self._find_changed(place)
         if rule is Rule.EXPERTS:
-            self._inherit_experts(decorator, place, changed, restated)
+            self._inherit_experts(decorator, place, changed, is_restated)
         elif rule is Rule.REGISTERS:
             self._inherit_registration(decorator, place)
-        elif restated and (rule or name in self.further or self._repeats(decorator)):
+        elif is_restated and self._counts_once(decorator, rule):
             return  # the child's own decorator counts
-        elif rule is None and self.further.get(name) in changed:
-            self._drop(decorator, place, f"{self.plan.name} has a {self.further[name]} of its own")
-        elif rule is None and name not in self.further:
-            hint = f"decorate {self.plan.name} with it too, in the same words"
-            self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
+        elif rule is None:
+            self._inherit_other(decorator, place, changed)
         elif rule is Rule.KERNEL and changed & collect_self_uses(self.bodies[place:], "forward"):
             self._drop(decorator, place, f"{self.plan.name} has a forward of its own")
+        else:
+            self.kept.append(decorator)
+
+    def _counts_once(self, decorator: Decorator, rule: Rule | None) -> bool:
+        """Whether it says nothing that a nearer decorator of its name does not say."""
+        is_known = rule is not None or decorator.short_name in self.further
+        return is_known or self._repeats(decorator)
+
+    def _inherit_other(self, decorator: Decorator, place: int, changed: frozenset[str]) -> None:
+        """Keep, drop or refuse a decorator of which `RULES` says nothing."""
+        name = decorator.short_name
+        # Only a decorator that the project knows can be judged.
+        if name not in self.further:
+            hint = f"decorate {self.plan.name} with it too, in the same words"
+            self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
+        elif self.further[name] in changed:
+            self._drop(decorator, place, f"{self.plan.name} has a {self.further[name]} of its own")
         else:
             self.kept.append(decorator)
 

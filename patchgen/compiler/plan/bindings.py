@@ -19,7 +19,7 @@ from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.rebinding import is_read_between
 from patchgen.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.blocks import Block, Import, ModuleIndex, find_star_imports
+from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.locate import Environment
 
 
@@ -65,7 +65,7 @@ class Bindings:
         stars = self._find_stars(module)
         if binders:
             stars = [star for star in stars if star.line > binders[-1].last]
-        brought = self._look_behind_stars(module, name, stars) if stars else None
+        brought = self._from_stars(module, name, stars) if stars else None
         if brought is not None or not binders:
             return brought
         return self._choose_binder(module, name, binders)
@@ -75,20 +75,22 @@ class Bindings:
     ) -> Import | Block:
         """The import that decides what `name` means, or the last of `binders` as a definition."""
         last = binders[-1]
-        own = [item for item in last.imports if item.bound == name]
+        own = _imports_of(last, name)
         if not own:
             return last
-        imports = [item for block in binders for item in block.imports if item.bound == name]
+        imports: list[Import] = []
+        for block in binders:
+            imports += _imports_of(block, name)
         # `import a.b` and `import a.c` both bind `a`, the same package.
         are_packages = all(item.binds_package for item in imports)
         if are_packages and len(own) == len(imports):
             return own[-1]
         # `try: import x` and `except ImportError: x = None`: only running shows which one counts.
         if last.is_guarded:
-            return own[-1] if self._is_one_import(module, binders, imports) else last
-        if is_read_between(module, binders, name):
-            return last
-        return own[-1]
+            is_certain = self._is_one_import(module, binders, imports)
+        else:
+            is_certain = not is_read_between(module, binders, name)
+        return own[-1] if is_certain else last
 
     def counts(self, module: ModuleIndex, item: Import) -> bool:
         """Whether no later statement of `module` rebinds the name that `item` imports."""
@@ -146,13 +148,16 @@ class Bindings:
             return "." * level + target
         parts = module.source.module.split(".")
         # One dot means the package that holds the module; a package holds itself.
-        is_package = module.source.path.endswith("__init__.py")
-        drop = level - 1 if is_package else level
+        drop = level
+        if module.source.path.endswith("__init__.py"):
+            drop = level - 1
         if drop >= len(parts):
             base = self._find_base_beside(module, drop, at)
         else:
             base = parts[: len(parts) - drop]
-        return ".".join([*base, target] if target else base)
+        # `from . import x` names the package itself.
+        names = [*base, target] if target else base
+        return ".".join(names)
 
     def _find_base_beside(self, module: ModuleIndex, drop: int, at: Location) -> list[str]:
         """The folder of a modular file that lies in no package, as the start of a module name.
@@ -160,7 +165,10 @@ class Bindings:
         Such a file imports its neighbours by `from .helpers import x`.
         """
         parts = module.source.module.split(".")
-        beside = self.env.beside(module.source.module) if drop == len(parts) else None
+        beside = None
+        # With one more dot, the import would leave the folder too.
+        if drop == len(parts):
+            beside = self.env.beside(module.source.module)
         if beside is None:
             what = f"a relative import leaves the package {parts[0]}"
             raise PatchgenError("PG102", at, what, "name it absolutely")
@@ -204,13 +212,6 @@ class Bindings:
             case _:
                 return says
 
-    def _look_behind_stars(
-        self, module: ModuleIndex, name: str, stars: Sequence[Import]
-    ) -> Symbol | None:
-        """As `_from_stars`, for all modular files of a run together."""
-        key = (module.source.digest, module.source.module, name, len(stars), self.flatten_scope)
-        return self.env.once(key, lambda: self._from_stars(module, name, stars))
-
     def _from_stars(self, module: ModuleIndex, name: str, stars: Sequence[Import]) -> Symbol | None:
         """Where a `from x import *` brings `name` from: the last one that has it."""
         # A star import brings no dunder names, whatever `__all__` says.
@@ -231,18 +232,14 @@ class Bindings:
             return None
         # Hundreds of files can stand behind a star: their text tells most of them apart from
         # the one, without parsing.
-        if path.name != "__init__.py":
-            if not self._may_export(target, name):
-                return None
-        elif not self.env.spells(target, name):
-            # Such a package can only have the name from a star import of its own.
-            source = self.env.source(target, at)
-            return self._from_stars(ModuleIndex(source, (), ""), name, find_star_imports(source))
+        if path.name == "__init__.py":
+            may_bring = self.env.look("star", f"{name} {target}") != ""
+        else:
+            may_bring = self._may_export(target, name)
+        if not may_bring:
+            return None
         index = self.env.index(target, at)
-        public = index.exports
-        if public is None:
-            public = tuple(bound for bound in index.names if not bound.startswith("_"))
-        if name in public:
+        if name in _list_exported(index):
             return self.canonical(Symbol(target, name), at)
         # The names that it has from a star of its own are not among those that it binds.
         return self._from_stars(index, name, self._find_stars(index))
@@ -315,6 +312,18 @@ class Bindings:
         if any(item.bound == name for item in module.imports):
             what = f"{kind} {name}, on line {says.first}, hides import {name}"
         raise PatchgenError("PG109", at, what, "give one of them another name")
+
+
+def _list_exported(index: ModuleIndex) -> tuple[str, ...]:
+    """The names that a star import of the module brings, of those that it binds itself."""
+    if index.exports is not None:
+        return index.exports
+    return tuple(bound for bound in index.names if not bound.startswith("_"))
+
+
+def _imports_of(block: Block, name: str) -> list[Import]:
+    """The imports of one statement that bind `name`."""
+    return [item for item in block.imports if item.bound == name]
 
 
 # Marks a relative import of what only the flat file's folder has: `from .cache import KVCache`.

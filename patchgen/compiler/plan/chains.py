@@ -99,7 +99,8 @@ def _find_written_bases(
     """The classes of `behind` that the merged class has to name as its bases."""
     direct: set[Symbol] = set()
     for member in chain:
-        direct |= {base.symbol for base in lineages.direct_bases(member, at) or ()}
+        bases = lineages.direct_bases(member, at) or ()
+        direct.update(base.symbol for base in bases)
     candidates = tuple(symbol for symbol in behind if symbol in direct)
     # A base of another base is inherited through that one, and is not written.
     inherited: set[Symbol] = set()
@@ -127,7 +128,8 @@ def _merged_length(
         if member.module not in layers:
             continue
         for base in lineages.direct_bases(member, at) or ():
-            module = base.symbol.module
-            if module != member.module and bindings.flatten_scope.flattens(module):
-                length = max(length, mro.index(base.symbol) + 1)
+            is_of_other_file = base.symbol.module != member.module
+            if is_of_other_file and bindings.flatten_scope.flattens(base.symbol.module):
+                place = mro.index(base.symbol)
+                length = max(length, place + 1)
     return length

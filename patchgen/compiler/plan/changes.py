@@ -132,11 +132,7 @@ class _Search:
         if block.kind in ("class", "def", "import") or effects.is_pure:
             return
         # What a loop binds stands for what the statement reads: `for t in (A, B): t["x"] = 1`.
-        positions = effects.changed | effects.passed
-        touched = {
-            reference.name for reference in block.references if reference.position in positions
-        }
-        if touched & set(block.defines):
+        if _find_touched(block, effects) & set(block.defines):
             for symbol in self._names.carried(module, eager):
                 self._change(symbol)
 
@@ -168,11 +164,15 @@ class _Search:
                 return  # calling a function or class does not change it
         if self._may_change_object(symbol, position, effects):
             self._change(symbol)
+        if self._may_run_for_class(symbol, position, effects):
+            self._change(symbol)
+
+    def _may_run_for_class(self, symbol: Symbol, position: Position, effects: SideEffects) -> bool:
+        """Whether the name stands in a class line, and its code runs for the class."""
         # A metaclass runs for each class; so does the hook of a base, where it has one.
         if position in effects.metaclasses:
-            self._change(symbol)
-        elif position in effects.bases and self._names.runs_for_heirs(symbol):
-            self._change(symbol)
+            return True
+        return position in effects.bases and self._names.runs_for_heirs(symbol)
 
     def _may_change_object(self, symbol: Symbol, position: Position, effects: SideEffects) -> bool:
         """Whether what is done with the name may change the object that it stands for."""
@@ -219,12 +219,13 @@ class _Search:
             if symbol is None or not self._names.is_carried(symbol):
                 continue
             self.read.add(symbol)
+            # A function that is only named may be called by what it is given to; one that stands
+            # in a quoted annotation is not there at run time.
+            may_be_called = reference.position in effects.called or not reference.quoted
             # A function may change every mutable object that it can name.
             if self._names.is_state(symbol):
                 self._change(symbol)
-            # A function that is only named may be called by what it is given to; one that stands
-            # in a quoted annotation is not there at run time.
-            elif reference.position in effects.called or not reference.quoted:
+            elif may_be_called:
                 self._call(symbol)
 
     def _alias(self, symbol: Symbol, module: ModuleIndex, block: Block) -> None:
@@ -238,19 +239,28 @@ class _Search:
             if other is None or not self._names.is_carried(other) or not reference.eager:
                 continue
             self.read.add(other)
-            if reference.position in called and not self._names.is_state(other):
+            is_call = reference.position in called and not self._names.is_state(other)
+            if is_call:
                 self._call(other)
             elif symbol in self._altered and not self._names.is_plain(other):
                 self._change(other)
 
 
+def _find_touched(block: Block, effects: SideEffects) -> set[str]:
+    """The names of the statement that it stores into or passes to a call."""
+    positions = effects.changed | effects.passed
+    return {reference.name for reference in block.references if reference.position in positions}
+
+
 def _acts_outside(symbol: Symbol, reference: Reference, effects: SideEffects) -> bool:
     """Whether others notice what is done with an imported name.
 
-    They notice `torch.manual_seed(3)`, but not `torch.zeros(3)`.
+    torch.manual_seed(3)                    they do: nothing uses the value of the call
+    torch.backends.cudnn.benchmark = True   they do
+    PI = torch.zeros(3)                     they do not
     """
     position = reference.position
-    # `torch.backends.x = True`, and a statement that is only a call: why else would it be there?
+    # A statement that is only a call: why else would it be there?
     if position in effects.stored or position in effects.discarded:
         return True
     if position not in effects.changed and position not in effects.called:

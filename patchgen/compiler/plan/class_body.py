@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.intent import MODULE as EDITS
@@ -39,10 +39,13 @@ def check_calls(
     read = _find_read(node)
     body = f"the body of {node.name}"
     for reference in block.references:
-        if reference.position in called and not _is_known(index, reference, bindings):
+        is_called = reference.position in called
+        if is_called and not _is_known(index, reference, bindings):
             dotted = ".".join([reference.name, *reference.attributes])
             yield f"{body} calls {dotted} when the class is made"
-        elif reference.position in read and _gets_its_name(index, reference, bindings):
+            continue
+        is_read = reference.position in read
+        if is_read and _gets_its_name(index, reference, bindings):
             yield f"{body} holds {reference.name}, which is told its class and its name"
     # A name that is no global is bound in the body itself: a decorator that the class defines.
     outside = {reference.position for reference in block.references}
@@ -53,26 +56,29 @@ def check_calls(
 
 def _find_callees(node: ast.ClassDef) -> list[ast.expr]:
     """What is called when the class is made; a decorator is called, however it is written."""
-    found = [inner.func for inner in _walk_eager(node) if isinstance(inner, ast.Call)]
+    found = _list_called(_walk_eager(node))
     for statement in node.body:
         found += getattr(statement, "decorator_list", [])
         # `x: sized("rows")` calls a function.  Other annotations have no effect but their value.
         for annotation in _list_annotations(statement):
-            called = [inner for inner in ast.walk(annotation) if isinstance(inner, ast.Call)]
-            found += [call.func for call in called]
+            found += _list_called(ast.walk(annotation))
     return found
+
+
+def _list_called(nodes: Iterable[ast.AST]) -> list[ast.expr]:
+    """What the calls among `nodes` call."""
+    return [node.func for node in nodes if isinstance(node, ast.Call)]
 
 
 def _list_annotations(statement: ast.stmt) -> list[ast.expr]:
     """The annotations that `statement` of a class body evaluates."""
-    match statement:
-        case ast.AnnAssign(annotation=annotation):
-            return [annotation]
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            written = [parameter.annotation for parameter in list_parameters(statement.args)]
-            return [annotation for annotation in [*written, statement.returns] if annotation]
-        case _:
-            return []
+    if isinstance(statement, ast.AnnAssign):
+        return [statement.annotation]
+    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return []
+    parameters = list_parameters(statement.args)
+    written = [*(parameter.annotation for parameter in parameters), statement.returns]
+    return [annotation for annotation in written if annotation is not None]
 
 
 def _find_called_names(node: ast.ClassDef) -> Iterator[tuple[ast.Name, ast.expr]]:
@@ -121,11 +127,17 @@ def first_name(node: ast.expr) -> ast.expr:
 def find_meaning(
     index: ModuleIndex, reference: Reference, bindings: Bindings
 ) -> tuple[Symbol | None, int]:
-    """What the read name means, and how many of the attributes behind it that takes."""
-    symbol, used = bindings.meaning(index, reference.name), 0
-    # `llama.LlamaMLP.forward`: the attributes of a module are definitions, those of a class not.
-    while symbol is not None and not symbol.name and used < len(reference.attributes):
-        symbol = bindings.canonical(Symbol(symbol.module, reference.attributes[used]), Location(""))
+    """What the read name means, and how many of the attributes behind it that takes.
+
+    `llama.LlamaMLP.forward`: the attributes of a module are definitions, those of a class not.
+    """
+    symbol = bindings.meaning(index, reference.name)
+    used = 0
+    for attribute in reference.attributes:
+        # A symbol without a name is a module.
+        if symbol is None or symbol.name:
+            break
+        symbol = bindings.canonical(Symbol(symbol.module, attribute), Location(""))
         used += 1
     return symbol, used
 
@@ -137,7 +149,12 @@ def _is_known(index: ModuleIndex, reference: Reference, bindings: Bindings) -> b
         return True  # a builtin
     if str(symbol).startswith(EDITS):
         return True  # not there any more when the class is made
-    return not bindings.flatten_scope.flattens(symbol.module) and is_of_known_package(symbol)
+    return _is_known_from_outside(symbol, bindings)
+
+
+def _is_known_from_outside(symbol: Symbol, bindings: Bindings) -> bool:
+    """Whether `symbol` is of a known package, and not of a file that is flattened."""
+    return is_of_known_package(symbol) and not bindings.flatten_scope.flattens(symbol.module)
 
 
 def is_of_known_package(symbol: Symbol) -> bool:
@@ -149,14 +166,12 @@ def is_of_known_package(symbol: Symbol) -> bool:
 def _gets_its_name(index: ModuleIndex, reference: Reference, bindings: Bindings) -> bool:
     """Whether the file of what a name means defines `__set_name__`."""
     symbol, _ = find_meaning(index, reference, bindings)
-    if symbol is None:
+    if symbol is None or _is_known_from_outside(symbol, bindings):
         return False
-    if is_of_known_package(symbol) and not bindings.flatten_scope.flattens(symbol.module):
+    if symbol.module == index.source.module:
+        return "__set_name__" in index.source.text
+    # Without a file, it is a module made in C, or not installed: it cannot be looked at.
+    if bindings.env.path(symbol.module) is None:
         return False
-    home = index
-    if symbol.module != index.source.module:
-        # Without a file, it is a module made in C, or not installed: it cannot be looked at.
-        if bindings.env.path(symbol.module) is None:
-            return False
-        home = bindings.env.index(symbol.module, Location(""))
+    home = bindings.env.index(symbol.module, Location(""))
     return "__set_name__" in home.source.text

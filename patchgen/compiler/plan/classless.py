@@ -41,18 +41,17 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
         names = [name for name in own if index.definition(name)]
         if names:
             redefined[module] = names
-    # One parent defines what the file defines: the output follows it.
-    if len(redefined) == 1:
-        module = next(iter(redefined))
-        return {kind_of_module(module) or MODELING: module}
-    if redefined:
+    if not redefined:
+        raise _refuse_unrelated(modular, own, parents)
+    module, names = next(iter(redefined.items()))
+    if len(redefined) > 1:
         what = (
             "no class is declared that says whose variant this is: "
             f"the file defines {_list_redefined(redefined)} anew"
         )
-        first = next(iter(redefined.values()))[0]
-        raise PatchgenError("PG125", modular.source.at(own[first].first), what, _HINT)
-    raise _refuse_unrelated(modular, own, parents)
+        raise PatchgenError("PG125", modular.source.at(own[names[0]].first), what, _HINT)
+    # One parent defines what the file defines: the output follows it.
+    return {kind_of_module(module) or MODELING: module}
 
 
 def _list_redefined(redefined: Mapping[str, list[str]]) -> str:
@@ -79,8 +78,7 @@ def _own_names(block: Block) -> list[str]:
     """The functions and constants that a block defines."""
     imported = {item.bound for item in block.imports}
     # `__all__` and `__version__` are every module's own.
-    defined = [name for name in block.defines if not name.startswith("__")]
-    return [name for name in defined if name not in imported]
+    return [name for name in block.defines if name not in imported and not name.startswith("__")]
 
 
 def _parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]:

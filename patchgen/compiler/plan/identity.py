@@ -91,14 +91,21 @@ def _check_head(symbol: Symbol, block: Block) -> Iterator[str]:
             written = ast.unparse(base)
             has_base = f"{symbol.name} has the base {written}"
             yield f"{has_base}, whose arguments a merged class would not have"
-    # Keywords go to the metaclass, and to the hook of a base, of which `_check_base` knows.
     for keyword in node.keywords:
-        value = ast.unparse(keyword.value)
-        if keyword.arg == "metaclass" and value in _HARMLESS_METACLASSES:
-            continue
-        if keyword.arg is None or keyword.arg == "metaclass":
-            made_with = f"{keyword.arg or '**'}={value}"
+        if _is_seen_by_metaclass(keyword):
+            made_with = f"{keyword.arg or '**'}={ast.unparse(keyword.value)}"
             yield f"{symbol.name} is made with {made_with}, which sees each class body"
+
+
+def _is_seen_by_metaclass(keyword: ast.keyword) -> bool:
+    """Whether a keyword of the class line brings in a metaclass that may look at the body.
+
+    Other keywords go to the hook of a base, of which `_check_base` knows.
+    """
+    if keyword.arg == "metaclass":
+        return ast.unparse(keyword.value) not in _HARMLESS_METACLASSES
+    # `class A(Base, **options)` may hold one.
+    return keyword.arg is None
 
 
 def _check_inspection(symbol: Symbol, block: Block) -> Iterator[str]:
@@ -108,25 +115,26 @@ def _check_inspection(symbol: Symbol, block: Block) -> Iterator[str]:
             call = f"{reference.name}()"
             yield f"the body of {symbol.name} calls {call}, which sees what else the body has"
     body = _find_statement(block, symbol.name).body
-    for node in own_nodes(body):
-        if isinstance(node, ast.Name) and node.id == "__doc__":
-            yield f"the body of {symbol.name} reads its docstring, of which a merged class has one"
+    names = [node.id for node in own_nodes(body) if isinstance(node, ast.Name)]
+    if "__doc__" in names:
+        yield f"the body of {symbol.name} reads its docstring, of which a merged class has one"
 
 
 def _find_later_changes(
     bodies: Sequence[tuple[ModuleIndex, Symbol, Block]], place: int
 ) -> Iterator[str]:
-    """Statements below the class of a parent, in its module, that may change it."""
+    """Statements below the class of a parent, in its module, that may change it.
+
+    class Base: ...
+    Base.scale = 3              sets an attribute
+    register(Base)              hands the class to a function
+    """
     index, symbol, _ = bodies[place]
     replaces_parent = symbol.name == bodies[0][1].name
     # Any mention of the attribute by a child may depend on its value.
     nearer = "".join(block.text for _, _, block in bodies[:place])
     for block in index.blocks:
-        # A function may change the class only when it is called, and these run nothing.
-        if block.kind in ("class", "def", "import", "doc"):
-            continue
-        read_now = {reference.name for reference in block.references if reference.eager}
-        if symbol.name not in read_now:
+        if not _reads_when_imported(block, symbol.name):
             continue
         # Where the child has the parent's name, the statement is carried, and means the child.
         if replaces_parent and _changes_flat_class_alike(block, symbol.name, nearer):
@@ -135,6 +143,14 @@ def _find_later_changes(
             line = block.text.strip().split("\n")[0]
             at = f"{index.source.path}:{block.first}"
             yield f"{at} may change {symbol.name} when it is imported: {line}"
+
+
+def _reads_when_imported(block: Block, name: str) -> bool:
+    """Whether a statement reads `name` when its module is imported."""
+    # A function may change the class only when it is called, and these run nothing.
+    if block.kind in ("class", "def", "import", "doc"):
+        return False
+    return any(reference.eager and reference.name == name for reference in block.references)
 
 
 def _changes_flat_class_alike(block: Block, name: str, nearer: str) -> bool:
@@ -171,9 +187,8 @@ def _passes_on(block: Block, name: str) -> bool:
     # What a loop binds to the class cannot be followed.
     if block.kind == "guard":
         return True
-    for call in ast.walk(parse_once(block.text)):
-        if not isinstance(call, ast.Call):
-            continue
+    calls = [node for node in ast.walk(parse_once(block.text)) if isinstance(node, ast.Call)]
+    for call in calls:
         if any(mentions(argument, name) for argument in list_arguments(call)):
             return True
     return False
@@ -194,10 +209,17 @@ def _check_base(symbol: Symbol, lineages: Lineages) -> Iterator[str]:
                 yield f"of the base {base} nothing is known"
                 return
             block = everywhere.bindings.require(base, nowhere)
-            # A text search: a hook that is inherited from here on is found at its own class.
-            has_hook = "__init_subclass__" in block.text or "metaclass" in block.text
-            if block.kind != "class" or has_hook:
+            if _may_have_hook(block):
                 yield f"the base {base} sees every class that derives from it"
     # A file that cannot be read may hold a hook.
     except PatchgenError:
         yield f"of the base {symbol} nothing is known"
+
+
+def _may_have_hook(base: Block) -> bool:
+    """Whether a base may run code when a class derives from it."""
+    # `Base = make_base()` may give any class.
+    if base.kind != "class":
+        return True
+    # A text search: a hook that is inherited from here on is found at its own class.
+    return "__init_subclass__" in base.text or "metaclass" in base.text

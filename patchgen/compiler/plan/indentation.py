@@ -52,11 +52,13 @@ def normalize_indentation(block: RewrittenBlock) -> RewrittenBlock:
     edits = list(block.edits)
     for row, line in enumerate(lines, start=1):
         old = _white_space(line)
-        new = INDENT * depths[row] if row in depths else old
+        new = old
+        if row in depths:
+            new = INDENT * depths[row]
         # Recorded, so that positions can be translated back to the file.
         if new != old:
             edits.append(Edit(row, 0, old, new))
-        done.append("" if row in emptied else new + line[len(old) :])
+        done.append("" if row in emptied else new + line.removeprefix(old))
     edits.sort(key=lambda edit: (edit.line, edit.column))
     return replace(block, text="\n".join(done), edits=tuple(edits))
 
@@ -75,10 +77,11 @@ def _find_depths(
     found: dict[int, int] = {}
     # A comment is indented as the statements that begin with the same characters.
     levels = {_white_space(lines[begun.first - 1]): begun.depth for begun in beginnings}
-    for token in tokens:
+    comments = [token for token in tokens if token.type == tokenize.COMMENT]
+    for token in comments:
         row = token.start[0]
-        old = _white_space(lines[row - 1]) if token.type == tokenize.COMMENT else None
-        if old is not None and old in levels:
+        old = _white_space(lines[row - 1])
+        if old in levels:
             found[row] = levels[old]
     # Last, as a comment behind a statement does not decide about its line.
     for begun in beginnings:
@@ -90,6 +93,8 @@ def _find_beginnings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[_Beginnin
     """Where each statement begins, and how deep it is nested."""
     depth, first, has_begun = 0, 1, False
     for token in tokens:
+        # An NL inside a statement, as in brackets, does not end it.
+        is_empty_line = token.type == tokenize.NL and not has_begun
         # The tokenizer has resolved tabs and form feeds to levels.
         if token.type == tokenize.INDENT:
             depth += 1
@@ -97,8 +102,7 @@ def _find_beginnings(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[_Beginnin
             depth -= 1
         elif token.type == tokenize.ENDMARKER:
             return
-        elif token.type == tokenize.NEWLINE or (token.type == tokenize.NL and not has_begun):
-            # An NL inside a statement, as in brackets, does not end it.
+        elif token.type == tokenize.NEWLINE or is_empty_line:
             first, has_begun = token.start[0] + 1, False
         elif not has_begun and token.type not in _BESIDE_CODE:
             yield _Beginning(first, token.start[0], depth)

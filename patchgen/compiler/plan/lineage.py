@@ -48,16 +48,25 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
     found = []
     for base in written:
         at = module.source.at(block.first + base.lineno - 1, base.col_offset)
-        # `Generic[T]` has the bases of Generic.
-        plain = base.value if isinstance(base, ast.Subscript) else base
-        dotted = ast.unparse(plain)
+        dotted = _read_dotted(base)
         # A call or a condition would have to run.
-        if not all(part.isidentifier() for part in dotted.split(".")):
+        if dotted is None:
             hint = "name the class, or assign it to a name at module level in its own file"
             raise PatchgenError("PG105", at, f"the base {ast.unparse(base)} is not a name", hint)
         symbol = bindings.dotted(module, dotted, at) or _builtin(module, dotted, at)
         found.append(Base(dotted, at, symbol))
     return tuple(found)
+
+
+def _read_dotted(base: ast.expr) -> str | None:
+    """The dotted name of a base; None where it is none."""
+    # `Generic[T]` has the bases of Generic.
+    plain = base
+    if isinstance(base, ast.Subscript):
+        plain = base.value
+    dotted = ast.unparse(plain)
+    is_name = all(part.isidentifier() for part in dotted.split("."))
+    return dotted if is_name else None
 
 
 # An MRO asks for the same parents again, and so does the next modular file.

@@ -47,7 +47,8 @@ def find_loose_statement(source: Source) -> PatchgenError | None:
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if words.isdisjoint(map(_called_name, node.decorator_list)):
+        decorators = {_called_name(decorator) for decorator in node.decorator_list}
+        if not decorators & words:
             continue
         loose = list(_find_loose(node))
         if loose:
@@ -60,9 +61,11 @@ def find_loose_statement(source: Source) -> PatchgenError | None:
 def _names_of_edit(tree: ast.Module) -> Iterator[str]:
     """How the file calls `patchgen.edits.edit`."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
+        package = ""
+        if isinstance(node, ast.ImportFrom):
+            package = f"{node.module}."
+        elif not isinstance(node, ast.Import):
             continue
-        package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
         for alias in node.names:
             name = package + alias.name
             bound = alias.asname or alias.name
@@ -74,7 +77,10 @@ def _names_of_edit(tree: ast.Module) -> Iterator[str]:
 
 
 def _called_name(decorator: ast.expr) -> str:
-    return ast.unparse(decorator.func) if isinstance(decorator, ast.Call) else ""
+    """`edit` of `@edit("forward")`; "" for a decorator that is no call."""
+    if not isinstance(decorator, ast.Call):
+        return ""
+    return ast.unparse(decorator.func)
 
 
 def _find_loose(edit: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[_Loose]:
@@ -100,7 +106,9 @@ def _inside(node: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
     """The parts of `node`, each with whether a loop of the edit stands around it."""
     if isinstance(node, ScopeNode):
         return  # a loop or coroutine of its own
+    repeated: set[int] = set()
     # Its `else` and its condition are no part of the loop: `break` there means one around it.
-    repeated = {id(statement) for statement in node.body} if isinstance(node, _LOOP) else set()
+    if isinstance(node, _LOOP):
+        repeated = {id(statement) for statement in node.body}
     for child in ast.iter_child_nodes(node):
         yield child, in_loop or id(child) in repeated

@@ -66,8 +66,10 @@ def _find_parents_used(
     """The parents that `block` uses themselves, each with the line of the file."""
     for reference in _find_uses(block):
         symbol, used = find_meaning(layer, reference, bindings)
+        if symbol is None or symbol not in heirs:
+            continue
         # In its own module, the name means the class of the modular file.
-        if symbol is None or symbol not in heirs or symbol.module == layer.source.module:
+        if symbol.module == layer.source.module:
             continue
         if not _may_mean_heir(layer, block, reference, heirs[symbol], used):
             yield symbol, block.first + reference.line - 1
@@ -76,18 +78,22 @@ def _find_parents_used(
 def _may_mean_heir(
     layer: ModuleIndex, block: Block, reference: Reference, heirs: Sequence[Symbol], used: int
 ) -> bool:
-    """Whether a read of a parent means the same once the parent is merged into its heir."""
-    # `Parent.method` and `super(Parent, self)` are ways to call the parent's version.
+    """Whether a read of a parent means the same once the parent is merged into its heir.
+
+    isinstance(x, Parent)       yes: every object of the parent is one of its only heir
+    Parent.method(self)         yes, in a class below it
+    Parent.__dict__             no
+    """
     behind = reference.attributes[used:]
     if behind and behind[0] in _OF_CLASS_OBJECT:
         return False
-    explicit = bool(behind) or _is_asked(block, reference, _find_superclass)
-    if explicit:
-        # `Parent.method(self)` in a class below it.
-        below = Symbol(layer.source.module, block.name) in heirs
-        return below and not _is_stored(block, reference)
-    # `isinstance(x, Parent)`: every object of the parent is one of its only heir.
-    return len(heirs) == 1 and _is_asked(block, reference, _find_classes)
+    # `Parent.method` and `super(Parent, self)` are ways to call the parent's version.
+    calls_version = bool(behind) or _is_asked(block, reference, _find_superclass)
+    if calls_version:
+        is_below = Symbol(layer.source.module, block.name) in heirs
+        return is_below and not _is_stored(block, reference)
+    is_only_heir = len(heirs) == 1
+    return is_only_heir and _is_asked(block, reference, _find_classes)
 
 
 def _find_uses(block: Block) -> Iterator[Reference]:
@@ -100,9 +106,8 @@ def _find_uses(block: Block) -> Iterator[Reference]:
     # Positions are the same in each parse of one text; nodes are not.
     left_out: set[Position] = set()
     for node in _find_left_out(parse_once(block.text)):
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.expr):
-                left_out.add(position_of(inner))
+        inner = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
+        left_out.update(position_of(each) for each in inner)
     for reference in block.references:
         if not reference.quoted and reference.position not in left_out:
             yield reference
@@ -123,9 +128,10 @@ def _find_left_out(tree: ast.Module) -> Iterator[ast.AST]:
 def _is_stored(block: Block, reference: Reference) -> bool:
     """Whether an attribute behind the name is assigned or deleted."""
     for node in ast.walk(parse_once(block.text)):
-        if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+        if not isinstance(node, ast.Attribute):
             continue
-        if _starts_at(node, reference):
+        is_read = isinstance(node.ctx, ast.Load)
+        if not is_read and _starts_at(node, reference):
             return True
     return False
 

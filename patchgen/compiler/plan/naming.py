@@ -53,11 +53,13 @@ class Naming:
         # Code that is written on top of the parent may mean the parent itself.
         above = self.plan.layer(home) < self.plan.layer(symbol.module)
         # Only these facts about `home` matter, so few results are computed.
-        key = (symbol, home in self._layer_modules, home == symbol.module, above)
+        from_layer = home in self._layer_modules
+        from_its_own = home == symbol.module
+        key = (symbol, from_layer, from_its_own, above)
         if key not in self._known:
             aside = self.aside(symbol) if above else None
             if aside is None:
-                self._known[key] = self._find(*key[:3])
+                self._known[key] = self._find(symbol, from_layer, from_its_own)
             else:
                 self._known[key] = Resolution(symbol, aside, self._kind_aside(symbol))
         return self._known[key]
@@ -85,7 +87,9 @@ class Naming:
         # Each layer can have a parent of this name: the number tells them apart.
         layers = len(self.plan.layers)
         number = layers - self.plan.layer(symbol.module) + 1
-        found = wanted if number == 1 else f"{wanted}{number}"
+        found = wanted
+        if number > 1:
+            found = f"{wanted}{number}"
         # Steps of as many as there are layers never meet the number of another layer.
         while found in text:
             number += layers
@@ -100,9 +104,10 @@ class Naming:
         return self.bindings.env.index(module, _NOWHERE)
 
     def _kind_aside(self, symbol: Symbol) -> str | None:
-        # It stands where its subclass needs it.
+        """The kind of output that holds a parent which was put aside."""
         heir = self.plan.subclass_of(symbol)
-        return heir.kind if heir else None
+        # It stands where its subclass needs it.
+        return None if heir is None else heir.kind
 
     def renamed_classes(self, module: ModuleIndex) -> dict[str, str]:
         """The class names that code of `module` may mention in strings, with what they become."""
@@ -124,11 +129,10 @@ class Naming:
         for item in module.imports:
             if item.name:
                 symbols.append(self.bindings.imported_symbol(module, item))
+        # Only classes of a source get other names.
+        of_sources = [symbol for symbol in symbols if symbol.module in self.plan.prefixes]
         renames: dict[str, str] = {}
-        for symbol in symbols:
-            # Only classes of a source get other names.
-            if symbol.module not in self.plan.prefixes:
-                continue
+        for symbol in of_sources:
             new = self.resolve(symbol, home).name
             if new != symbol.name:
                 renames[symbol.name] = new
@@ -149,7 +153,8 @@ class Naming:
         """As `replaced_imports`, computed anew."""
         home = module.source.module
         # Nothing takes the place of what a modular file or a mixin imports.
-        if home not in self._base_kinds and home not in self.plan.prefixes:
+        is_parent = home in self._base_kinds or home in self.plan.prefixes
+        if not is_parent:
             return {}
         names: set[str] = set()
         for block in module.blocks:
@@ -189,42 +194,56 @@ class Naming:
         if not self.bindings.flatten_scope.flattens(module):
             return imported
         is_of_other_model = module.startswith(f"{MODELS}.") and not from_its_own
-        # A class of another model stays where it is if it is only used, and so does what parents
-        # import; a function that is carried brings what it uses of its own module.
-        if is_of_other_model and (not from_layer or self._is_class(symbol)):
+        if is_of_other_model and self._stays_there(symbol, from_layer):
             return imported
         return Resolution(symbol, name)
 
+    def _stays_there(self, symbol: Symbol, from_layer: bool) -> bool:
+        """Whether what is used of another model stays in its file, and is imported.
+
+        A class that is only used does, and so does what parents import.  A function that a modular
+        file uses is carried, and brings what it uses of its own module.
+        """
+        return not from_layer or self._is_class(symbol)
+
     def _declared(self, name: str) -> Resolution | None:
         """The definition of `name` in the nearest layer that has one: it replaces a parent's."""
+        # Each output has an `__all__` of its own.
+        if name == "__all__":
+            return None
         for layer in self.plan.layers:
-            block = layer.definition(name)
-            # Each output has an `__all__` of its own.
-            if block is None or name == "__all__":
+            if layer.definition(name) is None:
                 continue
             symbol = Symbol(layer.source.module, name)
             declaration = self.plan.declaration(symbol)
-            return Resolution(symbol, name, declaration.kind if declaration else None)
+            # Functions and constants have no kind of their own.
+            kind = None if declaration is None else declaration.kind
+            return Resolution(symbol, name, kind)
         return None
 
     def _renamed(self, symbol: Symbol) -> Resolution:
         """What a definition of a source is called under the prefix of its module."""
-        prefix = self.plan.prefixes[symbol.module]
         # Functions and constants keep their names.
         if not self._is_class(symbol):
             return self._declared(symbol.name) or Resolution(symbol, symbol.name)
-        name = prefix.apply(symbol.name) if prefix else symbol.name
-        carried = Resolution(symbol, name, kind_of_module(symbol.module))
+        prefix = self.plan.prefixes[symbol.module]
+        name = symbol.name
+        if prefix:
+            name = prefix.apply(name)
         declared = self._declared(name)
-        if declared is None:
-            return carried
         # Equal by chance, which the linker refuses.
-        if name == symbol.name and not self._derives(declared, symbol):
-            return carried
+        is_by_chance = (
+            declared is not None and name == symbol.name and not self._derives(declared, symbol)
+        )
+        if declared is None or is_by_chance:
+            return Resolution(symbol, name, kind_of_module(symbol.module))
         return declared
 
     def _derives(self, place: Resolution, symbol: Symbol) -> bool:
-        declaration = self.plan.declaration(place.key) if place.key else None
+        """Whether the class at `place` is declared over the parent `symbol`."""
+        if place.key is None:
+            return False
+        declaration = self.plan.declaration(place.key)
         return declaration is not None and symbol in declaration.parents
 
     def _is_class(self, symbol: Symbol) -> bool:

@@ -3,6 +3,9 @@
 In: classes by their symbols.  Out: the names that they and all their bases have, as far as their
 files tell; None where one of them cannot be known (made in C, by a decorator, by a metaclass).
 There may be too many names, never too few.
+
+    class Toy(nn.Module):           all that nn.Module has: `forward`, `training`, ...
+    class Toy(Registry("toy")):     None: which class the call gives is known at run time only
 """
 
 from __future__ import annotations
@@ -75,16 +78,20 @@ class Outside:
 
         Where the flat class is one of several bases, `super()` goes on to the others.
         """
-        for module in (*(layer.source.module for layer in plan.layers), *plan.parents):
-            for heir in self._env.index(module, _NOWHERE).classes:
-                mro = self.lineages.mro(Symbol(module, heir), _NOWHERE)
-                places = [place for place, symbol in enumerate(mro) if symbol in declaration.chain]
-                # A class that derives from none of the chain has nothing to add.
-                if not places:
-                    continue
-                for symbol in mro[places[0] + 1 :]:
-                    if symbol not in declaration.chain:
-                        yield symbol
+        merged = declaration.chain
+        for mro in self._mros_of(plan):
+            places = [place for place, symbol in enumerate(mro) if symbol in merged]
+            # A class that derives from none of the chain has nothing to add.
+            if places:
+                behind = mro[places[0] + 1 :]
+                yield from (symbol for symbol in behind if symbol not in merged)
+
+    def _mros_of(self, plan: ModulePlan) -> Iterator[tuple[Symbol, ...]]:
+        """The MRO of each class of the modular files and of the parents' modules."""
+        layers = [layer.source.module for layer in plan.layers]
+        for module in (*layers, *plan.parents):
+            for name in self._env.index(module, _NOWHERE).classes:
+                yield self.lineages.mro(Symbol(module, name), _NOWHERE)
 
     @property
     def _env(self) -> Environment:
@@ -111,7 +118,9 @@ class Outside:
         if self._env.path(symbol.module) is None:
             return None
         block = _find_plain_class(self._env.index(symbol.module, _NOWHERE), symbol.name)
-        return None if block is None else _own_names(block.text) | self._find_set_below(symbol)
+        if block is None:
+            return None
+        return _own_names(block.text) | self._find_set_below(symbol)
 
     def _find_set_below(self, symbol: Symbol) -> frozenset[str]:
         """The attributes that a module gives to its class `symbol` after the class statement."""
@@ -130,9 +139,12 @@ def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
     """The class statement that alone binds `name`, if its body alone decides what the class has."""
     binders = index.blocks_that_bind(name)
     # Bound twice, the class depends on what runs.
-    if len(binders) != 1 or binders[0].kind != "class":
+    if len(binders) != 1:
         return None
-    return binders[0] if _is_plain_class(binders[0].text) else None
+    block = binders[0]
+    if block.kind != "class" or not _is_plain_class(block.text):
+        return None
+    return block
 
 
 @functools.lru_cache(maxsize=512)  # `PreTrainedModel` alone has thousands of lines.

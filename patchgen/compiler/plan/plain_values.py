@@ -31,7 +31,9 @@ _MAKES_PLAIN_VALUES = frozenset(
 
 @functools.lru_cache(maxsize=4096)
 def _is_plain_text(text: str) -> bool:
+    """As `is_plain`, for the text of an assignment."""
     for statement in parse_once(text).body:
+        # `A = 1; B.x = 2` is two statements on one line.
         if not isinstance(statement, ast.Assign | ast.AnnAssign):
             return False
         if statement.value and not is_plain_value(statement.value):

@@ -56,19 +56,25 @@ def derive(new: str, parent: str, model: str) -> Prefix | None:
     """The prefix that the pair `class new(parent)` shows; None when the names share no ending.
 
     `model` is the prefix of the parent's model where it is known.
+
+        GemmaMLP(LlamaMLP)              Llama -> Gemma
+        EsmcLayer(LlamaDecoderLayer)    Llama -> Esmc, where Llama is known as the model
+        Tiny(LlamaMLP)                  None
     """
-    known = bool(model) and parent.startswith(model)
-    stem = parent[len(model) :] if known else ""
+    shown = (new, parent)
+    is_known = bool(model) and parent.startswith(model)
     # The known prefix tells where the rest of the name begins.
-    if stem and new.endswith(stem) and new != stem:
-        return Prefix((model,), new[: -len(stem)], (new, parent))
+    if is_known:
+        stem = parent.removeprefix(model)
+        if stem and new.endswith(stem) and new != stem:
+            return Prefix((model,), new.removesuffix(stem), shown)
     suffix = _find_common_suffix(new, parent)
     # One name that is the end of the other leaves an empty prefix.
-    if not suffix or suffix in (new, parent):
+    if not suffix or suffix in shown:
         return None
     # `EsmcLayer(LlamaDecoderLayer)` says what becomes of Llama, not of LlamaDecoder.
-    old = model if known else parent[: -len(suffix)]
-    return Prefix((old,), new[: -len(suffix)], (new, parent))
+    old = model if is_known else parent.removesuffix(suffix)
+    return Prefix((old,), new.removesuffix(suffix), shown)
 
 
 def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | None:
@@ -104,4 +110,6 @@ def _find_common_suffix(a: str, b: str) -> str:
     # A common ending is a common beginning of the reversed names.
     common = os.path.commonprefix([a[::-1], b[::-1]])[::-1]
     capital = re.search("[A-Z]", common)
-    return common[capital.start() :] if capital else ""
+    if capital is None:
+        return ""
+    return common[capital.start() :]

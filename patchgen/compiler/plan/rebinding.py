@@ -19,14 +19,14 @@ def is_read_between(module: ModuleIndex, binders: tuple[Block, ...], name: str) 
         return False
     last = binders[-1]
     between = _list_between(module, binders[0], last)
-    # Under a condition, which value is the last one is known at run time only.
-    for block in between[:-1]:
-        if block.is_guarded and name in block.defines:
+    for block in between:
+        # Under a condition, which value is the last one is known at run time only.
+        may_be_last = block is not between[-1] and block.is_guarded and name in block.defines
+        if may_be_last or _reads_eagerly(block, name):
             return True
-    if any(_reads_eagerly(block, name) for block in between):
-        return True
     # A call in between may run a function above it, which reads the name.
-    if all(read_import_effects(block.text).is_pure for block in between):
+    calls_nothing = all(read_import_effects(block.text).is_pure for block in between)
+    if calls_nothing:
         return False
     above = (block for block in module.blocks if block.first < last.first)
     return any(name in block.uses for block in above)

@@ -28,16 +28,16 @@ def _conditional_classes(layer: ModuleIndex, bindings: Bindings) -> Iterator[Pro
     for block in layer.blocks:
         if block.kind != "guard":
             continue
-        # A class that derives from nothing that is merged may stand anywhere.
-        for node in ast.walk(ast.parse(block.text)):
-            if not isinstance(node, ast.ClassDef):
-                continue
+        nodes = ast.walk(ast.parse(block.text))
+        for node in (each for each in nodes if isinstance(each, ast.ClassDef)):
             for base in node.bases:
                 at = layer.source.at(block.first + base.lineno - 1, base.col_offset)
                 symbol = bindings.dotted(layer, ast.unparse(base), at)
-                if symbol is not None and bindings.flatten_scope.flattens(symbol.module):
-                    what = f"class {node.name} derives from {symbol} under a condition"
-                    yield Problem(at, "PG111", what, "declare it at the top level of the file")
+                # A class that derives from nothing that is merged may stand anywhere.
+                if symbol is None or not bindings.flatten_scope.flattens(symbol.module):
+                    continue
+                what = f"class {node.name} derives from {symbol} under a condition"
+                yield Problem(at, "PG111", what, "declare it at the top level of the file")
 
 
 def _imports_in_company(layer: ModuleIndex) -> Iterator[Problem]:

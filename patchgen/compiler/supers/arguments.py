@@ -81,9 +81,9 @@ def bind(
 
 def _is_spelled_out(call: ast.Call) -> bool:
     """Whether the call has no `*args`, and no argument that binds a name or suspends."""
-    if any(isinstance(argument, ast.Starred) for argument in call.args):
-        return False
     for argument in [*call.args, *call.keywords]:
+        if isinstance(argument, ast.Starred):
+            return False
         if any(isinstance(node, _EFFECTS_ON_NAMES) for node in ast.walk(argument)):
             return False
     return True
@@ -150,9 +150,8 @@ def _add_defaults(
     the scope of the class body, so that only a constant means the same in the caller.
     """
     complete = dict(values)
-    for name in parameters.every:
-        if name in complete:
-            continue
+    left = [name for name in parameters.every if name not in complete]
+    for name in left:
         default = parameters.defaults.get(name)
         if default is None or not _is_constant(default):
             return None
@@ -170,7 +169,7 @@ def _bind_keywords(
     name = parameters.keywords
     if not starred:
         # Nothing is left over for it.
-        return ((name, ast.Dict([], [])),) if name else ()
+        return () if name is None else ((name, ast.Dict([], [])),)
     if len(starred) != 1 or name is None:
         return None
     if not _is_own_dictionary(starred[0], name, caller):
@@ -179,7 +178,9 @@ def _bind_keywords(
     # Python would raise TypeError.
     own = {parameter.arg for parameter in [*caller.args.args, *caller.args.kwonlyargs]}
     every = set(parameters.every)
-    return () if every <= own and every <= set(given) else None
+    if not every <= own or not every <= set(given):
+        return None
+    return ()
 
 
 def _is_own_dictionary(value: ast.expr, name: str, caller: FunctionNode) -> bool:

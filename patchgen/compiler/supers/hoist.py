@@ -59,9 +59,10 @@ def make_private_name(name: str, owner: str, taken: Sequence[str] | frozenset[st
 
 def find_obstacle(group: Sequence[Statement], name: str, order: Sequence[Statement]) -> str | None:
     """Why a copy of the member would not behave as the member does; None when it does."""
-    # `a = b = 1` cannot be copied for one of its names.
-    if any(set(member.names) != {name} for member in group):
-        return "it is bound together with other names"
+    for member in group:
+        # `a = b = 1` cannot be copied for one of its names.
+        if set(member.names) != {name}:
+            return "it is bound together with other names"
     if not any(member.is_certain for member in group):
         return "it is not bound in every case"
     kept = {statement.key for statement in order}
@@ -89,7 +90,10 @@ def _knows_its_name(node: ast.stmt) -> bool:
 
 def is_literal(node: ast.stmt) -> bool:
     """Whether `node` assigns a constant, or a list, tuple, dict or set of constants."""
-    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else node
+    value: ast.AST | None = node
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        value = node.value
+    # `size: int` assigns nothing.
     if value is None:
         return False
     kinds = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.expr_context
@@ -101,11 +105,17 @@ def hoist(member: Statement, name: str, private: str) -> Statement:
     code = member.fragment
     # A property and its setter name each other in the class body.
     text = splice(code.text, _rename(code, member.node, name, private))
-    node = member.node
-    if isinstance(node, Function) and not node.decorator_list and name in IMPLICIT:
+    if _is_decorated_by_name(member.node, name):
         # Under another name, Python would not decorate it.
         text = f"{INDENT}@{IMPLICIT[name]}\n{text}"
     return replace(member.with_text(text), names=(private,), leading="\n", hoisted=True)
+
+
+def _is_decorated_by_name(node: ast.stmt, name: str) -> bool:
+    """Whether Python itself decorates the method, because it is called `name`."""
+    if name not in IMPLICIT or not isinstance(node, Function):
+        return False
+    return not node.decorator_list
 
 
 def _rename(code: Fragment, top: ast.stmt, name: str, private: str) -> Iterator[Splice]:

@@ -42,19 +42,17 @@ def find_call_site(method: FunctionNode, use: SuperUse, code: Fragment) -> Site 
     if use.nested or method.name != use.name:
         return None
     for number, statement in enumerate(method.body):
-        match statement:
-            case ast.Expr(value=value) | ast.Return(value=value) if value is use.call:
-                pass
-            case _:
-                continue
-        returned = isinstance(statement, ast.Return)
+        if not isinstance(statement, ast.Expr | ast.Return) or statement.value is not use.call:
+            continue
+        is_returned = isinstance(statement, ast.Return)
+        is_last = number == len(method.body) - 1
         # What stands below a `return` never runs, but would below the inlined statements.
-        if returned and number != len(method.body) - 1:
+        if is_returned and not is_last:
             continue
         # `super().__init__(); self.x = 1` shares its line, and cannot be replaced by lines.
         if not owns_lines(code, method.body, number, number + 1):
             return None
-        return Site(method, number, returned, use.call)
+        return Site(method, number, is_returned, use.call)
     return None
 
 
@@ -65,32 +63,37 @@ def inline_call(
     function = parent.node
     assert isinstance(function, ast.FunctionDef)
     body = _read_body(function)
+    ends_with_return = bool(body) and isinstance(body[-1], ast.Return)
     # `return None` at the end: the child's statements follow.
-    if not site.returned and body and isinstance(body[-1], ast.Return):
+    if ends_with_return and not site.returned:
         body = body[:-1]
     code = child.fragment
     first, last = first_line(site.statement), site.statement.end_lineno or 0
     indent = indent_of(code.lines[first - 1])
 
-    # A comment beside the call gets a line of its own.
+    text = ""
     comment = _read_trailing_comment(code, site.statement)
-    text = f"{indent}{comment}\n" if comment else ""
+    # A comment beside the call gets a line of its own.
+    if comment:
+        text = f"{indent}{comment}\n"
     for name, value in bound:
         text += f"{indent}{name} = {value}\n"
     if body:
         written, old = suite_text(parent.fragment, body, _line_above(parent.fragment, function))
         text += reindent(written, old, indent)
     count = len(bound) + len(body)
-    if not count and len(site.method.body) == 1:
-        # The method needs a statement.
+    is_only_statement = len(site.method.body) == 1
+    # The method needs a statement.
+    if not count and is_only_statement:
         text, count = f"{text}{indent}pass\n", 1
     return Inlined(first, last, text, count)
 
 
 def _read_body(function: ast.FunctionDef) -> list[ast.stmt]:
     """The statements of `function` without its docstring; none where all are placeholders."""
-    has_docstring = ast.get_docstring(function, clean=False) is not None
-    body = function.body[1:] if has_docstring else function.body
+    body = function.body
+    if ast.get_docstring(function, clean=False) is not None:
+        body = body[1:]
     if all(is_placeholder(node) for node in body):
         return []
     return body
@@ -120,4 +123,7 @@ def _read_trailing_comment(code: Fragment, statement: ast.stmt) -> str:
     last = statement.end_lineno or 1
     end = code.column(last, statement.end_col_offset or 0)
     rest = code.lines[last - 1][end:].strip()
-    return rest if rest.startswith("#") else ""
+    # Behind a `;` there may be another statement.
+    if not rest.startswith("#"):
+        return ""
+    return rest

@@ -63,9 +63,7 @@ def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None
     if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         return None
     method = site.method
-    # A class method is given the class, and a static method nothing at all.
-    is_bound_otherwise = decorator_names(method) & {"staticmethod", "classmethod"}
-    if method.name in _OTHER_PROTOCOLS or is_bound_otherwise:
+    if not _is_called_on_object(method):
         return None
     # `def f[T](self)` binds T for its own statements, and hides a global T of the other method.
     if _has_type_parameters(method) or _has_type_parameters(function):
@@ -83,6 +81,14 @@ def bind_safely(site: Site, use: SuperUse, function: ast.stmt) -> Binding | None
     if binding is None or not _are_names_separate(site, function, binding, receiver):
         return None
     return binding
+
+
+def _is_called_on_object(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether Python gives the object to `method`, as its first argument."""
+    if method.name in _OTHER_PROTOCOLS:
+        return False
+    # A class method is given the class, and a static method nothing at all.
+    return not decorator_names(method) & {"staticmethod", "classmethod"}
 
 
 def _has_type_parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -112,14 +118,16 @@ def _is_plain(function: ast.FunctionDef, returned: bool) -> bool:
     returns = [node for node in own_nodes(function.body) if isinstance(node, ast.Return)]
     if returned or not returns:
         return True
-    if returns != [function.body[-1]]:
-        return False
-    value = returns[0].value
-    return value is None or _is_none(value)
+    # An early return would skip the rest of the child's method.
+    returns_early = returns != [function.body[-1]]
+    return not returns_early and _is_none(returns[0].value)
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_none(value: ast.expr | None) -> bool:
+    """Whether `return value` returns None."""
+    if value is None:
+        return True
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _is_name(node: ast.AST, name: str) -> bool:
@@ -177,23 +185,29 @@ def _are_names_separate(
     if receiver in bound_names(function.body) or receiver in bound_names(site.method.body):
         return False
     # A global of the parent would become a local of the child.
-    if (names_in(function.body) - parent_locals) & child.local:
+    parent_globals = names_in(function.body) - parent_locals
+    if parent_globals & child.local:
         return False
 
     shared = set(binding.passed)
     if binding.keywords:
         shared.add(binding.keywords)
-    assigned = {name for name, _ in binding.bound}
+        if not _is_only_passed_on(site, binding.keywords):
+            return False
+    if not shared <= child.local:
+        return False
+    assigned = [name for name, _ in binding.bound]
     # These locals are new in the child, which must not have the names yet.
-    own = parent_locals - shared - {receiver} - assigned
-    if not shared <= child.local or own & child.mentioned:
+    own = parent_locals - shared - {receiver} - set(assigned)
+    if own & child.mentioned:
         return False
-    if not all(_may_share(name, site, function, child) for name in shared):
-        return False
-    if binding.keywords and not _is_only_passed_on(site, binding.keywords):
-        return False
-    names = [name for name, _ in binding.bound]
-    return all(_may_bind(name, number, binding, child) for number, name in enumerate(names))
+    for name in shared:
+        if not _may_share(name, site, function, child):
+            return False
+    for number, name in enumerate(assigned):
+        if not _may_bind(name, number, binding, child):
+            return False
+    return True
 
 
 def _may_share(name: str, site: Site, function: ast.FunctionDef, child: _ChildNames) -> bool:
@@ -223,16 +237,24 @@ def _is_only_passed_on(site: Site, keywords: str) -> bool:
     later = [*site.rest, *_find_scopes(site.method.body)]
     if keywords in names_in(later):
         return False
-    before = site.method.body[: site.number]
-    for node in (node for statement in before for node in ast.walk(statement)):
-        for child in ast.iter_child_nodes(node):
-            if not _is_name(child, keywords):
-                continue
-            # `kwargs.pop("x")` and `kwargs["x"]` keep no reference.
-            is_looked_into = isinstance(node, ast.Attribute | ast.Subscript) and node.value is child
-            if not is_looked_into:
+    for statement in site.method.body[: site.number]:
+        for node in ast.walk(statement):
+            if _keeps_reference(node, keywords):
                 return False
     return True
+
+
+def _keeps_reference(node: ast.AST, name: str) -> bool:
+    """Whether `node` does more with the dictionary `name` than to look into it.
+
+    `kwargs.pop("x")` and `kwargs["x"]` keep no reference.
+    """
+    is_look = isinstance(node, ast.Attribute | ast.Subscript)
+    for child in ast.iter_child_nodes(node):
+        is_looked_into = is_look and getattr(node, "value", None) is child
+        if _is_name(child, name) and not is_looked_into:
+            return True
+    return False
 
 
 def _find_scopes(body: Sequence[ast.stmt]) -> list[ast.AST]:

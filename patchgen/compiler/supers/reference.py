@@ -89,11 +89,14 @@ def survives(
     The method that uses it must be able to name the flat class.
     """
     name = asked.use.name
-    if asked.use.receiver is not None and not asked.is_called:
+    is_bound = asked.use.receiver is not None
+    # `f = super().m` is bound to the object, which `Flat.m` is not.
+    if is_bound and not asked.is_called:
         return False
-    binders = [statement.key for statement in order if name in statement.names]
+    kept = [statement.key for statement in order if name in statement.names]
+    asked_for = [statement.key for statement in group]
     # An override has taken the name.
-    if binders != [statement.key for statement in group]:
+    if kept != asked_for:
         return False
     if not is_plain(group) or name in IMPLICIT:
         return False
@@ -116,10 +119,11 @@ def write_reference(
     if use.receiver is not None:
         return _write_bound(asked, group, name, flat, qualified)
     # `Parent.m(self, x)` becomes `self.m(x)`.
-    given = _find_given_object(asked, code) if is_plain(group) and not qualified else None
-    if given:
-        receiver, arguments_start = given
-        return Splice(start, arguments_start, f"{receiver}.{name}(")
+    if is_plain(group) and not qualified:
+        given = _find_given_object(asked, code)
+        if given is not None:
+            receiver, arguments_start = given
+            return Splice(start, arguments_start, f"{receiver}.{name}(")
     # Python would hand it the parent's class, which the flat file does not have.
     if "classmethod" in decorator_names(group[0].node):
         what = f"{use.name} is a classmethod of a class that is merged into another"
@@ -137,8 +141,9 @@ def _write_bound(
         return Splice(start, end, f"{use.receiver}.{name}")
     if use.call and is_plain(group) and asked.is_called:
         # `super().m(x)` becomes `Flat.m(self, x)`; the splice takes the opening bracket along.
-        more = ", " if use.call.args or use.call.keywords else ""
-        return Splice(start, end + 1, f"{flat}.{name}({use.receiver}{more}")
+        has_arguments = bool(use.call.args or use.call.keywords)
+        opening = f"{use.receiver}, " if has_arguments else use.receiver
+        return Splice(start, end + 1, f"{flat}.{name}({opening}")
     what = (
         f"{asked.what} cannot be asked for through the object, as the class has a __getattribute__"
     )
@@ -169,12 +174,16 @@ def _find_given_object(asked: Asked, code: Fragment) -> tuple[str, int] | None:
     if asked.use.nested or own in find_rebound(asked.method):
         return None
     match asked.use.call:
-        case ast.Call(args=[ast.Name(id=receiver), second, *_]) if receiver == own:
-            return receiver, code.span(second)[0]
-        case ast.Call(args=[ast.Name(id=receiver)], keywords=[keyword, *_]) if receiver == own:
-            # The position of `**kwargs` is that of the name behind the stars.
-            return (receiver, code.span(keyword)[0]) if keyword.arg else None
-        case ast.Call(args=[ast.Name(id=receiver) as first]) if receiver == own:
-            return receiver, code.span(first)[1]
+        case ast.Call(args=[ast.Name(id=receiver) as first, *others], keywords=keywords):
+            if receiver != own:
+                return None
         case _:
             return None
+    if others:
+        return receiver, code.span(others[0])[0]
+    if not keywords:
+        return receiver, code.span(first)[1]
+    # The position of `**kwargs` is that of the name behind the stars.
+    if keywords[0].arg is None:
+        return None
+    return receiver, code.span(keywords[0])[0]

@@ -31,7 +31,7 @@ from patchgen.compiler.supers.hoist import (
     make_private_name,
 )
 from patchgen.compiler.supers.inline import Inlined, find_call_site, inline_call
-from patchgen.compiler.supers.inline_safety import Site, bind_safely
+from patchgen.compiler.supers.inline_safety import bind_safely
 from patchgen.compiler.supers.reference import Asked, survives, write_reference
 from patchgen.compiler.supers.supercall import (
     Misuse,
@@ -137,8 +137,9 @@ class _Resolver:
         """The changes for one use.  Raises PatchgenError where it cannot be resolved."""
         body = self._bodies[statement.origin]
         if isinstance(use, Misuse):
+            is_last = statement.origin == len(self._bodies) - 1
             # Only the bases come after the last class of the chain: its `super` stays as it is.
-            if not use.is_super or statement.origin < len(self._bodies) - 1:
+            if not use.is_super or not is_last:
                 raise PatchgenError("PG210", body.at(statement, use.node), use.what, use.hint)
             return
         target = self._find_target(use)
@@ -156,14 +157,12 @@ class _Resolver:
 
         asked = Asked(use, method, statement, target, at)
         asked.require_resolvable(self._bodies)
-        site = None
-        if statement.node is method and _is_alone(use, uses):
-            site = find_call_site(method, use, statement.fragment)
-        written = self._inline(use, site, statement, target) if site else None
-        if written:
-            yield Splice(*statement.fragment.line_span(written.first, written.last), written.text)
-        else:
+        inlined = self._try_to_inline(asked, uses)
+        if inlined is None:
             yield self._refer(asked)
+        else:
+            span = statement.fragment.line_span(inlined.first, inlined.last)
+            yield Splice(*span, inlined.text)
 
     def _find_target(self, use: SuperUse) -> int | None:
         """The place in the chain of the class that answers `use`."""
@@ -200,14 +199,8 @@ class _Resolver:
         Raises PatchgenError PG215 where Python would raise AttributeError.
         """
         body = self._bodies[statement.origin]
-        # A metaclass may give a class anything.
-        if any(other.node.keywords for other in self._bodies):
-            return
         # The author reckons with it that nothing is there.
-        if is_tried(use.node, method):
-            return
-        decorators = {d.short_name for other in self._bodies for d in other.decorators}
-        if "strict" in decorators and use.name in GIVEN_BY_STRICT:
+        if self._may_be_given(use.name) or is_tried(use.node, method):
             return
         known = self._plan.beyond(body.block.symbol.module, use.name)
         if known is None:
@@ -220,9 +213,26 @@ class _Resolver:
         hint = hint or "leave it out, or inherit from the class that has it"
         raise PatchgenError("PG215", body.at(statement, use.node), what, hint)
 
-    def _inline(self, use: SuperUse, site: Site, child: Statement, target: int) -> Inlined | None:
-        """Inline the parent's method; None where it has to be hoisted."""
-        binders = self._bodies[target].binders(use.name)
+    def _may_be_given(self, name: str) -> bool:
+        """Whether a metaclass or a decorator of the chain may give its class a member `name`."""
+        # A metaclass may give a class anything.
+        if any(body.node.keywords for body in self._bodies):
+            return True
+        decorators: set[str] = set()
+        for body in self._bodies:
+            decorators.update(decorator.short_name for decorator in body.decorators)
+        return "strict" in decorators and name in GIVEN_BY_STRICT
+
+    def _try_to_inline(self, asked: Asked, uses: Sequence[SuperUse | Misuse]) -> Inlined | None:
+        """The parent's method at the place of the call; None where it has to be hoisted."""
+        use, method, child = asked.use, asked.method, asked.statement
+        # A method under `if` is a part of a statement, which is not replaced by lines.
+        if child.node is not method or not _is_alone(use, uses):
+            return None
+        site = find_call_site(method, use, child.fragment)
+        if site is None:
+            return None
+        binders = self._bodies[asked.target].binders(use.name)
         if len(binders) != 1 or _has_super(site.call):
             return None
         # Its own `super()` is resolved at its own place in the chain, before it is copied.
@@ -236,11 +246,15 @@ class _Resolver:
     def _refer(self, asked: Asked) -> Splice:
         """Refer to the member, which is hoisted unless it survives under its own name."""
         group = self._bodies[asked.target].binders(asked.use.name)
-        own = survives(asked, group, self._order, self._plan)
-        name = asked.use.name if own else self._hoist(asked, group)
+        has_own_name = survives(asked, group, self._order, self._plan)
+        name = asked.use.name
+        if not has_own_name:
+            name = self._hoist(asked, group)
         # `self.m` would ask `__getattribute__`, where `super().m` does not.
-        intercepted = any("__getattribute__" in body.names for body in self._bodies)
-        return write_reference(asked, group, name, self._plan.name, own or intercepted)
+        is_intercepted = any("__getattribute__" in body.names for body in self._bodies)
+        # A subclass of the flat class may override the member, and `self.m` would call that one.
+        is_qualified = has_own_name or is_intercepted
+        return write_reference(asked, group, name, self._plan.name, is_qualified)
 
     def _hoist(self, asked: Asked, group: Sequence[Statement]) -> str:
         """The private name under which the member is kept."""
@@ -279,7 +293,11 @@ def _write_argument(value: ast.expr, child: Statement) -> str:
 
     A default comes from the parent, where only its value is known.
     """
-    if not any(node is value for node in ast.walk(child.node)):
+    is_of_child = any(node is value for node in ast.walk(child.node))
+    if not is_of_child:
         return ast.unparse(value)
     text = child.fragment.source(value)
-    return f"({text})" if "\n" in text else text
+    # Outside the brackets of the call, an expression ends with its line.
+    if "\n" in text:
+        return f"({text})"
+    return text

@@ -70,12 +70,16 @@ def find_methods(statement: ast.stmt) -> Iterator[FunctionNode]:
 def first_parameter(method: FunctionNode) -> str | None:
     """The name by which `method` knows its object; None when it takes no positional parameter."""
     positional = [*method.args.posonlyargs, *method.args.args]
-    return positional[0].arg if positional else None
+    if not positional:
+        return None
+    return positional[0].arg
 
 
 def marker_index(node: ast.AST) -> int | None:
     """The place in the chain that an explicit parent stands for."""
-    found = _MARKER.fullmatch(node.id) if isinstance(node, ast.Name) else None
+    if not isinstance(node, ast.Name):
+        return None
+    found = _MARKER.fullmatch(node.id)
     # The place in the chain is written into the name.
     return int(found.group(1)) if found else None
 
@@ -214,11 +218,15 @@ class _Walker:
         generator = node.generators[0]
         first = generator.iter  # evaluated outside the comprehension
         self.visit(first, node, nested)
+        parts: list[ast.AST] = []
         for child in ast.iter_child_nodes(node):
-            parts = ast.iter_child_nodes(child) if child is generator else [child]
-            for part in parts:
-                if part is not first:
-                    self.visit(part, node, True)
+            if child is generator:
+                parts += ast.iter_child_nodes(child)
+            else:
+                parts.append(child)
+        for part in parts:
+            if part is not first:
+                self.visit(part, node, True)
 
     def _visit_super(
         self, node: ast.Attribute, parent: ast.AST | None, nested: bool, arguments: list[ast.expr]
@@ -261,9 +269,12 @@ class _Walker:
         # Two classes of the chain may have one name in their own files.
         symbol = block.dependencies.get(owner.id)
         for place, other in enumerate(self._plan.chain):
-            if symbol == other.symbol or owner.id == other.name:
-                # `super(T, self)` needs a T that the class is derived from.
-                return place + 1 if place >= self._origin else len(self._plan.chain)
+            is_owner = symbol == other.symbol or owner.id == other.name
+            if is_owner and place >= self._origin:
+                return place + 1
+            # `super(T, self)` needs a T that the class is derived from.
+            if is_owner:
+                break
         return len(self._plan.chain)
 
 
@@ -280,4 +291,6 @@ def _is_own_of_class(node: ast.AST) -> bool:
 
 def _find_call(node: ast.Attribute, parent: ast.AST | None) -> ast.Call | None:
     """The call of which `node` is the function."""
-    return parent if isinstance(parent, ast.Call) and parent.func is node else None
+    if isinstance(parent, ast.Call) and parent.func is node:
+        return parent
+    return None

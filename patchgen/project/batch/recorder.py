@@ -7,10 +7,8 @@ system has the same answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
 
 from patchgen.compiler.flat import Flattened
 from patchgen.errors import Location, PatchgenError
@@ -28,17 +26,6 @@ from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular
 from patchgen.syntax.text import Source, decode, make_source
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A result that was computed, with everything that it depends on."""
-
-    result: Any
-    asked: Mapping[tuple[str, str], str]
-    read: Mapping[str, str]
-
 
 @dataclass(frozen=True)
 class DependencyRecorder(Environment):
@@ -49,7 +36,6 @@ class DependencyRecorder(Environment):
 
     asked: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
     read: dict[str, str] = field(default_factory=dict, compare=False)
-    _made: dict[Hashable, _Made] = field(default_factory=dict, repr=False, compare=False)
 
     def look(self, question: str, subject: str) -> str:
         """As in `Environment`."""
@@ -66,27 +52,6 @@ class DependencyRecorder(Environment):
         source = super().source(module, at)
         self.read[path] = source.digest
         return source
-
-    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """As in `Environment`; what `compute` looks up counts for each modular file that asks."""
-        if key not in self._made:
-            self._made[key] = self._compute(compute)
-        made = self._made[key]
-        self.asked.update(made.asked)
-        self.read.update(made.read)
-        found: T = made.result
-        return found
-
-    def _compute(self, compute: Callable[[], Any]) -> _Made:
-        """The result of `compute`, with what it looked up and read."""
-        asked, read = dict(self.asked), dict(self.read)
-        # Emptied, so that what is there afterwards is what `compute` looked up.
-        self.forget()
-        try:
-            return _Made(compute(), dict(self.asked), dict(self.read))
-        finally:
-            self.asked.update(asked)
-            self.read.update(read)
 
     def forget(self) -> None:
         """Forget everything, before another modular file."""

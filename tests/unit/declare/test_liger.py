@@ -1,6 +1,6 @@
 """`patchgen new --with liger`: which statements a kernel of Liger takes the place of."""
 
-import subprocess
+import runpy
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import make_source
 from tests.corpus.corpus import find_package
-from tests.toytree import environment
 
 pytestmark = pytest.mark.skipif(
     find_package() is None, reason="the cases are of another release of transformers"
@@ -105,7 +104,7 @@ def test_a_model_without_any_is_refused(env):
     assert all(one.fatal for one in contribution.missing)
 
 
-def test_without_liger_the_file_says_how_to_install_it(env, tmp_path):
+def test_without_liger_the_file_says_how_to_install_it(env, tmp_path, monkeypatch):
     pytest.importorskip("transformers")
     path = tmp_path / "modular" / "llama" / "modular_llama_liger.py"
     path.parent.mkdir(parents=True)
@@ -114,13 +113,8 @@ def test_without_liger_the_file_says_how_to_install_it(env, tmp_path):
     flat = flatten(path, make_environment(tmp_path), Settings())
     (modeling,) = (file for file in flat.files if file.name.startswith("modeling_"))
     (tmp_path / "modeling.py").write_text(modeling.text, encoding="utf-8")
-    code = "import sys; sys.modules['liger_kernel'] = None; import modeling"
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
-    assert ran.returncode == 1
-    assert "ImportError: Liger's kernels are not installed: pip install liger-kernel" in ran.stderr
+    loaded = {name for name in sys.modules if name.startswith("liger_kernel.")}
+    for name in {"liger_kernel"} | loaded:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match="are not installed: pip install liger-kernel"):
+        runpy.run_path(str(tmp_path / "modeling.py"))
