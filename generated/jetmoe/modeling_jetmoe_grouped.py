@@ -145,7 +145,9 @@ class JetMoeParallelExperts(nn.Module):
         Returns:
             Tensor: Output tensor.
         """
-        if inputs.dtype != torch.float64:  # torch has no grouped product of it
+        # torch's grouped product takes rows of whole 16 bytes, and no float64.
+        is_aligned = all(size % 8 == 0 for size in self.weight.shape[1:])
+        if is_aligned and inputs.dtype != torch.float64:
             kind = inputs.device.type
             dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype
             return _grouped_linear(inputs.to(dtype), self.weight.to(dtype), expert_size.cumsum(0).int())
