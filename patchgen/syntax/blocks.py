@@ -301,7 +301,8 @@ def _find_kind(group: list[ast.stmt]) -> str:
     if len(group) > 1:
         are_imports = all(isinstance(node, ast.Import | ast.ImportFrom) for node in group)
         return "import" if are_imports else "other"
-    match group[0]:
+    node = group[0]
+    match node:
         case ast.ClassDef():
             return "class"
         case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -310,11 +311,10 @@ def _find_kind(group: list[ast.stmt]) -> str:
             return "import"
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
             return "assign"
-        case statement if type(statement).__name__ == "TypeAlias":  # from Python 3.12 on
-            return "assign"
         case ast.Expr(value=ast.Constant(value=str())):
             return "doc"
         case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While() | ast.Match():
             return "guard"
-        case _:
-            return "other"
+    # `type Pair = tuple[int, int]`, from Python 3.12 on.
+    is_type_alias = type(node).__name__ == "TypeAlias"
+    return "assign" if is_type_alias else "other"

@@ -115,7 +115,9 @@ def local_names(function: FunctionNode) -> frozenset[str]:
 
 def list_body(function: FunctionNode) -> list[ast.stmt] | list[ast.expr]:
     """What a function runs; the one expression of a lambda."""
-    return [function.body] if isinstance(function, ast.Lambda) else function.body
+    if isinstance(function, ast.Lambda):
+        return [function.body]
+    return function.body
 
 
 def _find_declared(body: Iterable[ast.AST]) -> set[str]:

@@ -34,8 +34,12 @@ def read_exports(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _find_strings(node: ast.AST) -> list[str]:
-    constants = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Constant)]
-    return [value for value in constants if isinstance(value, str)]
+    """The strings anywhere in a statement, in no order of the text."""
+    found: list[str] = []
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            found.append(inner.value)
+    return found
 
 
 def is_list_of_strings(text: str) -> bool:

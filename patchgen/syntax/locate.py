@@ -259,9 +259,11 @@ class Environment:
         return [folder for folder in inner if self.look("folder", folder)]
 
     def _describe_unread(self) -> str:
+        """A hint about archives, which may have the module."""
         if not self.archives:
             return ""
-        return f"; zip and egg files are not read: {', '.join(map(str, self.archives))}"
+        archives = ", ".join(str(archive) for archive in self.archives)
+        return f"; zip and egg files are not read: {archives}"
 
 
 def is_beside(module: str) -> bool:
@@ -324,10 +326,14 @@ def make_environment(
 
     `search` is `search_path()` by default.
     """
-    every = [package_root] if package_root else []
+    every: list[Path] = []
+    if package_root is not None:
+        every.append(package_root)
     every += [home, *roots]
-    entries = search_path() if search is None else search
-    every += [Path(entry or ".") for entry in entries]
+    if search is None:
+        search = search_path()
+    # The empty entry of `sys.path` is the current folder.
+    every += [Path(entry or ".") for entry in search]
     folders = dict.fromkeys(folder.resolve() for folder in every if folder.is_dir())
     # A file on the search path is a zip or an egg.
     archives = dict.fromkeys(path.resolve() for path in every if path.is_file())

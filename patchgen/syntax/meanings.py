@@ -159,6 +159,7 @@ class _Walker:
                 self._visit_all(ast.iter_child_nodes(node), scope)
 
     def _bind_maybe(self, name: str | None, node: ast.AST, scope: Scope) -> None:
+        """Bind the name of a handler or a pattern, if it has one."""
         if name is not None:
             self._bind(name, node, scope)
 

@@ -1,4 +1,11 @@
-"""When two pieces of code are the same: as trees, and as trees without what only documents."""
+"""When two pieces of code are the same: as trees, and as trees without what only documents.
+
+    def f(x: int) -> int:               def f( x ):
+        "Return x."                         return x
+        return x
+
+These are two trees, and say the same.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +20,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def tree_text(node: ast.AST | Sequence[ast.AST]) -> str:
     """The tree of `node` as text: equal for equal code, however it is laid out."""
-    return ast.dump(node) if isinstance(node, ast.AST) else "\n".join(map(ast.dump, node))
+    if isinstance(node, ast.AST):
+        return ast.dump(node)
+    return "\n".join(map(ast.dump, node))
 
 
 def is_same_code(left: ast.AST, right: ast.AST) -> bool:
@@ -49,7 +58,10 @@ def plain_text(node: ast.AST) -> str:
 
 def is_documenting(decorator: ast.expr) -> bool:
     """Whether `decorator` gives what stands below it its documentation, and nothing else."""
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    called = decorator
+    if isinstance(decorator, ast.Call):
+        called = decorator.func
+    # `utils.auto_docstring` and `auto_docstring` are one decorator.
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     return name in DOCUMENTING
 
