@@ -112,7 +112,9 @@ def _of_split_rows(module: Module, one: Experts, found: SplitRows) -> list[Decla
         if found.part in map(dotted, getattr(each, "targets", ()))
     )
     fast = [
-        f"if {x}.dtype != torch.float64:  # torch has no grouped product of it",
+        "# torch's grouped product takes rows of whole 16 bytes, and no float64.",
+        f"is_aligned = all(size % 8 == 0 for size in {product['weight']}.shape[1:])",
+        f"if is_aligned and {x}.dtype != torch.float64:",
         f"    kind = {x}.device.type",
         "    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) "
         f"else {x}.dtype",
