@@ -17,7 +17,7 @@ from patchgen.syntax.bound import bound_by, bound_names
 from patchgen.syntax.exports import is_list_of_strings, read_exports
 from patchgen.syntax.scopes import Reference, references
 from patchgen.syntax.text import Source, parse
-from patchgen.syntax.trees import children, parse_once
+from patchgen.syntax.trees import Position, children, parse_once
 
 _TYPE_CHECKING = re.compile(r"if\s+(?:\w+\.)?TYPE_CHECKING\s*:")
 
@@ -48,7 +48,7 @@ class Block:
 
     `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc" or "other".
     `first` and `last` are lines of the file; `leading` is the blank lines and comments above;
-    `bases` are those of a class.
+    `bases` are those of a class, and `base_positions` where they stand, with lines from 1.
     """
 
     kind: str
@@ -60,6 +60,7 @@ class Block:
     imports: tuple[Import, ...]
     bases: tuple[str, ...] = ()
     lazy_annotations: bool = False
+    base_positions: tuple[Position, ...] = ()
 
     @property
     def name(self) -> str:
@@ -92,7 +93,7 @@ class Block:
     @property
     def uses(self) -> frozenset[str]:
         """The global names that the block reads, quoted annotations included."""
-        return frozenset(reference.name for reference in self.references)
+        return _names_in(self.text, self.lazy_annotations)
 
 
 @dataclass(frozen=True)  # without slots, for what is cached
@@ -130,10 +131,23 @@ class ModuleIndex:
                 return block
         return None
 
+    @functools.cached_property
+    def _importers(self) -> Mapping[str, tuple[Block, ...]]:
+        """The blocks that import each name, in order."""
+        found: dict[str, list[Block]] = {}
+        for block in self.blocks:
+            for name in dict.fromkeys(item.bound for item in block.imports):
+                found.setdefault(name, []).append(block)
+        return {name: tuple(blocks) for name, blocks in found.items()}
+
+    def blocks_that_import(self, name: str) -> tuple[Block, ...]:
+        """Every block with an import of `name`, in order."""
+        return self._importers.get(name, ())
+
     def imported(self, name: str) -> Import | None:
         """The last import that binds `name`, guarded ones included."""
         # The last import counts, as for definitions.
-        for block in reversed(self.blocks):
+        for block in reversed(self.blocks_that_import(name)):
             for item in reversed(block.imports):
                 if item.bound == name:
                     return item
@@ -221,6 +235,12 @@ def references_in(text: str, lazy_annotations: bool) -> tuple[Reference, ...]:
     return references(parse_once(text).body, lazy_annotations)
 
 
+@functools.lru_cache(maxsize=4096)
+def _names_in(text: str, lazy_annotations: bool) -> frozenset[str]:
+    """The global names that the statements of `text` read."""
+    return frozenset(reference.name for reference in references_in(text, lazy_annotations))
+
+
 def first_line(node: ast.stmt) -> int:
     """The line on which a statement begins, decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
@@ -279,9 +299,7 @@ def _make_block(
 ) -> Block:
     """The block of `group`: statements that share a line, nearly always one."""
     node = group[0]
-    bases: tuple[str, ...] = ()
-    if isinstance(node, ast.ClassDef):
-        bases = tuple(ast.unparse(base) for base in node.bases)
+    bases: list[ast.expr] = node.bases if isinstance(node, ast.ClassDef) else []
     return Block(
         kind=_find_kind(group),
         first=first,
@@ -290,8 +308,9 @@ def _make_block(
         text=source.slice(first, last),
         defines=tuple(dict.fromkeys(bound_names(group))),
         imports=tuple(imports_of(group)),
-        bases=bases,
+        bases=tuple(ast.unparse(base) for base in bases),
         lazy_annotations=lazy,
+        base_positions=tuple((base.lineno - first + 1, base.col_offset) for base in bases),
     )
 
 

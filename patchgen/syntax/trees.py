@@ -14,6 +14,15 @@ _FIELDS = {
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 } | {ast.Constant: ()}
+# Those that hold statements, or parts of a statement that do: handlers, cases.
+_SUITES = {
+    kind: tuple(
+        name
+        for name in ("body", "handlers", "orelse", "finalbody", "cases")
+        if name in kind._fields and not issubclass(kind, ast.expr | ast.Expression)
+    )
+    for kind in _FIELDS
+}
 
 Position = tuple[int, int]  # line and byte column of a node, as `ast` counts them
 
@@ -41,6 +50,15 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     found = [node]
     for inner in found:
         found += children(inner)
+    return iter(found)
+
+
+def statements_within(tree: ast.AST) -> Iterator[ast.AST]:
+    """The statements in `tree` at any depth, in the order of `walk`; expressions hold none."""
+    found = [tree]
+    for node in found:
+        for name in _SUITES[type(node)]:
+            found += getattr(node, name)
     return iter(found)
 
 

@@ -22,7 +22,7 @@ from patchgen.compiler.flat import LineOrigin
 from patchgen.compiler.link.flatblock import FlatBlock
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import statements_within
 
 _WORD = re.compile(r"\w+")
 # What the class is called, in a private name that is written out: `_Base` in `_Base__limit`.
@@ -149,7 +149,7 @@ def _complete(node: ast.stmt, lines: list[str], origins: _Origins) -> None:
 
 def _find_plain_statements(node: ast.stmt) -> Iterator[ast.stmt]:
     """The statements in `node`; definitions are left out, as their members have origins."""
-    for inner in walk(node):
+    for inner in statements_within(node):
         is_definition = isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         if isinstance(inner, ast.stmt) and not is_definition:
             yield inner

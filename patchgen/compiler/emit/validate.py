@@ -23,7 +23,7 @@ from patchgen.compiler.flat import LineOrigin
 from patchgen.errors import Location, Problem, did_you_mean
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import global_names, walk
+from patchgen.syntax.trees import global_names, statements_within
 
 _KNOWN = frozenset(dir(builtins)) | {
     "__name__",
@@ -95,7 +95,7 @@ def validate(
 
 def _find_patchgen_imports(tree: ast.Module, output: _Output) -> Iterator[Problem]:
     """A problem for each import of patchgen, because generated files are used without it."""
-    for node in walk(tree):
+    for node in statements_within(tree):
         for name in _list_imported_modules(node):
             if name.partition(".")[0] == "patchgen":
                 what = f"the generated module would import {name}"

@@ -41,6 +41,7 @@ import functools
 from collections.abc import Collection, Iterator, Mapping
 
 from patchgen.facts.modules import CONVERSIONS_ALIASES, CONVERSIONS_BUILDER
+from patchgen.syntax.trees import statements_within
 
 _GET = "get_checkpoint_conversion_mapping"
 _REGISTER = "register_checkpoint_conversion_mapping"
@@ -77,7 +78,7 @@ def read_registered_names(conversion_mapping: str) -> frozenset[str]:
 def read_model_types(configuration: str) -> frozenset[str]:
     """The model types that the classes of a configuration module declare, from its text."""
     found: set[str] = set()
-    for owner in ast.walk(ast.parse(configuration)):
+    for owner in statements_within(ast.parse(configuration)):
         if isinstance(owner, ast.ClassDef):
             for node in owner.body:
                 found.update(_find_model_type(node))
@@ -121,7 +122,7 @@ def _find_stored_keys(builder: ast.FunctionDef) -> frozenset[str]:
         if isinstance(statement, ast.Return) and isinstance(statement.value, ast.Name):
             returned.add(statement.value.id)
     keys: set[str] = set()
-    for node in ast.walk(builder):
+    for node in statements_within(builder):
         match node:
             # mapping = {"x": ...}
             case ast.Assign(targets=[ast.Name(id=table)], value=ast.Dict() as literal):

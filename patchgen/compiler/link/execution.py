@@ -12,7 +12,8 @@ their statements.  An import runs the module that it names, once, where it stand
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Iterable
 
 from patchgen.compiler.link.flatblock import BlockId, Builder
 from patchgen.compiler.plan.bindings import Bindings
@@ -78,7 +79,7 @@ class _Run:
 
     def _find_imported(self, index: ModuleIndex, block: Block) -> list[str]:
         """The modules that an import statement executes, of those that count."""
-        found = executed_modules(index, block, self._builder.naming.bindings)
+        found = find_executed(index, block, self._builder)
         return [module for module in found if self._counts(module)]
 
     def _counts(self, module: str) -> bool:
@@ -92,6 +93,17 @@ def is_followed(module: str, bindings: Bindings) -> bool:
     Its imports and its statements count wherever it is imported from.
     """
     return bindings.flatten_scope.is_own(module) and bindings.env.path(module) is not None
+
+
+def find_executed(index: ModuleIndex, block: Block, builder: Builder) -> tuple[str, ...]:
+    """As `executed_modules`, found once for each block."""
+    # Nearly all blocks import nothing.
+    if not block.imports:
+        return ()
+    key = BlockId(index.source.module, block.first)
+    if key not in builder.executed:
+        builder.executed[key] = executed_modules(index, block, builder.naming.bindings)
+    return builder.executed[key]
 
 
 def executed_modules(index: ModuleIndex, block: Block, bindings: Bindings) -> tuple[str, ...]:
@@ -114,8 +126,8 @@ def executed_modules(index: ModuleIndex, block: Block, bindings: Bindings) -> tu
     return tuple(found)
 
 
-def with_packages(module: str) -> Iterator[str]:
+@functools.lru_cache(maxsize=4096)
+def with_packages(module: str) -> tuple[str, ...]:
     """`a`, `a.b` and `a.b.c` for `a.b.c`."""
     parts = module.split(".")
-    for end in range(1, len(parts) + 1):
-        yield ".".join(parts[:end])
+    return tuple(".".join(parts[:end]) for end in range(1, len(parts) + 1))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.annotations import quote_own_name
@@ -88,7 +88,14 @@ class Builder:
     lineages: Lineages
     merge: Merge
     spells: bool = False
+    # What `execution.find_executed` has found.
+    executed: dict[BlockId, tuple[str, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
+    _acting: dict[str, Mapping[Symbol, list[int]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @functools.cached_property
     def changes(self) -> Changes:
@@ -110,21 +117,30 @@ class Builder:
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
         index = self.index(symbol.module)
-        found = [block for block in index.blocks if self._concerns(index, block, symbol)]
-        return tuple(BlockId(symbol.module, block.first) for block in found)
+        if symbol.module not in self._acting:
+            self._acting[symbol.module] = self._find_acting(index)
+        found = set(self._acting[symbol.module].get(symbol, ()))
+        for block in index.blocks_that_bind(symbol.name):
+            if block.is_for_types:
+                # Type checkers alone read what it defines, unless a statement that runs does too.
+                is_meant = block in index.binders(symbol.name)
+            else:
+                # An import is a block only where another statement binds its name too.
+                is_import = block.kind == "import"
+                is_meant = is_import and self.naming.bindings.is_contested(index, symbol.name)
+            if is_meant:
+                found.add(block.first)
+        return tuple(BlockId(symbol.module, first) for first in sorted(found))
 
-    def _concerns(self, index: ModuleIndex, block: Block, symbol: Symbol) -> bool:
-        """Whether `block` binds or changes `symbol`."""
-        if block.kind == "doc":
-            return False
-        if block.is_for_types:
-            # Type checkers alone read what it defines, unless a statement that runs does too.
-            return block in index.binders(symbol.name)
-        if block.kind == "import":
-            # An import is a block only where another statement binds its name too.
-            is_contested = self.naming.bindings.is_contested(index, symbol.name)
-            return symbol.name in block.defines and is_contested
-        return symbol in self.changes.of(index, block).symbols
+    def _find_acting(self, index: ModuleIndex) -> Mapping[Symbol, list[int]]:
+        """The statements that bind or change each symbol by what they do when they run."""
+        found: dict[Symbol, list[int]] = {}
+        for block in index.blocks:
+            if block.kind in ("doc", "import") or block.is_for_types:
+                continue
+            for symbol in self.changes.of(index, block).symbols:
+                found.setdefault(symbol, []).append(block.first)
+        return found
 
     def block(self, block_id: BlockId) -> FlatBlock:
         """The flat block of `block_id`.  Raises PatchgenError as qualifying and merging do."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.link.collisions import remove_duplicates
 from patchgen.compiler.link.dependencies import Dependency
 from patchgen.compiler.link.equivalence import is_same_definition
-from patchgen.compiler.link.execution import executed_modules, is_followed, with_packages
+from patchgen.compiler.link.execution import find_executed, is_followed, with_packages
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.roots import find_roots
 from patchgen.compiler.plan.bindings import is_kept
@@ -162,7 +162,7 @@ class _Closure:
         """The modules of the project that an import of `module` runs."""
         index = self._builder.index(module)
         for block in index.blocks:
-            for executed in executed_modules(index, block, self._bindings):
+            for executed in find_executed(index, block, self._builder):
                 if is_followed(executed, self._bindings):
                     yield executed
 
@@ -235,7 +235,7 @@ class _Closure:
             raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, hint)
         return guards
 
-    def _find_importing(self, module: str, name: str) -> tuple[str, list[Block]]:
+    def _find_importing(self, module: str, name: str) -> tuple[str, tuple[Block, ...]]:
         """The statements that import `name`, and their module.
 
         They are those of `module`, or of the flattened one from which it imports what that one
@@ -245,7 +245,7 @@ class _Closure:
             fast.py         try: from kernels import act        these count
         """
         index = self._builder.index(module)
-        found = [block for block in index.blocks if _imports_name(block, name)]
+        found = index.blocks_that_import(name)
         item = index.imported(name)
         if item is None or _has_guard(found):
             return module, found
@@ -272,11 +272,6 @@ class _Closure:
             if is_kept(symbol):
                 return replace(dependency, symbol=symbol, home=layer.source.module)
         return dependency
-
-
-def _imports_name(block: Block, name: str) -> bool:
-    """Whether an import in the statement binds `name`."""
-    return any(item.bound == name for item in block.imports)
 
 
 def _has_guard(importing: Iterable[Block]) -> bool:

@@ -17,6 +17,7 @@ subclasses, each with the reason.  Code can tell the difference where
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -31,6 +32,7 @@ from patchgen.syntax.trees import (
     names_within,
     parse_class,
     parse_once,
+    walk,
 )
 
 # Code that looks at the classes of an object.
@@ -192,10 +194,12 @@ def _find_searches_behind(declaration: Declaration, blocks: Sequence[FlatBlock])
     own = _find_own_block(declaration, blocks)
     for block in blocks:
         # In the class itself, `supers` knows which class each statement came from.
-        if block is own or "super(" not in block.text:
+        if block is own:
             continue
-        for call in _find_supers_of(own.name, ast.parse(block.text)):
-            what = f"{_describe(block)} calls {ast.unparse(call)}"
+        for owner, call in _find_searches(block.text):
+            if owner != own.name:
+                continue
+            what = f"{_describe(block)} calls {call}"
             if declaration.rewrites:
                 merged = f"{what}, whose parents are merged into {own.name}"
                 hint = f"{own.name} would stay a subclass if it did not edit or remove members"
@@ -208,13 +212,18 @@ def _find_own_block(declaration: Declaration, blocks: Sequence[FlatBlock]) -> Fl
     return next(block for block in blocks if block.rewritten[0].symbol == declaration.symbol)
 
 
-def _find_supers_of(name: str, tree: ast.Module) -> Iterator[ast.Call]:
-    """The calls `super(NAME, obj)` of one class."""
-    for node in ast.walk(tree):
+# Each class of a module asks about all other blocks.
+@functools.lru_cache(maxsize=4096)
+def _find_searches(text: str) -> tuple[tuple[str, str], ...]:
+    """The class that each `super(Class, self)` in `text` names, and the call."""
+    if "super(" not in text:
+        return ()
+    found = []
+    for node in walk(parse_once(text)):
         match node:
             case ast.Call(func=ast.Name(id="super"), args=[ast.Name(id=owner), _]):
-                if owner == name:
-                    yield node
+                found.append((owner, ast.unparse(node)))
+    return tuple(found)
 
 
 def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:

@@ -10,6 +10,8 @@ Where the code is transformers' own, the output gets a note instead.
 from __future__ import annotations
 
 import ast
+import functools
+import re
 from collections.abc import Iterator
 
 from patchgen.compiler.plan.naming import Naming
@@ -23,13 +25,13 @@ _NAMESPACE_FUNCTIONS = frozenset({"globals", "vars", "locals", "dir"})
 _MODULE_ATTRIBUTES = frozenset(
     {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
 )
-# A block without one of these words reads nothing of its module.
+# A block without one of these names reads nothing of its module.
 _WORDS = (*_NAMESPACE_FUNCTIONS, *_MODULE_ATTRIBUTES, "__name__", "exec")
 
 
 def note_module_state(block: Block) -> tuple[str, ...]:
     """A note for each kind of code that reads the path or the names of its own file."""
-    found = {text for _, _, text in _find_module_reads(block) if text != "__name__"}
+    found = {text for _, _, text in _find_module_reads(block.text) if text != "__name__"}
     return tuple(
         f"{text} is that of the flat file, not of the file in transformers"
         for text in sorted(found)
@@ -43,7 +45,7 @@ def refuse_module_reads(module: ModuleIndex, block: Block, naming: Naming) -> No
         return  # `note_module_state` notes it
     # A module that the output follows is carried whole, so that its names are all there.
     is_followed = home in naming.plan.bases.values()
-    for line, column, spelled in _find_module_reads(block):
+    for line, column, spelled in _find_module_reads(block.text):
         word = spelled.partition("(")[0]
         reads_names = word in _NAMESPACE_FUNCTIONS or "sys.modules" in word
         if is_followed and reads_names:
@@ -76,12 +78,18 @@ def _is_assigned(module: ModuleIndex, name: str) -> bool:
     return not any(isinstance(node, ast.AugAssign) for node in statements)
 
 
-def _find_module_reads(block: Block) -> Iterator[tuple[int, int, str]]:
-    """The code that reads something of its module: (line, column, text)."""
-    # The search for a word is quick, and almost no block has one.
-    if not any(word in block.text for word in _WORDS):
-        return
-    tree = parse_once(block.text)
+# A block is asked twice: for what is refused, and for notes.
+@functools.lru_cache(maxsize=4096)
+def _find_module_reads(text: str) -> tuple[tuple[int, int, str], ...]:
+    """The code in `text` that reads something of its module: (line, column, text)."""
+    # The search for a word is quick, and almost no block has one as a whole.
+    if not any(word in text and re.search(rf"\b{word}\b", text) for word in _WORDS):
+        return ()
+    return tuple(_find_reads_in(parse_once(text)))
+
+
+def _find_reads_in(tree: ast.Module) -> Iterator[tuple[int, int, str]]:
+    """As `_find_module_reads`, of a tree."""
     inside = find_inner_nodes(tree)
     harmless = _find_class_docstrings(tree)
     for node in walk(tree):

@@ -9,7 +9,8 @@ open(__file__)                  the path of another file (`module_reads`)
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+import re
 
 from patchgen.compiler.link.module_reads import find_inner_nodes, refuse_module_reads
 from patchgen.compiler.plan.model import Symbol
@@ -17,7 +18,9 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.errors import Location, PatchgenError
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.trees import Position, parse_once, position_of
+from patchgen.syntax.trees import Position, parse_once, position_of, statements_within
+
+_GLOBAL = re.compile(r"\bglobal\b")
 
 
 def refuse_module_state(module: ModuleIndex, block: Block, naming: Naming) -> None:
@@ -135,7 +138,7 @@ def _may_have_modules(symbol: Symbol, naming: Naming) -> bool:
 
 def _refuse_global_statements(module: ModuleIndex, block: Block, naming: Naming) -> None:
     """Raise PG132 for `global NAME` over an imported name of a flattened module."""
-    for name, line, column in _find_global_names(block):
+    for name, line, column in _find_global_names(block.text):
         imported = _find_flattened_import(module, name, naming)
         if imported is not None:
             at = module.source.at(block.first + line - 1, column)
@@ -178,21 +181,25 @@ def _find_flattened_import(module: ModuleIndex, name: str, naming: Naming) -> Sy
     return symbol
 
 
-def _find_global_names(block: Block) -> Iterator[tuple[str, int, int]]:
+# The blocks of a module are asked again for each name that another one imports from it.
+@functools.lru_cache(maxsize=4096)
+def _find_global_names(text: str) -> tuple[tuple[str, int, int], ...]:
     """The names of `global` statements, with their positions."""
-    if "global" not in block.text:
-        return
-    for node in ast.walk(parse_once(block.text)):
-        if isinstance(node, ast.Global):
-            for name in node.names:
-                yield name, node.lineno, node.col_offset
+    if _GLOBAL.search(text) is None:
+        return ()
+    return tuple(
+        (name, node.lineno, node.col_offset)
+        for node in statements_within(parse_once(text))
+        if isinstance(node, ast.Global)
+        for name in node.names
+    )
 
 
 def _is_rebound(symbol: Symbol, naming: Naming) -> bool:
     """Whether a function of its module binds `symbol` again."""
     index = naming.bindings.env.index(symbol.module, Location(symbol.module))
     for block in index.blocks:
-        for name, _, _ in _find_global_names(block):
+        for name, _, _ in _find_global_names(block.text):
             if name == symbol.name:
                 return True
     return False

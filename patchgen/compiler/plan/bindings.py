@@ -32,12 +32,17 @@ class Bindings:
     _meanings: dict[tuple[str, int, str], Symbol | None] = field(
         default_factory=dict, repr=False, compare=False
     )
+    _deciding: dict[tuple[str, int, str], Import | Block | Symbol | None] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _contested: dict[tuple[str, int, str], bool] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     _ends: dict[Symbol, Symbol] = field(default_factory=dict, repr=False, compare=False)
 
     def meaning(self, module: ModuleIndex, name: str) -> Symbol | None:
         """What the global `name` means in `module`, re-exports followed."""
-        # A modular file and its variant without some blocks have one name.
-        key = (module.source.module, len(module.blocks), name)
+        key = _key(module, name)
         if key not in self._meanings:
             self._meanings[key] = self._meaning(module, name)
         return self._meanings[key]
@@ -60,6 +65,13 @@ class Bindings:
         statements bind the name, and only running the module shows which one counts, it is a
         definition: all of them are carried as they stand.
         """
+        key = _key(module, name)
+        if key not in self._deciding:
+            self._deciding[key] = self._decide(module, name)
+        return self._deciding[key]
+
+    def _decide(self, module: ModuleIndex, name: str) -> Import | Block | Symbol | None:
+        """As `_says`, computed anew."""
         binders = module.binders(name)
         # A star import rebinds what stands above it.
         stars = self._find_stars(module)
@@ -104,6 +116,13 @@ class Bindings:
 
     def is_contested(self, module: ModuleIndex, name: str) -> bool:
         """Whether several statements bind `name` and a value before the last one may count."""
+        key = _key(module, name)
+        if key not in self._contested:
+            self._contested[key] = self._is_contested(module, name)
+        return self._contested[key]
+
+    def _is_contested(self, module: ModuleIndex, name: str) -> bool:
+        """As `is_contested`, computed anew."""
         if not isinstance(self._says(module, name), Block):
             return False
         binders = module.binders(name)
@@ -324,6 +343,12 @@ def _list_exported(index: ModuleIndex) -> tuple[str, ...]:
 def _imports_of(block: Block, name: str) -> list[Import]:
     """The imports of one statement that bind `name`."""
     return [item for item in block.imports if item.bound == name]
+
+
+def _key(module: ModuleIndex, name: str) -> tuple[str, int, str]:
+    """What the answers about `name` in `module` are kept by."""
+    # A modular file and its variant without some blocks have one name.
+    return (module.source.module, len(module.blocks), name)
 
 
 # Marks a relative import of what only the flat file's folder has: `from .cache import KVCache`.

@@ -11,6 +11,7 @@ models.  The flat file imports from everything else as it stands.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from patchgen.facts.modules import MODELS
@@ -31,13 +32,7 @@ class FlattenScope:
 
     def flattens(self, module: str) -> bool:
         """Whether classes and functions of `module` are carried into the flat file."""
-        if is_beside(module):
-            return True
-        packages = [MODELS, PARTS, *self.extra]
-        # A file inside transformers does not make all of transformers its own.
-        if self.own != "transformers":
-            packages.append(self.own)
-        return any(_is_inside(module, package) for package in packages)
+        return _flattens(module, self.own, self.extra)
 
     def is_own(self, module: str) -> bool:
         """Whether `module` is flattened and belongs neither to transformers nor to patchgen.
@@ -67,6 +62,17 @@ class Everywhere(FlattenScope):
     def knows_bases_of(self, module: str) -> bool:
         """Always."""
         return True
+
+
+@functools.lru_cache(maxsize=4096)  # asked thousands of times about few modules
+def _flattens(module: str, own: str, extra: tuple[str, ...]) -> bool:
+    if is_beside(module):
+        return True
+    packages = [MODELS, PARTS, *extra]
+    # A file inside transformers does not make all of transformers its own.
+    if own != "transformers":
+        packages.append(own)
+    return any(_is_inside(module, package) for package in packages)
 
 
 def _is_inside(module: str, package: str) -> bool:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import ast
 import builtins
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
 from patchgen.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.trees import Position, parse_once, position_of, statements_within
 
 
 @dataclass(frozen=True)
@@ -39,44 +39,46 @@ def bases_of(bindings: Bindings, module: ModuleIndex, name: str) -> tuple[Base, 
     """
     block = module.definition(name)
     assert block is not None
-    written = _read_written_bases(block.text, name)
+    written = _read_written_bases(block, name)
     if written is None:
         what = f"{name} is bound here again, after the class of that name"
         raise PatchgenError(
             "PG123", module.source.at(block.first), what, "give one of them another name"
         )
     found = []
-    for base in written:
-        at = module.source.at(block.first + base.lineno - 1, base.col_offset)
-        dotted = _read_dotted(base)
+    for expression, (line, column) in written:
+        at = module.source.at(block.first + line - 1, column)
+        dotted = _read_dotted(expression)
         # A call or a condition would have to run.
         if dotted is None:
             hint = "name the class, or assign it to a name at module level in its own file"
-            raise PatchgenError("PG105", at, f"the base {ast.unparse(base)} is not a name", hint)
+            raise PatchgenError("PG105", at, f"the base {expression} is not a name", hint)
         symbol = bindings.dotted(module, dotted, at) or _builtin(module, dotted, at)
         found.append(Base(dotted, at, symbol))
     return tuple(found)
 
 
-def _read_dotted(base: ast.expr) -> str | None:
+def _read_dotted(expression: str) -> str | None:
     """The dotted name of a base; None where it is none."""
-    # `Generic[T]` has the bases of Generic.
-    plain = base
-    if isinstance(base, ast.Subscript):
-        plain = base.value
-    dotted = ast.unparse(plain)
+    dotted = expression
+    # Nearly all bases are plain names, and `*BASES` is no expression by itself.
+    if expression.endswith("]") and not expression.startswith("*"):
+        base = ast.parse(expression, mode="eval").body
+        # `Generic[T]` has the bases of Generic.
+        if isinstance(base, ast.Subscript):
+            dotted = ast.unparse(base.value)
     is_name = all(part.isidentifier() for part in dotted.split("."))
     return dotted if is_name else None
 
 
-# An MRO asks for the same parents again, and so does the next modular file.
-@functools.lru_cache(maxsize=4096)
-def _read_written_bases(text: str, name: str) -> tuple[ast.expr, ...] | None:
-    """The bases of class `name` as they stand in `text`; None where there is no such class."""
-    # A line of statements joined by `;` holds more than the class.
-    for node in ast.walk(ast.parse(text)):
+def _read_written_bases(block: Block, name: str) -> list[tuple[str, Position]] | None:
+    """The bases of class `name` as they stand in `block`; None where there is no such class."""
+    if block.kind == "class" and block.name == name:
+        return list(zip(block.bases, block.base_positions, strict=True))
+    # A line of statements joined by `;` holds more than the class, and so does an `if`.
+    for node in statements_within(parse_once(block.text)):
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return tuple(node.bases)
+            return [(ast.unparse(base), position_of(base)) for base in node.bases]
     return None
 
 
