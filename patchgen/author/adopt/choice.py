@@ -62,17 +62,41 @@ class Classes:
 
     def brought(self, chosen: _Chosen) -> frozenset[str]:
         """The classes that the converter brings along as they are in the model."""
-        homes: dict[str, set[str]] = {}
-        found = set()
+        homes: dict[str, frozenset[str]] = dict.fromkeys(self.options, frozenset())
+        declared = {name for name, readers in self.readers.items() if not readers}
+        declared |= self.declared & homes.keys()
+        while True:
+            before = dict(homes)
+            self._spread(homes, declared, chosen)
+            if homes != before:
+                continue
+            # Classes that read each other are brought if one of them is declared.
+            left = [name for name in self._readers_first if not homes[name]]
+            if not left:
+                return frozenset(homes.keys() - declared)
+            declared.add(left[0])
+
+    def _spread(
+        self, homes: dict[str, frozenset[str]], declared: set[str], chosen: _Chosen
+    ) -> None:
+        """Note from which modules each class comes: those of its readers, or else its own.
+
+        What is not the same in all of them has to be declared.
+        """
         for name in self._readers_first:
-            modules = {home for reader in self.readers[name] for home in homes.get(reader, ())}
-            same = {one.module for one in self.options[name] if one.is_same}
-            if name not in self.declared and modules and modules <= same:
-                found.add(name)
-                homes[name] = modules
-            else:
-                homes[name] = {chosen[name].module}
-        return frozenset(found)
+            modules = frozenset[str]().union(*(homes[reader] for reader in self.readers[name]))
+            if name in declared or not modules <= self._same[name]:
+                declared.add(name)
+                modules = frozenset({chosen[name].module})
+            homes[name] = modules
+
+    @cached_property
+    def _same(self) -> Mapping[str, frozenset[str]]:
+        """The modules that have a class of the model."""
+        return {
+            name: frozenset(one.module for one in every if one.is_same)
+            for name, every in self.options.items()
+        }
 
     @cached_property
     def _readers_first(self) -> Sequence[str]:

@@ -139,13 +139,24 @@ class Writer:
             for name, every in self._fits.items()
         }
         fits |= {name: [] for name in doubts.whole}
-        options = {name: self._options(name, fits[name]) for name in self.model.classes}
-        classes = Classes(options, self._readers, known | doubts.declared | doubts.whole)
-        chosen = classes.choose()
-        self._brought = classes.brought(chosen)
+        declared = known | doubts.declared | doubts.whole
+        while True:
+            options = {name: self._options(name, fits[name]) for name in self.model.classes}
+            classes = Classes(options, self._readers, declared)
+            chosen = classes.choose()
+            self._brought = classes.brought(chosen)
+            there = self._renamed(chosen)
+            before = fits
+            # Of a file under several names, one is left.
+            fits = {
+                name: [one for one in every if there.get(one.base[0], one.source) is one.source]
+                for name, every in fits.items()
+            }
+            if fits == before:
+                break
         for name, option in chosen.items():
             fits[name] = [one for one in fits[name] if one.base == (option.module, option.base)]
-        return self._as_renamed(fits)
+        return {name: every[0] for name, every in fits.items() if every}
 
     def _options(self, name: str, fits: Sequence[Fit]) -> list[Option]:
         """The ways to declare a class, the shortest first."""
@@ -155,22 +166,16 @@ class Writer:
         }
         return sorted([*shortest.values(), Option(self._whole_length(name))], key=_order)
 
-    def _as_renamed(self, fits: Mapping[str, Sequence[Fit]]) -> dict[str, Fit]:
-        """The best of `fits`, for a file under several names those as classes rename it."""
+    def _renamed(self, chosen: Mapping[str, Option]) -> dict[str, Source]:
+        """Each file as the classes that derive from it rename it."""
         pairs: dict[str, list[tuple[str, str]]] = {}
-        for name in self.model.classes:
-            for one in fits[name][:1]:
-                module, base = one.base
-                pairs.setdefault(module, []).append((name, base))
-        there = {
+        for name, option in chosen.items():
+            if option.base and name not in self._brought:
+                pairs.setdefault(option.module, []).append((name, option.base))
+        return {
             module: _as_renamed([one for one in self.sources if one.module == module], names)
             for module, names in pairs.items()
         }
-        left = {
-            name: [one for one in every if there.get(one.source.module, one.source) is one.source]
-            for name, every in fits.items()
-        }
-        return {name: every[0] for name, every in left.items() if every}
 
     def source_of(self, name: str) -> str:
         """The module from which a class was derived last."""

@@ -32,6 +32,7 @@ from patchgen.syntax.same import (
 from patchgen.upstream.bases import merged_arguments
 from patchgen.upstream.brackets import Item
 
+_LAYER = "GradientCheckpointingLayer"
 _KINDS = frozenset({"classmethod", "property", "staticmethod"})
 
 
@@ -157,6 +158,9 @@ def _name_base(lines: list[str], name: str, owner: Definition, text: Text) -> li
     if not owner.node.bases or f"super().{name}(" not in joined:
         return lines
     base = ast.unparse(owner.node.bases[0])
+    # Modular files say so of a layer, whose base then need not be imported.
+    if base == _LAYER and "nn" in text.file.imports:
+        base = "nn.Module"
     text.read.add(base.partition(".")[0])
     joined = re.sub(rf"super\(\)\.{name}\(\s*\)", f"{base}.{name}(self)", joined)
     joined = joined.replace(f"super().{name}(", f"{base}.{name}(self, ")

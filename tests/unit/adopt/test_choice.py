@@ -66,6 +66,16 @@ CASES: dict[
         [Option(2, A, "ToyLayer", is_same=True), Option(4, A, "ToyModel")],
         set(),
     ),
+    "of two that read each other, one is declared": (
+        {
+            "Model": [Option(2, A, "ToyModel", is_same=True), WHOLE],
+            "Base": [Option(2, A, "ToyBase", is_same=True), WHOLE],
+        },
+        {"Model": ["Base"], "Base": ["Model"]},
+        set(),
+        [Option(2, A, "ToyModel", is_same=True), Option(2, A, "ToyBase", is_same=True)],
+        {"Model"},
+    ),
     # The model is a line longer over the file that has the layer too.
     "a reader whose file has the same is worth a line": (
         {

@@ -191,6 +191,21 @@ def test_a_base_is_added_to_the_parents(tmp_path: Path) -> None:
     assert "class NovaLayer(ToyLayer, abc.ABC):\n    pass" in text
 
 
+def test_the_init_of_a_layer_is_called_without_an_import_of_its_base(tmp_path: Path) -> None:
+    layer = "from ...modeling_layers import GradientCheckpointingLayer\n"
+    toy = PARENT.replace("from torch import nn\n", f"from torch import nn\n\n{layer}")
+    toy = toy.replace("class ToyLayer(nn.Module)", "class ToyLayer(GradientCheckpointingLayer)")
+    nova = toy.replace(
+        "super().__init__()\n        self.mlp", "super().__init__(1)\n        self.mlp"
+    )
+    path = _write(tmp_path, nova.replace("Toy", "Nova"))
+    (path.parent.parent / "toy" / "modeling_toy.py").write_text(toy, encoding="utf-8")
+    made = draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert made.proof.holds, made.report()
+    assert "        nn.Module.__init__(self, 1)\n" in made.text
+    assert "GradientCheckpointingLayer" not in made.text
+
+
 def test_decorators_of_its_own_stand_for_the_parents(tmp_path: Path) -> None:
     path = _write(tmp_path, PARENT.replace("Toy", "Nova"))
     toy = tmp_path / "transformers" / "models" / "toy" / "modeling_toy.py"
