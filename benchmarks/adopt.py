@@ -28,7 +28,7 @@ from patchgen.author.adopt.releases import Release, releases_in
 from patchgen.author.adopt.upstream import draft_model
 from patchgen.author.adopt.work import adopt, code_lines
 from patchgen.compiler.settings import Settings
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 
 HERE = Path(__file__).resolve().parents[1]
 # As long as this many times the declaration in `modular`, an adopted one is called short.

@@ -28,7 +28,7 @@ from patchgen.author.align.file import File
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import member_of
 from patchgen.author.rebase.state import State, Version, compare
-from patchgen.markdown import table_lines
+from patchgen.project.markdown import table_lines
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import plain_text
 

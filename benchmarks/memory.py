@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.charts.bars import Bar, bars
 from patchgen.training.memory.chart import LAYERS, as_svg
 from patchgen.training.memory.figures import find_peak, summarize

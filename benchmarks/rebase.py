@@ -36,7 +36,7 @@ from patchgen.author.rebase.state import OPEN, State
 from patchgen.author.rebase.work import Rebase, Rebased
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source

@@ -20,7 +20,7 @@ from patchgen.compiler.flat import (
     UsedSymbol,
 )
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source
 from tests.toytree import Tree

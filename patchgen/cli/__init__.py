@@ -46,7 +46,7 @@ def _run(argv: Sequence[str]) -> int:
 
     from patchgen.cli.commands import patchgen
     from patchgen.cli.old_flags import translate
-    from patchgen.errors import PatchgenError, problems_of
+    from patchgen.syntax.errors import PatchgenError, problems_of
 
     _open_streams()
     try:

@@ -18,13 +18,13 @@ from patchgen.author.adopt.report import Report
 from patchgen.author.adopt.upstream import Draft, draft_model
 from patchgen.author.adopt.work import adopt
 from patchgen.cli.adopt_page import write_adopted_page
-from patchgen.cli.page import require_page_packages
 from patchgen.cli.progress import bar
 from patchgen.cli.session import Request, open_project
-from patchgen.errors import Location, PatchgenError
+from patchgen.cli.variant_pages import require_page_packages
 from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Project
 from patchgen.project.places import user_folder
+from patchgen.syntax.errors import Location, PatchgenError
 
 _TRIED = 3  # parents, at most, for which a declaration is written and flattened
 

@@ -20,9 +20,9 @@ def write_adopted_page(report: Report, name: str, folder: Path, settings: Settin
     It shows the declaration, the file that it gives, and the parent of the release that the fork
     was made from.  Raises Refusals with the problems of a declaration that gives no file.
     """
-    from patchgen.page.render import render_page
-    from patchgen.page.trace import trace_variant
-    from patchgen.page.verdicts import Verdict
+    from patchgen.cli.page.render import render_page
+    from patchgen.cli.page.trace import trace_variant
+    from patchgen.cli.page.verdicts import Verdict
 
     adopted = report.adopted
     # As it was proved: where the file was written, another release may be found.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
     from patchgen.training.bench.case import Case

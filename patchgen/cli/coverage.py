@@ -19,9 +19,9 @@ from patchgen.author.coverage.targets import targets
 from patchgen.cli.report import table
 from patchgen.cli.requirements import require_models
 from patchgen.cli.session import Request, open_project
-from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.project.disk.write import replace_file
 from patchgen.project.versions import release_of
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
 
 COMMAND = "patchgen coverage --numeric"

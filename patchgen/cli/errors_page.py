@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import click
 
-from patchgen.errors import Explanation, catalogue, did_you_mean
+from patchgen.syntax.errors import Explanation, catalogue, did_you_mean
 
 _HEAD = """# Errors
 
 Every message is `file:line:column: PGnnn what`, with a hint. This page explains the codes;
 `patchgen errors PGnnn` prints the same. `patchgen errors --markdown` makes the page from
-`patchgen/catalogue.toml`.
+`patchgen/syntax/catalogue.toml`.
 
 | codes | about |
 |---|---|

@@ -17,10 +17,10 @@ from pathlib import Path
 import click
 
 import patchgen
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.config import FILE, TABLE, Config, make_config, nearest_config, read_config
 from patchgen.project.disk.write import replace_file
 from patchgen.project.versions import release_of
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.regular import read_regular
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.write import replace_file
+from patchgen.syntax.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
     from patchgen.training.memory.figures import Figures

@@ -10,9 +10,9 @@ import click
 from patchgen.author.declare.request import Answer, answer
 from patchgen.cli.session import Request, open_project
 from patchgen.compiler.emit.format import format_modular
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Project
+from patchgen.syntax.errors import Location, PatchgenError
 
 
 def write_new(

@@ -11,12 +11,12 @@ from pathlib import Path
 from patchgen.cli import colour
 from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural
 from patchgen.compiler.flat import Note
-from patchgen.errors import Problem
 from patchgen.project.batch.outcome import Outcome
 from patchgen.project.files import Found, Project
 from patchgen.project.gate.convert import Written
 from patchgen.project.gate.drift import Drift, Fit
 from patchgen.project.gate.verdict import Report, Status, Verdict
+from patchgen.syntax.errors import Problem
 
 
 @dataclass(frozen=True, slots=True)

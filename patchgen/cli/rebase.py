@@ -26,7 +26,6 @@ from patchgen.author.rebase.report import data_of, text_of
 from patchgen.author.rebase.work import Rebase, Rebased
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.variants import find_variants
-from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.project.batch.outcome import digest_of
 from patchgen.project.config import FILE
 from patchgen.project.disk.write import replace_file
@@ -35,6 +34,7 @@ from patchgen.project.gate.convert import load_records
 from patchgen.project.gate.drift import text_of as text_of_symbol
 from patchgen.project.gate.lock import Record
 from patchgen.project.places import user_folder
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import read_source
 

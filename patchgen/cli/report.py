@@ -13,10 +13,10 @@ from typing import Any
 
 import patchgen
 from patchgen.compiler.flat import Note
-from patchgen.errors import Problem, catalogue
 from patchgen.project.gate.drift import Drift, Fit
 from patchgen.project.gate.overrides import StaleOverride
 from patchgen.project.gate.why import named
+from patchgen.syntax.errors import Problem, catalogue
 
 MOST_NOTES = 3  # notes of one file that are printed without --verbose
 

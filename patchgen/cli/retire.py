@@ -19,10 +19,10 @@ from patchgen.author.survive.view import make_view
 from patchgen.cli.rebase import named_modulars
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.survive import known_releases
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.files import Modular, Project
 from patchgen.project.gate.convert import load_records
 from patchgen.project.gate.lock import Record
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.text import read_source
 
 

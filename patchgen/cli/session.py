@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.batch.cache import Cache
 from patchgen.project.batch.outcome import Outcome
 from patchgen.project.batch.run import Progress, run
@@ -21,6 +20,7 @@ from patchgen.project.gate.drift import Drift, find_drift
 from patchgen.project.gate.verdict import Report
 from patchgen.project.profiles import LINT, LINT_STRICT
 from patchgen.project.versions import versions
+from patchgen.syntax.errors import Location, PatchgenError
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from patchgen.cli.report import exit_code, table
-from patchgen.errors import Location, PatchgenError, problems_of
+from patchgen.syntax.errors import Location, PatchgenError, problems_of
 
 if TYPE_CHECKING:
     from patchgen.training.loop.folder import RunFolder

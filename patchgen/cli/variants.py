@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.project.files import Project, discover
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 
 
 def find_variants(project: Project, names: Sequence[str]) -> tuple[Path, ...]:

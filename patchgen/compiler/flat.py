@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.errors import Location, Problem
+from patchgen.syntax.errors import Location, Problem
 
 # The first comments of every output hold one of these; a file without it was written by a person.
 # The second is what transformers writes into its own generated files.

@@ -29,8 +29,8 @@ from patchgen.compiler.plan.loose import find_loose_statement
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
-from patchgen.errors import PatchgenError, Problem, Refusals, point_at, problems_of
 from patchgen.syntax.blocks import index
+from patchgen.syntax.errors import PatchgenError, Problem, Refusals, point_at, problems_of
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source, require_compilable
 

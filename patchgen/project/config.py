@@ -14,7 +14,7 @@ from pathlib import Path
 
 import patchgen
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
 from patchgen.syntax.regular import read_regular_text
 
 FILE = "pyproject.toml"

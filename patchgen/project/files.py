@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.project.config import FILE, TABLE, Config
+from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.syntax.locate import Environment, make_environment
 
 MODULAR = re.compile(r"modular_(\w+)\.py")

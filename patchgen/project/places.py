@@ -13,8 +13,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.files import Project, is_below
+from patchgen.syntax.errors import Location, PatchgenError
 
 CACHE = ".patchgen_cache"
 LOCK = "patchgen.lock"  # checked in: what each output was made from

@@ -8,10 +8,10 @@ from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.errors import did_you_mean
 from patchgen.runtime.classes import ModelClass, model_classes, module_of, pairs
 from patchgen.runtime.inert import warn_where_the_loss_is_inert
 from patchgen.runtime.variants import Variant, find_variant, known_variants
+from patchgen.syntax.errors import did_you_mean
 
 # Arguments that say where to look for a checkpoint; all others go to the model.
 _WHERE = (

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.compiler.flat import is_generated
-from patchgen.errors import did_you_mean
 from patchgen.project.config import find_config
 from patchgen.project.gate.lock import RecordedOutput, read_outputs
 from patchgen.project.places import LOCK
+from patchgen.syntax.errors import did_you_mean
 
 INSTALLED = "generated"  # the package that a wheel brings variants in
 _PARENT = re.compile(

@@ -1,1 +1,4 @@
-"""Read Python text: find, split and name what it holds.  Nothing is imported or run."""
+"""Read Python text: find, split and name what it holds, and say where in it a problem is.
+
+Nothing is imported or run.
+"""

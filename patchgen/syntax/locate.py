@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 
 if TYPE_CHECKING:
     from patchgen.syntax.blocks import ModuleIndex

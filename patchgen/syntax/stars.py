@@ -16,7 +16,7 @@ import os
 import re
 from collections.abc import Callable
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.regular import read_regular
 from patchgen.syntax.text import MAX_BYTES, decode
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.regular import read_regular
 
 _T = TypeVar("_T")

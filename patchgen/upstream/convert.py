@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.text import parse_text
 from patchgen.upstream.emission import Body, inherited_order, own_order, reached
 from patchgen.upstream.exports import split_all, split_getattr

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.text import Source, make_source, parse_text
 from patchgen.upstream.kinds import KINDS
 from patchgen.upstream.model import ImportText

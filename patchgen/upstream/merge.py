@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.upstream.bases import merged_arguments, names_of
 from patchgen.upstream.brackets import joined
 from patchgen.upstream.calls import parents_called, to_super

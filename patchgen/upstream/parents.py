@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.upstream.facts import FileFacts, ModelImport, What, read_facts
 from patchgen.upstream.graph import Graph, View
 from patchgen.upstream.kinds import kind_of_file

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgen.compiler.flat import FlatFile, Flattened, Summary, UsedSymbol
-from patchgen.errors import Location, PatchgenError, Problem, defect, problems_of
+from patchgen.syntax.errors import Location, PatchgenError, Problem, defect, problems_of
 from patchgen.syntax.locate import Environment
 from patchgen.upstream.convert import convert
 from patchgen.upstream.files import Files

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.compiler.emit.ruff import ruff_program
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 
 # Where the package lies in its repository, whose configuration this is.
 _PACKAGE = Path("src", "transformers")

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.errors import did_you_mean
 from patchgen.project.config import find_config
 from patchgen.project.gate.lock import Record, read_lock
 from patchgen.project.places import LOCK
+from patchgen.syntax.errors import did_you_mean
 from patchgen.verify.changes import changes_of
 
 # Of a configuration: what a class computes otherwise under them is compared too.

@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 import torch
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.bench.case import Shape
 from patchgen.training.bench.matrix import B1, B2, CASES, L1, L2
 from patchgen.training.bench.run import GRACE

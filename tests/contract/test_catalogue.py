@@ -7,7 +7,7 @@ import re
 import pytest
 
 from patchgen.cli.errors_page import as_markdown
-from patchgen.errors import catalogue
+from patchgen.syntax.errors import catalogue
 from tests.toytree import REPOSITORY
 
 CODES = {

@@ -292,7 +292,7 @@ def test_format_from_the_environment(tree, monkeypatch, capsys):
 
 def test_annotations_escape_what_would_end_them():
     from patchgen.cli.report import Page, as_github
-    from patchgen.errors import Location, Problem
+    from patchgen.syntax.errors import Location, Problem
 
     problem = Problem(Location("a,b:c.py", 3, 4), "PG501", "100% of\r\nit")
     text = as_github(Page(findings=(problem,)))

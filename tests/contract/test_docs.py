@@ -25,7 +25,7 @@ import yaml
 
 from patchgen.author.rebase.decisions import FILE as DECISIONS
 from patchgen.cli.commands import patchgen as command_line
-from patchgen.errors import catalogue
+from patchgen.syntax.errors import catalogue
 from tests.pages import Block, Command, Page, Session, commands, fits, read_page, rendered
 from tests.toytree import REPOSITORY, environment
 

@@ -1,6 +1,7 @@
 """Which part of patchgen may import which, as a table; and what is never imported at all.
 
-A part is a package or a module directly below `patchgen`; those of the compiler are looked at one by one.  Imports
+A part is a package or a module directly below `patchgen`; those of the compiler and a few
+others are looked at one by one.  Imports
 inside functions count: a table without circles is one that can be read from the top down.
 """
 
@@ -21,13 +22,13 @@ from tests.toytree import REPOSITORY, environment
 # the text of a merged class from one to the other.
 COMPILER = {
     "compiler.settings": set(),
-    "compiler.flat": {"errors"},
-    "compiler.plan": {"errors", "facts", "syntax"},
-    "compiler.classes": {"errors", "facts", "syntax", "compiler.plan"},
-    "compiler.edits": {"errors", "syntax", "compiler.plan", "compiler.classes"},
-    "compiler.supers": {"errors", "facts", "syntax", "compiler.plan", "compiler.classes"},
+    "compiler.flat": {"syntax.errors"},
+    "compiler.plan": {"syntax.errors", "facts", "syntax"},
+    "compiler.classes": {"syntax.errors", "facts", "syntax", "compiler.plan"},
+    "compiler.edits": {"syntax.errors", "syntax", "compiler.plan", "compiler.classes"},
+    "compiler.supers": {"syntax.errors", "facts", "syntax", "compiler.plan", "compiler.classes"},
     "compiler.merge": {
-        "errors",
+        "syntax.errors",
         "facts",
         "syntax",
         "compiler.plan",
@@ -35,9 +36,9 @@ COMPILER = {
         "compiler.edits",
         "compiler.supers",
     },
-    "compiler.link": {"errors", "facts", "syntax", "compiler.plan"},
+    "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan"},
     "compiler.emit": {
-        "errors",
+        "syntax.errors",
         "facts",
         "syntax",
         "compiler.settings",
@@ -46,7 +47,7 @@ COMPILER = {
         "compiler.link",
     },
     "compiler.flatten": {
-        "errors",
+        "syntax.errors",
         "syntax",
         "compiler.settings",
         "compiler.flat",
@@ -58,21 +59,29 @@ COMPILER = {
 }
 ALL_OF_THE_COMPILER = set(COMPILER)
 TABLE = COMPILER | {
-    "errors": set(),
+    "syntax.errors": set(),
     "facts": set(),
     "edits": set(),
-    "markdown": set(),
+    "project.markdown": set(),
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
-    "syntax": {"errors", "facts"},
-    "upstream": {"errors", "syntax", *ALL_OF_THE_COMPILER},
+    "syntax": {"syntax.errors", "facts"},
+    "upstream": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
-    "project": {"errors", "syntax", "upstream", *ALL_OF_THE_COMPILER},
-    "runtime": {"errors", "project", "compiler.flat"},
-    "verify": {"errors", "facts", "markdown", "syntax", "project", "runtime", "compiler.flat"},
-    "author": {
-        "errors",
+    "project": {"syntax.errors", "syntax", "upstream", *ALL_OF_THE_COMPILER},
+    "runtime": {"syntax.errors", "project", "compiler.flat"},
+    "verify": {
+        "syntax.errors",
         "facts",
-        "markdown",
+        "project.markdown",
+        "syntax",
+        "project",
+        "runtime",
+        "compiler.flat",
+    },
+    "author": {
+        "syntax.errors",
+        "facts",
+        "project.markdown",
         "syntax",
         "upstream",
         "project",
@@ -80,30 +89,32 @@ TABLE = COMPILER | {
         *ALL_OF_THE_COMPILER,
     },
     "training": {
-        "errors",
+        "syntax.errors",
         "facts",
-        "markdown",
+        "project.markdown",
         "parts",
         "project",
         "runtime",
         "verify",
         "compiler.flat",
     },
-    "page": {"errors", "syntax", "project", *ALL_OF_THE_COMPILER},
+    "cli.page": {"syntax.errors", "syntax", "project", *ALL_OF_THE_COMPILER},
     "cli": {
-        "errors",
-        "markdown",
+        "syntax.errors",
+        "project.markdown",
         "syntax",
         "project",
         "runtime",
         "verify",
         "author",
         "training",
-        "page",
+        "cli.page",
         *ALL_OF_THE_COMPILER,
     },
     "__main__": {"cli"},
 }
+# Looked at apart from the package that they stand in: what they import is less, or who imports them is more.
+ON_THEIR_OWN = {"syntax.errors", "project.markdown", "cli.page"}
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
     "accelerate": {"training"},
@@ -114,15 +125,15 @@ OUTSIDE = {
     "filelock": {"project", "training"},
     "huggingface_hub": {"parts", "runtime"},
     "liger_kernel": {"parts", "verify"},
-    "jinja2": {"page"},
+    "jinja2": {"cli.page"},
     "libcst": {"compiler.edits"},
-    "markupsafe": {"page"},
+    "markupsafe": {"cli.page"},
     "numpy": {"training", "verify"},
     "optimum": {"verify"},
     "optuna": {"training"},
     "peft": {"training"},
     "platformdirs": {"project"},
-    "pygments": {"page"},
+    "pygments": {"cli.page"},
     "rich": {"cli"},
     "safetensors": {"training"},
     "tokenizers": {"training"},
@@ -145,7 +156,9 @@ MODULES = {module_of(path) for path in FILES}
 def part_of(module: str) -> str:
     """ "verify" for `patchgen.verify.run.children`, "compiler.plan" for `patchgen.compiler.plan.model`."""
     names = module.split(".")[1:]
-    return ".".join(names[:2] if names[:1] == ["compiler"] else names[:1])
+    inner = ".".join(names[:2])
+    apart = names[:1] == ["compiler"] or inner in ON_THEIR_OWN
+    return inner if apart else ".".join(names[:1])
 
 
 def imports(path: Path, *, types: bool = False) -> Iterator[tuple[int, str]]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.errors import Location
 from patchgen.project.gate.lock import Record, read_lock
+from patchgen.syntax.errors import Location
 from patchgen.syntax.lines import changed_lines, code_lines
 from patchgen.syntax.locate import make_environment
 from tests.toytree import REPOSITORY

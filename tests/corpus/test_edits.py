@@ -20,8 +20,8 @@ import pytest
 from patchgen.compiler.classes.fragment import same_code
 from patchgen.compiler.classes.suite import suites
 from patchgen.compiler.merge.merge import merge_class
-from patchgen.errors import PatchgenError
 from patchgen.syntax.bound import names_in
+from patchgen.syntax.errors import PatchgenError
 from tests.corpus.corpus import RATCHET, find_package
 from tests.unit.compiler.plans import Golden, plan_of
 

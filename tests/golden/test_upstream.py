@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.upstream.merge import merge_class
 from patchgen.upstream.model import ClassText
 from patchgen.upstream.tokens import rewrite

@@ -19,7 +19,7 @@ from patchgen.cli import main
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Problem, catalogue
+from patchgen.syntax.errors import Problem, catalogue
 from patchgen.syntax.locate import make_environment
 from tests.oracle import judge
 

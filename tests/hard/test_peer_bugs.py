@@ -11,7 +11,7 @@ import pytest
 from patchgen.compiler.flat import FlatFile
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
 from tests.hard.support import flat
 from tests.oracle.sections import parse

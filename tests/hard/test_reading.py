@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.compiler.flat import Flattened
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.text import MAX_BYTES, decode
 from tests.hard.support import MODULAR, PARENT, REPOSITORY, assert_problem, flat
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 import patchgen
 from patchgen.compiler.flat import Flattened
-from patchgen.errors import catalogue
+from patchgen.syntax.errors import catalogue
 from tests.hard.support import MODULAR, PARENT, REPOSITORY, flat
 from tests.oracle import generator
 

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 
 import torch
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.figures import Figures, summarize
 from patchgen.training.memory.fits import (
     _last_within,

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.collectives import sum_exchanges
 from patchgen.training.memory.figures import find_peak, reference_figures, summarize
 from patchgen.training.memory.layout import Layout

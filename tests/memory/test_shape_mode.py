@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 import torch
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.shape_mode import shapes_only
 
 

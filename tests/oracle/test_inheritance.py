@@ -13,7 +13,7 @@ import pytest
 from patchgen.compiler.flat import FlatFile, Flattened
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Problem, catalogue
+from patchgen.syntax.errors import Problem, catalogue
 from patchgen.syntax.locate import make_environment
 from tests.oracle import generator, judge
 from tests.oracle.case import Case

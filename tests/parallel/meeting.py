@@ -16,7 +16,7 @@ import torch
 from filelock import FileLock
 from torch import distributed
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.corpus import Corpus, Passage, check_text_is_shared
 from patchgen.training.loop.folder import ALONE, RunFolder, lock_run
 from patchgen.training.parallel.engine import Engine, Launch

@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 from transformers.trainer import DEFAULT_CALLBACKS
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.loop import job as jobs
 from patchgen.training.loop.engine import choose_device
 from patchgen.training.loop.folder import RunFolder, create_shared_folder

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.loop.batch_scaling import ROWS, rows_per_step, scale_batch
 from patchgen.training.loop.engine import check_engine_switches, check_launcher
 from patchgen.training.loop.recipe import Recipe

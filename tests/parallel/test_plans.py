@@ -19,7 +19,7 @@ from transformers import (
     Qwen3MoeForCausalLM,
 )
 
-from patchgen.errors import PatchgenError, problems_of
+from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
 from patchgen.verify.checks.plans import both_on_meta, on_meta

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 import torch
 from torch import distributed
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.parallel import process_group as meet
 from patchgen.training.parallel.engine import Engine, Launch
 

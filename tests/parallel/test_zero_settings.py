@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.parallel import zero
 from patchgen.training.parallel.engine import Engine, Launch
 from patchgen.training.parallel.zero import (

@@ -19,7 +19,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from transformers import TrainerCallback
 from transformers.trainer import DEFAULT_CALLBACKS
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.device_memory import GIB, peak_memory, reset_peak_memory
 from patchgen.training.loop.folder import RunFolder
 from tests.train.runs import Remembered, losses, run

@@ -16,7 +16,7 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
 from patchgen.cli.commands import patchgen as command_line
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.loop.checkpoints import SEAL, clear_checkpoint, find_damage
 from patchgen.training.loop.failures import resume_hint
 from patchgen.training.loop.folder import create_folder, lock_run

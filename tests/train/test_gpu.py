@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 import torch
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.loop.folder import RunFolder
 from tests.train.runs import broken_run, losses, resume, run, weights
 

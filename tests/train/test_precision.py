@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import Trainer, TrainingArguments
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training import precision
 from patchgen.training.loop.arguments import make_arguments
 from patchgen.training.loop.models import build, find_source

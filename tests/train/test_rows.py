@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.loop.corpus import KEPT, read_corpus
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.rows import IGNORED, Collate, make_rows

@@ -12,7 +12,7 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 pytest.importorskip("optuna")
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.loop.folder import create_folder
 from patchgen.training.loop.run import train
 from patchgen.training.loop.search import search

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.loop.engine import choose_device
 from patchgen.training.loop.machine import check_machine
 from patchgen.training.loop.recipe import Recipe, recipe_of

@@ -19,7 +19,7 @@ from patchgen.author.adopt.forked import ForkedModel, pair_with_parent, rename_c
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import File, read_file
-from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.text import read_source
 
 # Below this share of its lines, a file is no fork of the model that is most like it.

@@ -12,7 +12,7 @@ from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import tree_text
 from patchgen.syntax.text import make_source

@@ -9,7 +9,7 @@ from patchgen.author.align.file import File, read_file
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.flat import BANNER
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.text import make_source, parse, read_source
 
 _MADE = re.compile(rf"^# {re.escape(BANNER)} (\S+)\. Do not edit", re.MULTILINE)

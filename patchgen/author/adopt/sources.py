@@ -20,7 +20,7 @@ from patchgen.author.adopt.forked import find_renaming
 from patchgen.author.adopt.parents import alike, modeling_files
 from patchgen.author.adopt.releases import Release
 from patchgen.author.align.file import Definition, File, read_file
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.text import make_source, read_source
 from patchgen.upstream.names import NameTable, read_table
 from patchgen.upstream.prefixes import choose, prefix_of, without_collision

@@ -21,8 +21,8 @@ from patchgen.author.adopt.work import code_lines
 from patchgen.author.align.file import Definition, File, read_file
 from patchgen.compiler.emit.format import format_modular
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source, read_source
 from patchgen.upstream.convert import convert

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 
 from patchgen.author.anatomy.code import called, last, walk
-from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.facts.modules import MODELS
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import Source, parse, read_source
 

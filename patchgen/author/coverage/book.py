@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.write import replace_file
+from patchgen.syntax.errors import Location, PatchgenError
 
 Status = Literal[
     "verified",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from patchgen.author.anatomy.code import constant, last
 from patchgen.author.anatomy.module import Class, Module, open_module
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.locate import Environment
 
 SDPA, FLASH, CHECKPOINTING = (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.author.coverage.book import STATUSES, Book, Entry
-from patchgen.markdown import table_lines
+from patchgen.project.markdown import table_lines
 
 _LEGEND = """\
 - **verified**: in a project of its own the part was written by `patchgen new` (grouped experts that

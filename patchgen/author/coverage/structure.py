@@ -22,7 +22,7 @@ from patchgen.author.declare.request import WRITERS, answer
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.errors import PatchgenError, Problem, problems_of
+from patchgen.syntax.errors import PatchgenError, Problem, problems_of
 from patchgen.syntax.locate import Environment, make_environment
 
 # What these parts find nothing to do in, though there are classes of attention, they have missed.

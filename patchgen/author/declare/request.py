@@ -17,7 +17,7 @@ from patchgen.author.declare.moe import moe
 from patchgen.author.declare.norm import norm
 from patchgen.author.declare.sdpa import sdpa
 from patchgen.author.declare.variant import Contribution, Variant
-from patchgen.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
 from patchgen.syntax.locate import Environment
 
 WRITERS: Mapping[str, Callable[[Module], Contribution]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from patchgen.author.anatomy.module import Module
-from patchgen.errors import Location
+from patchgen.syntax.errors import Location
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from patchgen.author.rebase.proof import Given
 from patchgen.author.rebase.rewriting import member_of
 from patchgen.author.rebase.sides import Clash
 from patchgen.author.rebase.state import OPEN, Outcome, State
-from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.errors import PatchgenError, Problem
 from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source
 

@@ -27,9 +27,9 @@ from patchgen.author.rebase.cases import CLASS, DROP, KEEP, Case, Result
 from patchgen.author.rebase.declared import Declared, declared_changes
 from patchgen.author.rebase.rewriting import Rewritten
 from patchgen.author.rebase.state import State
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.toml_text import write_table
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.regular import read_regular_text
 from patchgen.syntax.same import plain_text, says_same
 from patchgen.syntax.text import read_source

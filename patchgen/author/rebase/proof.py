@@ -13,7 +13,7 @@ from patchgen.author.rebase.declared import resolve
 from patchgen.author.rebase.naming import output_of
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.errors import PatchgenError, Problem
+from patchgen.syntax.errors import PatchgenError, Problem
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import make_source
 

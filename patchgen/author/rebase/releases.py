@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from patchgen.author.align.file import Definition, File, Member, read_file
 from patchgen.author.rebase.declared import absolute, resolve
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import make_source
 

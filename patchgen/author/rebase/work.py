@@ -35,7 +35,7 @@ from patchgen.author.rebase.rewriting import Rewritten, member_of, replaced, rew
 from patchgen.author.rebase.sides import Clash
 from patchgen.author.rebase.state import Outcome, State, Version, compare
 from patchgen.author.rebase.surroundings import changed_surroundings
-from patchgen.errors import Problem, Refusals
+from patchgen.syntax.errors import Problem, Refusals
 from patchgen.syntax.same import plain_text
 
 _MOST_ROUNDS = 12

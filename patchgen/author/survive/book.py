@@ -14,9 +14,9 @@ from typing import Any
 
 from patchgen.author.survive.trial import Trial
 from patchgen.author.survive.view import View, is_upstream
-from patchgen.errors import Location, Problem
 from patchgen.project.batch.outcome import digest_of
 from patchgen.project.disk.write import replace_file
+from patchgen.syntax.errors import Location, Problem
 
 FORMAT = 1
 _TIDY = 2000  # lines that are of no use any more, before the file is written anew

@@ -20,8 +20,8 @@ from patchgen.author.rebase.declared import Declared, declared_changes, resolve
 from patchgen.author.rebase.naming import changed_member, in_names_of, output_of
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import member_of
-from patchgen.errors import Location
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.errors import Location
 from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import Source
 

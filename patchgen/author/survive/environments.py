@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.author.adopt.releases import Release
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.files import Modular
+from patchgen.syntax.errors import Location, PatchgenError
 
 _READY = "ready"
 _COPIED = frozenset({".py", ".toml", ".lock"})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from patchgen.author.survive.report import Row, shortened, summary
 from patchgen.author.survive.states import CONVERTS
 from patchgen.author.survive.survey import Survey
-from patchgen.markdown import table_lines
+from patchgen.project.markdown import table_lines
 
 _HEADS = ("variant", "converts on", "its output changed in", "does not convert on")
 _ABOUT = """\

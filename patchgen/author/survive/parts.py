@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.author.align.file import read_file
-from patchgen.errors import PatchgenError
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.text import Source, make_source
 
 _Nodes = Mapping[str, Sequence[ast.stmt]]

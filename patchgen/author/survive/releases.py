@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchgen.author.adopt.releases import Release, chosen, order_of
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 
 _LIST = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
 

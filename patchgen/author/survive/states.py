@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.author.survive.trial import Trial
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 
 
 class State(enum.StrEnum):

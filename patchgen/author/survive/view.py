@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.author.survive.files import PACKAGE, ReleaseFiles
-from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import ModuleIndex, index
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import MAX_BYTES, Source, decode, make_source
 

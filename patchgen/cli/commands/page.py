@@ -44,6 +44,6 @@ def page(names: tuple[str, ...], folder: str, **rest: Any) -> int:
     Example:
       patchgen page mpnet_sdpa_checkpoint --out pages
     """
-    from patchgen.cli.page import write_pages
+    from patchgen.cli.variant_pages import write_pages
 
     return write_pages(names, folder, **rest)

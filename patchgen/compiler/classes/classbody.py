@@ -21,9 +21,9 @@ from patchgen.compiler.classes.fragment import INDENT, Fragment, Positioned, spl
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.classes.suite import find_colon, indent_of, owns_lines, reindent
 from patchgen.compiler.plan.model import RewrittenBlock
-from patchgen.errors import Location
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
+from patchgen.syntax.errors import Location
 from patchgen.syntax.trees import called_function, parse_once
 
 

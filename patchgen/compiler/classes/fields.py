@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.plan.model import ClassPlan
-from patchgen.errors import PatchgenError, Problem
 from patchgen.facts.bases import FIELD_BASES
 from patchgen.facts.decorators import FIELD_DECORATORS
+from patchgen.syntax.errors import PatchgenError, Problem
 
 _ORDERING = frozenset({"__lt__", "__le__", "__gt__", "__ge__"})
 # What `@dataclass` looks for in the class that it decorates, and what it will not replace there.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.edits.declared import EditDeclaration
 from patchgen.compiler.edits.numbered import Named
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 
 _BUILTINS = frozenset(dir(builtins))
 _RENAME = "give {} under `with new:` another name"

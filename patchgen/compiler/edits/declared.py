@@ -18,7 +18,7 @@ from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.ellipsis import KINDS, find_ellipses, is_ellipsis
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.trees import called_function
 
 MARKERS = "patchgen.edits"

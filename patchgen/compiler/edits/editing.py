@@ -31,7 +31,7 @@ from patchgen.compiler.edits.replacement import Replacement, replace_matches
 from patchgen.compiler.edits.syntax import is_ellipsis, statements
 from patchgen.compiler.edits.tree import Tree, read_tree, walk
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 
 
 @dataclass(frozen=True, slots=True)

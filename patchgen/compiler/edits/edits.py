@@ -21,8 +21,8 @@ from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.declared import EditDeclaration, read_edit
 from patchgen.compiler.plan.model import EditMatch
-from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.bound import names_in
+from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

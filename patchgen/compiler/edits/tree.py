@@ -19,7 +19,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from patchgen.compiler.classes.fragment import INDENT, parse_fragment
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 
 _HEAD = "class _:\n"
 _CONFIG = cst.PartialParserConfig(default_indent=INDENT, default_newline="\n")

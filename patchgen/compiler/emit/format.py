@@ -18,7 +18,7 @@ from pathlib import Path
 
 from patchgen.compiler.emit.ruff import clean_environment, ruff_program
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 
 # transformers' pyproject says the same to isort; the diff to the parent is then the variant alone.
 _FIRST_PARTY = ("transformers",)

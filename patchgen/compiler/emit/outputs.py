@@ -31,8 +31,8 @@ from patchgen.compiler.plan.kinds import output_name
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Location, Problem
 from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.errors import Location, Problem
 from patchgen.syntax.locate import display_module
 from patchgen.syntax.text import require_compilable
 

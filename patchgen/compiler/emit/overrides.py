@@ -24,9 +24,9 @@ from patchgen.compiler.link.unused import find_ancestors
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.intent import is_edit, removed_name
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import Location
 from patchgen.syntax.blocks import Block, ModuleIndex, first_line
 from patchgen.syntax.bound import bound_names
+from patchgen.syntax.errors import Location
 from patchgen.syntax.locate import display_module
 from patchgen.syntax.same import is_docstring
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from shutil import which
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 
 
 @cache

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from patchgen.compiler.emit.calls import find_misfits
 from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
-from patchgen.errors import Location, Problem, did_you_mean
 from patchgen.syntax.bound import bound_names
+from patchgen.syntax.errors import Location, Problem, did_you_mean
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import global_names, statements_within
 

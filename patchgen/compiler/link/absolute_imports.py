@@ -14,8 +14,8 @@ from patchgen.compiler.link.qualify_checks import refuse_local_import
 from patchgen.compiler.link.textchanges import TextChange
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
-from patchgen.errors import PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.trees import walk
 
 # `from .module import` matches the groups 1 and 2, `from . import` matches group 3.

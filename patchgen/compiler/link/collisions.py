@@ -16,7 +16,7 @@ from patchgen.compiler.link.dependencies import Dependency
 from patchgen.compiler.link.equivalence import is_copied_freely
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.model import RewrittenBlock
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.scopes import references
 
 _BUILTINS = frozenset(dir(builtins))

@@ -19,8 +19,8 @@ from patchgen.compiler.link.flatblock import Builder
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.lineage import bases_of
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.errors import PatchgenError, Problem
 
 
 def find_conflicts(builder: Builder) -> Iterator[Problem]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.link.equivalence import is_same_definition
 from patchgen.compiler.plan.bindings import Bindings, is_kept
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
-from patchgen.errors import PatchgenError
 from patchgen.syntax.blocks import references_in
+from patchgen.syntax.errors import PatchgenError
 
 
 @dataclass(frozen=True, slots=True)

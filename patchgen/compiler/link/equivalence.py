@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.plain_values import is_plain, is_plain_value
-from patchgen.errors import Location
 from patchgen.facts.decorators import STATELESS
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import Location
 from patchgen.syntax.trees import called_function, list_defaults, parse_once
 
 _LIBRARIES = frozenset({"torch", "nn"})

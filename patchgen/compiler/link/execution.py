@@ -17,8 +17,8 @@ from collections.abc import Iterable
 
 from patchgen.compiler.link.flatblock import BlockId, Builder
 from patchgen.compiler.plan.bindings import Bindings
-from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import Location, PatchgenError
 
 _NOWHERE = Location("")
 

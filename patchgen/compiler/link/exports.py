@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from patchgen.compiler.link.flatblock import Builder
 from patchgen.compiler.link.gather import Gathered
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 
 
 def render_exports(gathered: Gathered, builder: Builder) -> str:

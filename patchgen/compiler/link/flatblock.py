@@ -31,8 +31,8 @@ from patchgen.compiler.plan.lineage import Lineages, bases_of
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.outside import outside
-from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import parse_class
 
 # A name with two leading underscores, which does not end with two.

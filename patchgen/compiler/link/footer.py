@@ -22,9 +22,9 @@ from patchgen.compiler.link.conversions import (
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.kinds import kind_of_module
-from patchgen.errors import Location, PatchgenError
 from patchgen.facts.modules import CONVERSIONS, MODELING_UTILS, MODELS
 from patchgen.syntax.blocks import Block
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import parse_class, parse_once
 
 _COMMENT = "# These classes are transformers' own, changed: they are initialised as it does.\n"

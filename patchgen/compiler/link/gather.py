@@ -22,8 +22,8 @@ from patchgen.compiler.link.roots import find_roots
 from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.changes import own_symbols
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import PatchgenError
 
 
 @dataclass(frozen=True)

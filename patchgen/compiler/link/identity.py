@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import (
     called_function,
     list_defaults,

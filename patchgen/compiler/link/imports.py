@@ -17,8 +17,8 @@ from patchgen.compiler.link.flatblock import BlockId, Builder
 from patchgen.compiler.link.future_annotations import has_future_annotations
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.plan.kinds import output_name
-from patchgen.errors import Location
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
+from patchgen.syntax.errors import Location
 
 
 @dataclass(frozen=True, slots=True)

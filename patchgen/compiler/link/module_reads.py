@@ -15,10 +15,10 @@ import re
 from collections.abc import Iterator
 
 from patchgen.compiler.plan.naming import Naming
-from patchgen.errors import PatchgenError
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import ScopeNode, own_nodes
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.trees import parse_once, walk
 
 _NAMESPACE_FUNCTIONS = frozenset({"globals", "vars", "locals", "dir"})

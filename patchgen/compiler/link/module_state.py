@@ -15,9 +15,9 @@ import re
 from patchgen.compiler.link.module_reads import find_inner_nodes, refuse_module_reads
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
-from patchgen.errors import Location, PatchgenError
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import Position, parse_once, position_of, statements_within
 
 _GLOBAL = re.compile(r"\bglobal\b")

@@ -22,7 +22,7 @@ from patchgen.compiler.link.module import FlatModule, link_module
 from patchgen.compiler.link.order import OrderError
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import PatchgenError, Problem, Refusals, problems_of
+from patchgen.syntax.errors import PatchgenError, Problem, Refusals, problems_of
 
 # Refusals of what no one class body can hold.  A subclass needs no one body.
 _ONLY_MERGED = frozenset(

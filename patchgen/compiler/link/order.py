@@ -25,8 +25,8 @@ from patchgen.compiler.link.constraints import Before, find_constraints
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block
+from patchgen.syntax.errors import Location, PatchgenError
 
 
 class OrderError(PatchgenError):

@@ -35,9 +35,9 @@ from patchgen.compiler.link.written_names import find_span, is_called, is_inside
 from patchgen.compiler.plan.indentation import normalize_indentation
 from patchgen.compiler.plan.model import DataString, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming, Resolution
-from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.scopes import Reference
 from patchgen.syntax.text import parse
 from patchgen.syntax.trees import parse_once, sets_attributes

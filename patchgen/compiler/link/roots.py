@@ -14,8 +14,8 @@ from patchgen.compiler.link.flatblock import BlockId, Builder
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.kinds import MODELING
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import PatchgenError
 
 
 def find_roots(kind: str, base: str | None, builder: Builder) -> list[BlockId]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from patchgen.compiler.link.textchanges import TextChange, find_words
 from patchgen.compiler.plan.model import RewrittenBlock
-from patchgen.errors import PatchgenError
 from patchgen.syntax.annotations import quoted_annotations
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.trees import Position, list_arguments, position_of
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})

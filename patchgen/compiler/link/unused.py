@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.declare import Declaration, ModulePlan
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import PatchgenError, Problem
 from patchgen.facts.bases import FOR_USERS
+from patchgen.syntax.errors import PatchgenError, Problem
 
 # Two names are similar if so much of their letters is the same, in the same order.
 _SIMILAR = 0.9

@@ -20,7 +20,7 @@ from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.fragment import Splice, splice
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.supers.supercall import find_class_reads, marker_index
-from patchgen.errors import PatchgenError, Problem
+from patchgen.syntax.errors import PatchgenError, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.classes.members import Member, lay, members
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.supers.supercall import find_class_reads, marker_index
-from patchgen.errors import PatchgenError, Problem
+from patchgen.syntax.errors import PatchgenError, Problem
 from patchgen.syntax.scopes import references
 
 Key = tuple[int, int]

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from patchgen.compiler.classes.assigned import find_assigned, registers_by_expression
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.supers.supercall import find_methods, first_parameter
-from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.facts.bases import MODEST_BASES, SET_BY_BASES
 from patchgen.facts.decorators import SETTING_NOTHING
 from patchgen.syntax.bound import FunctionNode
+from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.trees import called_function
 
 # They are given an object and set nothing on it.

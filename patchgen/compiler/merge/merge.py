@@ -40,7 +40,7 @@ from patchgen.compiler.plan.indentation import normalize_indentation
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.supers.inline import is_placeholder
 from patchgen.compiler.supers.resolve import resolve_supers
-from patchgen.errors import PatchgenError, Problem, Refusals
+from patchgen.syntax.errors import PatchgenError, Problem, Refusals
 
 Trace = Callable[[str, str], None]
 Statements = tuple[Statement, ...]

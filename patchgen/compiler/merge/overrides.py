@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.supers.supercall import Function
-from patchgen.errors import PatchgenError, Problem
 from patchgen.syntax.bound import parameters
+from patchgen.syntax.errors import PatchgenError, Problem
 from patchgen.syntax.trees import mentions
 
 

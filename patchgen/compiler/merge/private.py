@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from patchgen.compiler.classes.fragment import split_lines
 from patchgen.compiler.plan.model import Edit, RewrittenBlock
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.scopes import is_private, mangle
 from patchgen.syntax.trees import parse_once
 

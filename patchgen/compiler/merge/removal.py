@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.plan.intent import removed_name
-from patchgen.errors import PatchgenError, Problem, did_you_mean
+from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

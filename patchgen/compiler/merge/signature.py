@@ -21,9 +21,9 @@ from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.merge import experts
 from patchgen.compiler.merge.self_uses import always_calls_inherited, collect_self_uses
 from patchgen.compiler.plan.model import ClassPlan
-from patchgen.errors import PatchgenError, Problem
 from patchgen.facts.decorators import RULES, Rule
 from patchgen.syntax.bound import names_in
+from patchgen.syntax.errors import PatchgenError, Problem
 
 
 @dataclass(frozen=True, slots=True)

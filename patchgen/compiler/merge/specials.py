@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.fragment import INDENT
 from patchgen.compiler.classes.statement import Statement
-from patchgen.errors import PatchgenError, Problem
+from patchgen.syntax.errors import PatchgenError, Problem
 from patchgen.syntax.scopes import mangle
 
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.rebinding import is_read_between
-from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.lineage import Base, Lineages, c3
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import Location, PatchgenError, Problem
+from patchgen.syntax.errors import Location, PatchgenError, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.intent import MODULE as EDITS
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import Location
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import Location
 from patchgen.syntax.scopes import Reference
 from patchgen.syntax.trees import Position, list_defaults, list_parameters, position_of
 

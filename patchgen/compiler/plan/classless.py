@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.flatten_scope import PARTS
 from patchgen.compiler.plan.kinds import MODELING, kind_of_module
-from patchgen.errors import PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import PatchgenError, did_you_mean
 
 _HINT = (
     "declare a class of the parent that is meant, with the parent's name: class A(parent.A): pass"

@@ -29,8 +29,8 @@ from patchgen.compiler.plan.mentions import find_mentions
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import Prefix, agree, derive, model_prefix
 from patchgen.compiler.plan.soundness import find_unsound
-from patchgen.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from patchgen.compiler.plan.class_body import check_calls, is_of_known_package
 from patchgen.compiler.plan.flatten_scope import Everywhere
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import own_nodes
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import find_class, list_arguments, mentions, parse_once, sets_attributes
 
 Class = tuple[ModuleIndex, Symbol]

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.trees import Position, parse_once, position_of, statements_within
 
 

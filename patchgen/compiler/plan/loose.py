@@ -14,8 +14,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen.errors import PatchgenError
 from patchgen.syntax.bound import ScopeNode
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.text import Source, parse
 from patchgen.syntax.trees import position_of
 

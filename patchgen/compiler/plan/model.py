@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from patchgen.errors import Location
+from patchgen.syntax.errors import Location
 from patchgen.syntax.text import Source
 
 

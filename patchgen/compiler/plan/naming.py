@@ -15,9 +15,9 @@ from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.declare import ModulePlan
 from patchgen.compiler.plan.kinds import kind_of_module
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import Location
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.errors import Location
 
 _NOWHERE = Location("")
 

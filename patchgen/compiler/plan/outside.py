@@ -22,10 +22,10 @@ from patchgen.compiler.plan.declare import Declaration, ModulePlan
 from patchgen.compiler.plan.flatten_scope import Everywhere
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
-from patchgen.errors import Location, PatchgenError
 from patchgen.facts.decorators import ADDED_MEMBERS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import bound_names
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.trees import called_function, parse_class, parse_once
 

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from patchgen.compiler.plan.bindings import Bindings
-from patchgen.errors import Problem
 from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.errors import Problem
 
 
 def find_unsound(layer: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:

@@ -19,8 +19,8 @@ from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.compiler.supers.hoist import IMPLICIT
 from patchgen.compiler.supers.supercall import Function, SuperUse, first_parameter
-from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.bound import FunctionNode, bound_names, list_body, local_names
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import decorator_names
 
 

@@ -42,9 +42,9 @@ from patchgen.compiler.supers.supercall import (
     find_super_uses,
     is_tried,
 )
-from patchgen.errors import PatchgenError, Problem, did_you_mean
 from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import FunctionNode
+from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.trees import list_arguments, mentions
 
 

@@ -20,7 +20,6 @@ from typing import Any
 
 from patchgen.compiler.emit.ruff import ruff_state
 from patchgen.compiler.flat import Note, Override, Summary
-from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.project.batch.outcome import (
     Lookup,
     Made,
@@ -34,6 +33,7 @@ from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Modular, Project
 from patchgen.project.places import cache_of, make_state, root_of
 from patchgen.project.versions import own_digest, versions
+from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from patchgen.compiler.flat import Flattened
-from patchgen.errors import Location, PatchgenError, Problem, defect, problems_of
 from patchgen.project.batch.outcome import Outcome
 from patchgen.project.batch.recorder import make_recorder, record
 from patchgen.project.files import Modular, Project
 from patchgen.project.profiles import PROFILES
+from patchgen.syntax.errors import Location, PatchgenError, Problem, defect, problems_of
 
 
 def flatten_group(

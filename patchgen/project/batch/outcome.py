@@ -25,8 +25,8 @@ from patchgen.compiler.flat import (
     Summary,
     UsedSymbol,
 )
-from patchgen.errors import Problem
 from patchgen.project.files import Modular
+from patchgen.syntax.errors import Problem
 from patchgen.syntax.lines import changed_lines
 from patchgen.syntax.regular import read_regular
 

@@ -14,10 +14,10 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, get_context, parent_process
 
-from patchgen.errors import Location, Problem
 from patchgen.project.batch.group import flatten_group
 from patchgen.project.batch.outcome import Outcome
 from patchgen.project.files import Modular, Project
+from patchgen.syntax.errors import Location, Problem
 
 _PROJECT: list[Project] = []  # of a worker process, set once when it starts
 

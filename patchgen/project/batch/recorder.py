@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.compiler.flat import Flattened
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.batch.outcome import (
     Lookup,
     Outcome,
@@ -22,6 +21,7 @@ from patchgen.project.batch.outcome import (
     make_short,
 )
 from patchgen.project.files import Modular, Project
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular
 from patchgen.syntax.text import Source, decode, make_source

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.sweep import sweep
 from patchgen.project.disk.write import MARK
 from patchgen.project.files import Project
 from patchgen.project.places import LOCK, OUTCOMES, lock_of, make_state, state_of
+from patchgen.syntax.errors import Location, PatchgenError
 
 PATIENCE = 300.0  # seconds that a run waits for its turn
 

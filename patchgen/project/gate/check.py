@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgen.compiler.flat import Note
-from patchgen.errors import Location, Problem
 from patchgen.project.batch.outcome import Made, Outcome, files_of, unified
 from patchgen.project.files import Found, Modular, Project
 from patchgen.project.gate.lock import Record, describe, is_of
@@ -21,6 +20,7 @@ from patchgen.project.gate.overrides import Records, compare_overrides
 from patchgen.project.gate.present import Present, are_as_expected, look_at_outputs
 from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
 from patchgen.project.gate.why import find_edited, reasons
+from patchgen.syntax.errors import Location, Problem
 from patchgen.syntax.locate import Environment
 
 Again = Callable[[Sequence[Modular]], Sequence[Outcome]]

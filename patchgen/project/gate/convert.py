@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.project.batch.outcome import Made, Outcome, digest_of_file
 from patchgen.project.disk.write import Change, Unfinished, apply
 from patchgen.project.disk.write_lock import hold_write_lock
@@ -23,6 +22,7 @@ from patchgen.project.gate.overrides import FILE as OVERRIDES
 from patchgen.project.gate.overrides import Records, read_overrides, render_overrides
 from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
 from patchgen.project.places import LOCK, is_own, lock_of, root_of, state_of
+from patchgen.syntax.errors import Location, PatchgenError, Problem, problems_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.compiler.flat import UsedSymbol
-from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.project.batch.outcome import Outcome, digest_of, unified
 from patchgen.project.files import Modular, Project
 from patchgen.project.gate.lock import Record
 from patchgen.project.gate.verdict import Report, Status
+from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
 
 # No such module, no such definition: what was never recorded can be gone too.

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 from patchgen.compiler.flat import LineOrigin, UsedSymbol
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.batch.outcome import Made, Outcome
 from patchgen.project.places import LOCK
 from patchgen.project.versions import own_digest
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import display_module
 from patchgen.syntax.regular import read_regular_text
 

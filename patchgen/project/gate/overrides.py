@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.compiler.flat import Override
-from patchgen.errors import Location, PatchgenError, Problem
 from patchgen.project.batch.outcome import Outcome, unified
 from patchgen.project.files import Modular
 from patchgen.project.gate.recorded_parents import find_recorded
 from patchgen.project.toml_text import write_table
+from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular_text
 from patchgen.syntax.same import says_same

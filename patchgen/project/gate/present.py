@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.compiler.flat import is_generated
-from patchgen.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.project.batch.outcome import Outcome, digest_of_bytes, digest_of_file, files_of
 from patchgen.project.files import Project, confine
 from patchgen.project.places import lock_of
+from patchgen.syntax.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.syntax.regular import read_regular
 
 HEAD = 20_000  # bytes in which a banner is looked for

@@ -10,9 +10,9 @@ import ast
 from collections.abc import Iterator
 
 from patchgen.compiler.flat import Override
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.files import Modular
 from patchgen.syntax.blocks import Block
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular_text
 

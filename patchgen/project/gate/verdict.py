@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.compiler.flat import Note
-from patchgen.errors import Location, Problem
 from patchgen.project.batch.outcome import Made, Outcome
 from patchgen.project.gate.overrides import OverrideReport
 from patchgen.project.places import LOCK
+from patchgen.syntax.errors import Location, Problem
 
 
 class Status(enum.StrEnum):

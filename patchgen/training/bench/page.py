@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from patchgen.markdown import table_lines
+from patchgen.project.markdown import table_lines
 from patchgen.training.bench.case import Case
 from patchgen.training.bench.checks import failed_checks
 from patchgen.training.bench.entry import Entry

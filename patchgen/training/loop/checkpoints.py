@@ -16,8 +16,8 @@ from typing import Any
 from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.write import replace_file
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import wait
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gather

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.machine import trainer_optimizer
 from patchgen.training.loop.recipe import AUTO, Recipe
 from patchgen.training.loop.switches import refuse

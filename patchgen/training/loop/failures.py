@@ -11,7 +11,7 @@ import gc
 import os
 from collections.abc import Iterator
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.checkpoints import (
     checkpoint_step,
     complete_checkpoints,

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.device_memory import GIB, free_memory, peak_memory, reset_peak_memory
 from patchgen.training.loop.rows import Row
 from patchgen.training.loop.switches import refuse

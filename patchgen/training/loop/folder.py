@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.disk.write import replace_file
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.recipe import Recipe, recipe_of
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import broadcast_from_first

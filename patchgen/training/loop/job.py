@@ -17,7 +17,7 @@ import numpy
 import torch
 from transformers import PrinterCallback, Trainer, get_scheduler
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.device_memory import free_memory
 from patchgen.training.loop.arguments import make_arguments
 from patchgen.training.loop.batch_scaling import ROWS, rows_per_step, scale_batch

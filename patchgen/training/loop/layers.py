@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.switches import Compiling, checkpointing
 

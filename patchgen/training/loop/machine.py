@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers.training_args import OptimizerNames
 
-from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.device_memory import GIB
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.switches import compiling, refuse

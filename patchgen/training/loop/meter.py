@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from transformers import TrainerCallback
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.charts.lines import Line, lines
 from patchgen.training.device_memory import peak_memory, reset_peak_memory
 from patchgen.training.loop.folder import CURVE, RunFolder, points_of

@@ -17,11 +17,11 @@ from transformers import (
     PreTrainedConfig,
 )
 
-from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.facts.sizes import SIZES
 from patchgen.runtime.classes import auto_entries
 from patchgen.runtime.load import model_types
 from patchgen.runtime.variants import Variant, find_variant, known_variants
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.loop.recipe import Recipe
 from patchgen.training.loop.switches import Adapting, adapting, config_changes, refuse
 from patchgen.training.precision import weights_in

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 from transformers import DataCollatorForLanguageModeling, DataCollatorWithPadding
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.corpus import Passage
 from patchgen.training.loop.recipe import Recipe
 

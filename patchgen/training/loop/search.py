@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.charts.lines import Line, lines
 from patchgen.training.loop.failures import guard_run
 from patchgen.training.loop.folder import TRIALS, RunFolder

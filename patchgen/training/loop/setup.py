@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import set_seed
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.corpus import Corpus, read_corpus, require_labels
 from patchgen.training.loop.folder import RunFolder
 from patchgen.training.loop.layers import check_checkpointing, compile_layers

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training import precision
 from patchgen.training.loop.recipe import AUTO, Recipe
 

@@ -16,7 +16,7 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_pt_utils import nested_truncate
 from transformers.utils import SAFE_WEIGHTS_NAME
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.checkpoints import clear_checkpoint
 from patchgen.training.loop.rows import IGNORED
 from patchgen.training.parallel.engine import Engine

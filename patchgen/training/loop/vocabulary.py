@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.switches import refuse
 
 # In the order of their ids.  `<s>` and `</s>` are also BERT's class and separator tokens.

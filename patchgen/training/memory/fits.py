@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.bisection import find_last
 from patchgen.training.device_memory import free_memory
 from patchgen.training.memory.figures import summarize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine, parse_engine
 
 # DeepSpeed's flat buffers do not run on fake tensors: their size is computed from one process.

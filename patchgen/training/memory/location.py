@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 
-from patchgen.errors import Location
+from patchgen.syntax.errors import Location
 
 _NOT_THE_MODEL = ("/torch/", "/patchgen/training/memory/", "/patchgen/cli/", "/click/", "<")
 # Code of transformers that calls modules, and is not part of a model.

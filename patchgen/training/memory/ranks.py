@@ -17,8 +17,8 @@ from torch import distributed, nn
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers import PreTrainedModel
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.runtime.checkpointing import is_on
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.layout import Layout
 from patchgen.training.parallel.distribute import make_layers_plan
 from patchgen.training.patching import Patch, patched

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from patchgen.markdown import table_lines
+from patchgen.project.markdown import table_lines
 from patchgen.training.memory.collectives import Exchange, Sum, sum_exchanges
 from patchgen.training.memory.figures import (
     ROLES,

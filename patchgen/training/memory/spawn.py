@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import distributed, multiprocessing
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.figures import Figures
 from patchgen.training.memory.setup import Setup
 from patchgen.training.memory.target import Choice, find_target

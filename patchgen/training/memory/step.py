@@ -12,8 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map_only
 from transformers import PreTrainedModel
 
-from patchgen.errors import PatchgenError
 from patchgen.runtime.checkpointing import options_of, switch_on
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.cuda_kernels import device_label
 from patchgen.training.memory.location import find_origin
 from patchgen.training.memory.setup import Setup

@@ -14,9 +14,9 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from patchgen.errors import Location, PatchgenError, did_you_mean
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant, known_variants
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.training.memory.setup import setup_error
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.variants import find_heads

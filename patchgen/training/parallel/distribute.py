@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gather
 from patchgen.verify.plans.plans import generic, require_plans

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from patchgen.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 
 AUTO = "auto"
 # What the processes divide: nothing; rows; also weights; the matrices of a layer; whole experts

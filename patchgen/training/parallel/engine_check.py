@@ -16,7 +16,7 @@ from torch import distributed
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.nn.parallel import DistributedDataParallel
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.distribute import check_equal_weights, is_layer
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import gather

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import torch
 from torch import distributed
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import LAUNCHED, Engine
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}

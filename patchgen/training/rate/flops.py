@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.shape_mode import shapes_only
 from patchgen.training.silence import silence_models

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from patchgen.errors import Location, Problem
+from patchgen.syntax.errors import Location, Problem
 from patchgen.upstream.lint.case import Case, Pair
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.names import Renaming

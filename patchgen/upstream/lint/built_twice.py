@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen.compiler.flat import FlatFile
-from patchgen.errors import Location, Problem
+from patchgen.syntax.errors import Location, Problem
 from patchgen.syntax.trees import names_within
 from patchgen.upstream.lint.finding import finding
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.text import Source, make_source, parse_text
 from patchgen.upstream.facts import Block, FileFacts, What, read_facts
 from patchgen.upstream.kinds import KINDS

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 from patchgen.upstream.lint.comparison import Comparison, MethodComparison
 from patchgen.upstream.lint.finding import finding
 

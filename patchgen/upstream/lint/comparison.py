@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.errors import Location, Problem
+from patchgen.syntax.errors import Location, Problem
 from patchgen.upstream.lint.case import Case, Pair
 from patchgen.upstream.lint.members import Members, members_of
 from patchgen.upstream.lint.normalize import FunctionDef, dumped

@@ -12,8 +12,8 @@ import symtable
 import warnings
 from collections.abc import Iterator
 
-from patchgen.errors import Location, Problem
 from patchgen.syntax.bound import bound_names
+from patchgen.syntax.errors import Location, Problem
 from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import global_names
 from patchgen.upstream.lint.case import Case, Shipped

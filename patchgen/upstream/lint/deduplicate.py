@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from patchgen.errors import Location, Problem
+from patchgen.syntax.errors import Location, Problem
 
 # The name under which the strict profile keeps a parent's method that is called:
 # `LlamaMLP._init_of_OldMLP`.

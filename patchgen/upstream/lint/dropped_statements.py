@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 from patchgen.syntax.text import parse
 from patchgen.upstream.lint.case import Case
 from patchgen.upstream.lint.finding import finding

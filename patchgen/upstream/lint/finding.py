@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from patchgen.errors import Location, Problem
+from patchgen.syntax.errors import Location, Problem
 
 
 def finding(code: str, at: Location, what: str, hint: str = "") -> Problem:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.settings import Settings
-from patchgen.errors import PatchgenError, Problem, problems_of
+from patchgen.syntax.errors import PatchgenError, Problem, problems_of
 from patchgen.syntax.locate import Environment
 from patchgen.upstream.files import Files
 from patchgen.upstream.lint.case import Case, Pair, make_case

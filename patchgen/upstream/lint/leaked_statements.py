@@ -14,7 +14,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 from patchgen.upstream.lint.case import Case, Pair
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.members import members_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 from patchgen.upstream.lint.comparison import MethodComparison
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.normalize import short

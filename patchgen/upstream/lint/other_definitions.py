@@ -14,7 +14,7 @@ import functools
 import re
 from collections.abc import Iterator, Set
 
-from patchgen.errors import Location, Problem
+from patchgen.syntax.errors import Location, Problem
 from patchgen.syntax.scopes import references
 from patchgen.upstream.facts import Block, What
 from patchgen.upstream.graph import View

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 from patchgen.upstream.lint.comparison import Comparison
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.normalize import dumped, same, short

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Location, PatchgenError, Problem, problems_of
+from patchgen.syntax.errors import Location, PatchgenError, Problem, problems_of
 from patchgen.syntax.locate import Environment
 from patchgen.upstream.lint.case import Case, Pair
 from patchgen.upstream.lint.finding import finding

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Generic, ParamSpec, TypeVar
 
 from patchgen.compiler.flat import FlatFile
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 from patchgen.upstream.lint.broken_super import (
     missing_self,
     other_arguments,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen.errors import Problem
+from patchgen.syntax.errors import Problem
 from patchgen.upstream.lint.case import Case, Pair
 from patchgen.upstream.lint.finding import finding
 from patchgen.upstream.lint.members import members_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from patchgen.markdown import table_lines
+from patchgen.project.markdown import table_lines
 from patchgen.verify.mutation.mutant_result import OUTCOMES, LinesRun, MutantResult, counted
 from patchgen.verify.report.result import Result
 from patchgen.verify.variants import Variant

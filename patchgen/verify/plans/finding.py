@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchgen.errors import Location, Problem
+from patchgen.syntax.errors import Location, Problem
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 from torch import nn
 from transformers import PreTrainedConfig
 
-from patchgen.errors import Location, PatchgenError, Problem, Refusals
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals
 from patchgen.verify.plans.declared import declared_findings, declared_names, lost_conversions
 from patchgen.verify.plans.finding import Finding
 from patchgen.verify.plans.parent import parent_on_meta

@@ -11,7 +11,7 @@ import pytest
 
 from patchgen.cli import main
 from patchgen.cli.adopt import adopt_fork
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 
 PARENT = (Path(__file__).parent / "cases" / "edits_in_two_methods" / "parent.py").read_text(
     encoding="utf-8"

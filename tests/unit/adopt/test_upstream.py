@@ -12,7 +12,7 @@ from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.upstream import Draft, draft_model
 from patchgen.cli.adopt import adopt_any
 from patchgen.compiler.settings import Settings
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 
 PARENT = '''\
 import abc

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from patchgen.compiler.merge.merge import merge_class
 from patchgen.compiler.plan.model import ClassPlan, Edit, RewrittenBlock, Symbol
-from patchgen.errors import PatchgenError, problems_of
+from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.syntax.text import make_source
 
 MARK = "# --- "

@@ -7,7 +7,7 @@ import pytest
 
 from patchgen.compiler.merge.merge import PASSES, merge_class
 from patchgen.compiler.plan.model import ClassPlan, RewrittenBlock, Symbol
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.text import make_source
 from tests.toytree import REPOSITORY
 

@@ -7,7 +7,7 @@ import pytest
 
 from patchgen.compiler.edits.pattern import find_expressions, find_statements
 from patchgen.compiler.edits.tree import read_tree
-from patchgen.errors import Location
+from patchgen.syntax.errors import Location
 
 
 def method(text):

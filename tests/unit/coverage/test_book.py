@@ -4,7 +4,7 @@ import pytest
 
 from patchgen.author.coverage.book import Book, Entry, read_book, write_book
 from patchgen.author.coverage.page import Target, as_markdown
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 
 BOOK = Book(
     {

@@ -8,7 +8,7 @@ from patchgen.author.anatomy.module import find_module, make_module, open_module
 from patchgen.author.declare.flex import flex
 from patchgen.author.declare.request import answer
 from patchgen.author.declare.sdpa import sdpa
-from patchgen.errors import Refusals
+from patchgen.syntax.errors import Refusals
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import make_source
 from tests.corpus.corpus import find_package

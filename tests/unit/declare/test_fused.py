@@ -9,7 +9,7 @@ from patchgen.author.anatomy.module import find_module, make_module, open_module
 from patchgen.author.declare.fused import fused
 from patchgen.author.declare.request import answer
 from patchgen.cli import main
-from patchgen.errors import PatchgenError, problems_of
+from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import make_source
 from tests.corpus.corpus import find_package

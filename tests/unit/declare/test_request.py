@@ -8,7 +8,7 @@ import pytest
 
 from patchgen.author.declare.request import answer
 from patchgen.cli import main
-from patchgen.errors import PatchgenError, problems_of
+from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from patchgen.cli import main
-from patchgen.errors import PatchgenError
-from patchgen.page.render import LIMIT, render_page
-from patchgen.page.verdicts import judge_models, judge_releases, read_report, read_survey
+from patchgen.cli.page.render import LIMIT, render_page
+from patchgen.cli.page.verdicts import judge_models, judge_releases, read_report, read_survey
+from patchgen.syntax.errors import PatchgenError
 from tests.toytree import REPOSITORY
 from tests.unit.page.variants import MODULARS, QUICK, name_of, traced
 

@@ -10,7 +10,7 @@ from patchgen.compiler.plan.intent import removed_name
 from patchgen.compiler.plan.mentions import find_mentions
 from patchgen.compiler.plan.plain_values import is_plain
 from patchgen.compiler.plan.rebinding import is_read_between
-from patchgen.errors import Refusals
+from patchgen.syntax.errors import Refusals
 from tests.unit.plan.toy import read_modular
 
 HEAD = "from own import modeling_toy as toy\n"

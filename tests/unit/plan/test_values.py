@@ -11,7 +11,7 @@ from patchgen.compiler.plan.lineage import c3
 from patchgen.compiler.plan.loose import find_loose_statement
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.compiler.plan.prefixes import agree, derive, model_prefix
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.text import make_source
 
 HERE = Location("modular_x.py", 3, 1)

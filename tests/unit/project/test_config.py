@@ -3,8 +3,8 @@
 import pytest
 
 from patchgen.compiler.settings import Settings
-from patchgen.errors import PatchgenError, problems_of
 from patchgen.project.config import find_config, make_config
+from patchgen.syntax.errors import PatchgenError, problems_of
 
 
 def problems(section, home):

@@ -342,7 +342,7 @@ def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
 
     import patchgen.compiler.flatten
     from patchgen.compiler.flat import Note
-    from patchgen.errors import Location
+    from patchgen.syntax.errors import Location
     from tests.standin import stand_in
 
     def noisy(path, env, settings):

@@ -119,7 +119,7 @@ def test_many_definitions_of_a_module_are_counted(made, cli):
 def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
     import patchgen.compiler.flatten
     from patchgen.compiler.flat import Flattened
-    from patchgen.errors import Location, Problem
+    from patchgen.syntax.errors import Location, Problem
     from tests.standin import stand_in
 
     def picky(path, env, settings):

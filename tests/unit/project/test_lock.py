@@ -7,7 +7,6 @@ import pytest
 
 from patchgen.compiler.flat import LineOrigin, Summary, UsedSymbol
 from patchgen.compiler.settings import Settings
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.batch.outcome import Made
 from patchgen.project.gate.lock import (
     Record,
@@ -19,6 +18,7 @@ from patchgen.project.gate.lock import (
     read_outputs,
     render_lock,
 )
+from patchgen.syntax.errors import Location, PatchgenError
 
 RECORD = Record(
     output="g/modeling_x.py",

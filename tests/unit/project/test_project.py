@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from patchgen.errors import PatchgenError
 from patchgen.project.config import Config
 from patchgen.project.files import Project, confine, discover, output_folder, profile_of
+from patchgen.syntax.errors import PatchgenError
 
 
 @pytest.fixture

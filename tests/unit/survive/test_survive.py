@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.errors import PatchgenError
 from patchgen.project.places import CACHE
+from patchgen.syntax.errors import PatchgenError
 from tests.unit.survive.conftest import PARENT, make_release
 
 SAME, CHANGED = "converts", "converts, to another output"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment, display_module, is_beside, make_environment
 
 

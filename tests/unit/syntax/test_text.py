@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.lines import changed_lines, code_lines
 from patchgen.syntax.regular import read_regular_text
 from patchgen.syntax.text import decode, make_source, parse, read_source, require_compilable

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.upstream.convert import convert
 
 MODELS = Path("/tree/transformers/models")

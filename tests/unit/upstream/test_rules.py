@@ -2,7 +2,7 @@
 
 import pytest
 
-from patchgen.errors import PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.upstream.facts import read_facts
 from patchgen.upstream.kinds import kind_of
 from patchgen.upstream.prefixes import choose, prefix_of, without_collision

@@ -13,12 +13,12 @@ from patchgen.cli.progress import bar
 from patchgen.cli.report import exit_code, table
 from patchgen.cli.session import Request, Session, open_project, open_session
 from patchgen.cli.variants import find_variants
-from patchgen.errors import PatchgenError, problems_of
 from patchgen.project.disk.write import replace_file
+from patchgen.syntax.errors import PatchgenError, problems_of
 
 if TYPE_CHECKING:
-    from patchgen.page.trace import Variant
-    from patchgen.page.verdicts import Verdict
+    from patchgen.cli.page.trace import Variant
+    from patchgen.cli.page.verdicts import Verdict
 
 _PACKAGES = {"jinja2": "Jinja2", "pygments": "Pygments"}
 
@@ -33,9 +33,9 @@ def write_pages(
 ) -> int:
     """Write the pages of `names` and their index; 1 if a check of one of them fails."""
     require_page_packages()
-    from patchgen.page.render import render_index, render_page
-    from patchgen.page.trace import trace_variant
-    from patchgen.page.verdicts import (
+    from patchgen.cli.page.render import render_index, render_page
+    from patchgen.cli.page.trace import trace_variant
+    from patchgen.cli.page.verdicts import (
         judge_models,
         judge_outputs,
         judge_releases,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen.errors import Location, PatchgenError
 from patchgen.project.gate.verdict import Report, Status
+from patchgen.syntax.errors import Location, PatchgenError
 
 # Where this project keeps the report that `patchgen verify --report` writes.
 REPORT = Path("docs/parity")
