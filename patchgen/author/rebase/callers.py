@@ -36,14 +36,16 @@ def only_declaration_calls(
     `output` is what the declaration gives on the old release, the first of `trees`.
     """
     change = case.change
-    if not change.owner or change.kind != "override" or change.is_whole:
+    if not change.owner or change.kind == "attribute" or change.is_whole:
         return False
     ours = member_of(output, change.owner, change.member)
     old, new = (tree.definition(change.module, change.parent) for tree in trees)
-    if ours is None or old is None or new is None:
+    if ours is None or old is None or new is None or change.member not in old[1].members:
+        return False
+    if change.kind == "edit" and not _is_new_text(old[1].members[change.member], ours):
         return False
     found = trees[1].member(change.module, change.parent, change.member)
-    if change.member not in old[1].members or not _is_given_up(found.member if found else None):
+    if not _is_given_up(found.member if found else None):
         return False
     before, after = (in_names_of(output, file, change) for file, _ in (old, new))
     places = {*_callers(before, change), *_callers(output, change)}
@@ -54,6 +56,17 @@ def only_declaration_calls(
         and not any(_is_of_framework(change, tree) for tree in trees)
         and _reads_the_same(ours, change, trees, (before, after))
     )
+
+
+def _is_new_text(before: Member, ours: Member) -> bool:
+    """Whether edits have replaced every statement of a method."""
+    if before.method is None or ours.method is None:
+        return False
+    known, own = (
+        {plain_text(n) for s in one.body for n in ast.walk(s) if isinstance(n, ast.stmt)}
+        for one in (before.method, ours.method)
+    )
+    return not known & own
 
 
 def _is_given_up(member: Member | None) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen.author.adopt.classes import Doubts, declare_edits, declare_member
 from patchgen.author.adopt.words import Names, Words
@@ -199,6 +199,17 @@ def _with_passes(text: str) -> str:
             lines.insert(place, "    pass")
             continue
         return "\n".join(lines)
+
+
+def as_override(change: Declared) -> Declared:
+    """An edit as a method that is written out, to `rewrite` it so."""
+    return replace(change, kind="override", is_whole=True)
+
+
+def source_of(file: File, member: Member) -> str:
+    """The lines of a member, with its comments."""
+    lines = file.source.lines
+    return "".join("".join(lines[first_line(n) - 1 : n.end_lineno or 0]) for n in member.nodes)
 
 
 def member_of(file: File, owner: str, name: str) -> Member | None:

@@ -31,7 +31,14 @@ from patchgen.author.rebase.declared import Declared, declared_changes
 from patchgen.author.rebase.naming import changed_member, in_names_of
 from patchgen.author.rebase.proof import Given, Prover, without_bases
 from patchgen.author.rebase.releases import Tree
-from patchgen.author.rebase.rewriting import Rewritten, member_of, replaced, rewrite
+from patchgen.author.rebase.rewriting import (
+    Rewritten,
+    as_override,
+    member_of,
+    replaced,
+    rewrite,
+    source_of,
+)
 from patchgen.author.rebase.sides import Clash
 from patchgen.author.rebase.state import Outcome, State, Version, compare
 from patchgen.author.rebase.surroundings import changed_surroundings
@@ -155,6 +162,19 @@ class Rebase:
         ]
         for case in kept:
             case.result = replace(case.result, state=State.KEPT, clashes=())
+            if case.change.kind == "edit":
+                self._want_as_before(case, given)
+
+    def _want_as_before(self, case: Case, given: Given) -> None:
+        """Have an edit give what it gives on the old release."""
+        change = case.change
+        output = given.file_of(change.module)
+        before = self.old_tree.member(change.module, change.parent, change.member)
+        ours = member_of(output, change.owner, change.member) if output is not None else None
+        assert output is not None and ours is not None and before is not None
+        case.outcome = Outcome(State.KEPT, source_of(output, ours))
+        case.wanted = [plain_text(node) for node in ours.nodes]
+        case.theirs = in_names_of(output, before.file, change)
 
     def _removed(self, change: Declared, base: Version, theirs: Version) -> Case:
         """A member that the declaration removes."""
@@ -215,8 +235,9 @@ class Rebase:
                 continue
             output = given.file_of(case.change.module)
             assert output is not None and case.theirs is not None
+            is_kept = case.result.state is State.KEPT
             made = rewrite(
-                case.change,
+                as_override(case.change) if is_kept else case.change,
                 self.modular,
                 output,
                 case.theirs,
@@ -233,6 +254,7 @@ class Rebase:
         for case in cases:
             if case.change in rewritten and not case.decision:
                 state = State.REANCHORED if case.change.kind == "edit" else State.MERGED
+                state = State.KEPT if case.result.state is State.KEPT else state
                 case.result = replace(case.result, state=state, merged=case.outcome.text)
         return Rebased(self.modular, text, tuple(case.result for case in cases), problems)
 
