@@ -454,12 +454,7 @@ class Gemma2Model(Gemma2PreTrainedModel):
         )
 
 
-def operator(body: Any) -> Any:
-    """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
-    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
-
-
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::capped_losses", mutates_args=())
 def capped_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> tuple[Tensor, Tensor]:
     """Cross entropies and logsumexps of the rows of the capped logits, in chunks of tokens."""
     wide = torch.promote_types(states.dtype, torch.float32)
@@ -478,7 +473,7 @@ def _capped_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, c
     return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::capped_grads", mutates_args=())
 def capped_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> tuple[Tensor, Tensor]:
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)

@@ -591,12 +591,7 @@ def with_place_for_logits(outputs: Any) -> Any:
     return outputs
 
 
-def operator(body: Any) -> Any:
-    """`body` as an operator of torch.  Its name has the module, so that no two files share one."""
-    return torch.library.custom_op(f"{body.__module__.replace('.', '_')}::{body.__name__}", body, mutates_args=())
-
-
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
 def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
     """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
     wide = torch.promote_types(states.dtype, torch.float32)
@@ -614,7 +609,7 @@ def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
     return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_grads", mutates_args=())
 def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> tuple[Tensor, Tensor]:
     """The gradients of states and weight, in chunks of words: each row is written once."""
     states, weight, labels, log_sums = saved

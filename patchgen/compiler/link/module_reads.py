@@ -3,6 +3,7 @@
     globals()["ToyBlock"]           the flat file has other names than the module
     open(__file__)                  the path of another file
     get_logger(__name__)            fine: the name of a logger may be another
+    custom_op(f"{__name__}::run")   fine: so may that of an operator of torch
 
 Where the code is transformers' own, the output gets a note instead.
 """
@@ -145,10 +146,13 @@ def _find_class_docstrings(tree: ast.Module) -> set[int]:
 def _find_harmless_names(node: ast.AST) -> Iterator[ast.AST]:
     """Names in places where another `__name__` does no harm.
 
-    These are the name of a logger, and `if __name__ == "__main__"`.
+    These are the name of a logger or of an operator, and `if __name__ == "__main__"`.
     """
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if "ogger" in name:
             yield from node.args
+        case ast.Call(func=ast.Attribute(attr="custom_op"), args=[registered, *_]):
+            # torch has one table of operators: the flat file should register its own.
+            yield from walk(registered)
         case ast.Compare(left=left):
             yield left

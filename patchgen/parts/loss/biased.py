@@ -7,11 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from patchgen.parts.loss.linear import linear_losses
-from patchgen.parts.loss.operator import operator
 from patchgen.parts.loss.states import loss_without_logits
 
 
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::biased_losses", mutates_args=())
 def biased_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -31,7 +30,7 @@ def _biased_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, b
     return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::biased_grads", mutates_args=())
 def biased_grads(
     slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool
 ) -> tuple[Tensor, Tensor, Tensor]:

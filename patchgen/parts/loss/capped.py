@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchgen.parts.loss.operator import operator
 from patchgen.parts.loss.states import loss_without_logits
 
 
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::capped_losses", mutates_args=())
 def capped_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float
 ) -> tuple[Tensor, Tensor]:
@@ -34,7 +33,7 @@ def _capped_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, c
     return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::capped_grads", mutates_args=())
 def capped_grads(
     slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool
 ) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 The functions are operators of torch, so that `torch.compile` does not trace them.  Traced, their
 loops would be unrolled for one number of tokens, and the forward pass would keep the logits that
-the backward pass computes again.
+the backward pass computes again.  Each is named after its file, so that no two files share one.
 """
 
 from typing import Any
@@ -10,11 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from patchgen.parts.loss.operator import operator
 from patchgen.parts.loss.states import loss_without_logits
 
 
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
 def linear_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int
 ) -> tuple[Tensor, Tensor]:
@@ -34,7 +33,7 @@ def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int) -> Any:
     return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
-@operator
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_grads", mutates_args=())
 def linear_grads(
     slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool
 ) -> tuple[Tensor, Tensor]:
