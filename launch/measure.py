@@ -25,6 +25,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RELEASE = "5.23.0"  # of transformers: what the generated files were made from
+COMPARED = ("liger-kernel", "triton", "flash-attn", "bitsandbytes")  # that a machine may lack
 LEASE = 1620.0  # seconds of half an hour, without what starting the machine and the transfers take
 PATIENCE = 10  # times as long for tiny models, which may run on a slow machine
 WAIT = 540.0  # seconds after which a call ends, where a command may take ten minutes
@@ -81,7 +82,7 @@ def plan(tiny: bool) -> tuple[Step, ...]:
     tests = (*pytest, "tests/bench/test_gpu.py", "tests/train/test_gpu.py")
     steps = [
         Step("tests", (tests,), 180),
-        Step("look", ((*patchgen, "bench", "--look", "--device", device),), 45),
+        Step("look", ((*patchgen, "bench", "--look", "--device", device),), 90),
         Step("warm", _warm(bench, tiny), 200),
         Step("matrix", ((*bench, "--folder", "{results}"),), 520, grows=True),
     ]
@@ -360,6 +361,12 @@ def require_release() -> None:
         sys.exit(f"{what}: run launch/wheels.sh where there is a network, and bring .wheels/ along")
 
 
+def missing_packages() -> list[str]:
+    """Packages that some entries of the benchmark need, and that are not here."""
+    here = {each.metadata["Name"].lower().replace("_", "-") for each in metadata.distributions()}
+    return [name for name in COMPARED if name not in here]
+
+
 def main() -> int:
     """One call; 1 where a step failed, 3 where the worker goes on."""
     parser = argparse.ArgumentParser(
@@ -373,7 +380,9 @@ def main() -> int:
         "--out", type=Path, default=Path(os.environ.get("OUT", "measured")), help="where results go"
     )
     parser.add_argument(
-        "--wait", type=float, default=WAIT, help="seconds after which this call ends"
+        "--wait",
+        type=float,
+        help=f"seconds after which this call ends: {WAIT:.0f} by default, all with --tiny",
     )
     parser.add_argument("--lease", type=float, help=f"seconds of the whole; {LEASE:.0f} by default")
     parser.add_argument("--plan", action="store_true", help="print the steps and run nothing")
@@ -382,6 +391,8 @@ def main() -> int:
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.lease = given.lease or LEASE * (PATIENCE if given.tiny else 1)
+    # Only a machine that is lent for a GPU ends commands after ten minutes.
+    given.wait = given.wait or (given.lease if given.tiny else WAIT)
     steps = [step for step in plan(given.tiny) if not given.steps or step.name in given.steps]
     if given.plan:
         for step in steps:
@@ -398,6 +409,8 @@ def main() -> int:
             Worker(given.home, steps, given.lease).run()
         return 0
     require_release()
+    if missing := missing_packages():
+        print(f"not installed: {', '.join(missing)}; the tables call what needs them unavailable")
     if not is_alive(given.home) and (given.again or not state_of(given.home)):
         for name in (STATE, LOG):
             (given.home / name).unlink(missing_ok=True)
