@@ -63,6 +63,12 @@ def find_changes(mine: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Change
     return best
 
 
+def left_of(theirs: Sequence[ast.stmt], changes: Changes) -> list[ast.stmt]:
+    """The statements of the parent that stay as they are."""
+    gone = {*changes.removed, *map(target_of, changes.replacing)}
+    return [node for node in theirs if target_of(node) not in gone]
+
+
 def _is_super_init(mine: ast.stmt, theirs: ast.stmt) -> bool:
     is_same = plain_text(mine) == plain_text(theirs)
     return is_same and ast.unparse(theirs).startswith("super().__init__(")

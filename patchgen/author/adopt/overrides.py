@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from patchgen.author.adopt.inits import Changes, find_changes
+from patchgen.author.adopt.inits import Changes, find_changes, left_of
 from patchgen.author.adopt.layout import bracketed, code_length
 from patchgen.author.adopt.repeated import Text
 from patchgen.author.align.file import Definition, Member
@@ -192,7 +192,7 @@ def _after_super(
     returned = "" if is_changed or is_init else "return "
     lines = [*head, *_own_docstring(new, old, text)]
     lines += [line for statement in changes.above for line in text.of(statement)]
-    lines += bracketed(8, f"{returned}super().{new.name}(", _passed(new, old), ")")
+    lines += _call(returned, new, old, left_of(theirs, changes))
     if is_changed and not is_init:
         lines.append("        # In the place of what the parent assigns to the same names.")
     lines += [f"        del {target}" for target in changes.removed]
@@ -227,10 +227,25 @@ def _is_post_init(node: ast.stmt) -> bool:
     return False
 
 
-def _passed(new: Function, old: Function) -> list[str]:
-    """The arguments of a call that passes on what the parent's method takes of the new one's."""
+def _call(returned: str, new: Function, old: Function, left: Sequence[ast.stmt]) -> list[str]:
+    """The call of `super()`, in whose place the statements `left` of the parent's method stand.
+
+    Where not all arguments fit on a line, it passes those that these statements read: modular files
+    leave out others.
+    """
+    opening = f"{returned}super().{new.name}("
+    named = {one.arg for one in [*new.args.args, *new.args.kwonlyargs]}
+    lines = bracketed(8, opening, _passed(new, old, named), ")")
+    if len(lines) == 1:
+        return lines
+    nodes = (node for statement in left for node in ast.walk(statement))
+    read = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return bracketed(8, opening, _passed(new, old, named & read), ")")
+
+
+def _passed(new: Function, old: Function, named: Collection[str]) -> list[str]:
+    """The arguments of a call that passes on what of `named` the parent's method takes."""
     mine, theirs = new.args, old.args
-    named = {one.arg for one in [*mine.args, *mine.kwonlyargs]}
     wanted = [one.arg for one in theirs.args[1:]]
     # In the parent's order, each in its place; by name from the first that is not there.
     in_place = next((place for place, one in enumerate(wanted) if one not in named), len(wanted))

@@ -170,6 +170,19 @@ def test_what_the_parents_method_takes_is_passed_in_its_order(tmp_path: Path) ->
     assert "def forward(self, mask, x):\n        super().forward(x)\n" in text
 
 
+def test_a_long_call_passes_what_the_parents_statements_read(tmp_path: Path) -> None:
+    names = [f"{letter * 30}=None" for letter in "abcd"]
+    signature = f"def forward(self, x, {', '.join(names)})"
+    toy = PARENT.replace(
+        "def forward(self, x):\n        scale = 1.0", f"{signature}:\n        scale = 1.0"
+    )
+    path = _write(tmp_path, toy.replace("Toy", "Nova").replace("scale = 1.0", "scale = 2.0"))
+    (path.parent.parent / "toy" / "modeling_toy.py").write_text(toy, encoding="utf-8")
+    made = draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert made.proof.holds, made.report()
+    assert "        super().forward(x)\n" in made.text
+
+
 def test_a_docstring_of_its_own_is_kept(tmp_path: Path) -> None:
     made = _draft(tmp_path, "a docstring of its own")
     assert '"""Doubled."""' in made.text
