@@ -5,9 +5,10 @@ python benchmarks/kin.py OLD NEW [--show]
 OLD and NEW are unpacked releases.  Many models are copies of another one with changes: Mistral of
 Llama, mBART of BART.  So, under the name of the other model, such a copy is a fork of it in OLD,
 and in NEW it is what people made of it while the other model changed, too.  The methods that
-differ on both sides are merged by their three texts alone: nothing is declared or proved.  Prints
-a table with the sums.  With --show, the merges that are not what people wrote are printed, too:
-they did more, or something is wrong with the merge, so each has to be read.
+differ on both sides are merged by their three texts alone: nothing is declared or proved.  A method
+that upstream gave up, and that the copy goes on to call, is kept as it is.  Prints a table with the
+sums.  With --show, the merges that are not what people wrote are printed, too: they did more, or
+something is wrong with the merge, so each has to be read.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from rebase import SETTINGS, Method, changed_methods, release_in
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release
 from patchgen.author.align.file import File
+from patchgen.author.rebase.callers import only_declaration_calls
+from patchgen.author.rebase.cases import Case, Result
+from patchgen.author.rebase.declared import Declared
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import member_of
-from patchgen.author.rebase.state import State, Version, compare
+from patchgen.author.rebase.state import Outcome, State, Version, compare
 from patchgen.project.markdown import table_lines
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import plain_text
@@ -49,7 +53,7 @@ KIN = """
     wavlm WavLM wav2vec2 Wav2Vec2        hubert Hubert wav2vec2 Wav2Vec2
     dinov2 Dinov2 vit ViT                deit DeiT vit ViT
 """
-HEADS = ("model", "made from", "changed on both sides", "merged", "as people did", "left")
+HEADS = ("model", "made from", "changed on both sides", "merged", "as people did", "kept", "left")
 
 
 def main() -> int:
@@ -86,17 +90,22 @@ def counts_of(
     with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as folder:
         trees = [Tree(make_environment(Path(folder), one.root(), ())) for one in releases]
         fork, answer = (renamed(names, one, Path(folder)) for one in releases)
-        for method in changed_methods(names[0], fork, trees, module_of(names[2])):
-            if method.theirs is None:
+        methods = list(changed_methods(names[0], fork, trees, module_of(names[2])))
+        cases = [case_of(method, fork, trees, module_of(names[2])) for method in methods]
+        for method, case in zip(methods, cases, strict=True):
+            text = merged_text(method, case)
+            is_kept = not text and only_declaration_calls(case, cases, fork, (trees[0], trees[1]))
+            if method.theirs is None and not is_kept:
                 continue
-            text = merged_text(method, fork, trees, module_of(names[2]))
             counts[HEADS[2]] += 1
-            counts["merged" if text else "left"] += 1
+            counts["merged" if text else "kept" if is_kept else "left"] += 1
             people = plain_people(method, answer)
             if text and plain_text(ast.parse(text).body[0]) == people:
                 counts["as people did"] += 1
             elif text and show:
                 print(method.fork, method.name, *differences(method, text), sep="\n")
+            elif is_kept and show:
+                print(method.fork, method.name, "kept", people == plain_text(method.ours))
     return counts
 
 
@@ -115,20 +124,29 @@ def renamed(names: tuple[str, str, str, str], release: Release, folder: Path) ->
     return read_fork(place, place.name, SETTINGS, generated=True)
 
 
-def merged_text(method: Method, fork: File, trees: list[Tree], module: str) -> str:
-    """The merged method as a function, "" where it is left to a person."""
+def case_of(method: Method, fork: File, trees: list[Tree], module: str) -> Case:
+    """A method as an override of a declaration, with its state by the three texts."""
     owner, _, member = method.name.rpartition(".")
-    versions = []
-    for file in (trees[0].file(module), fork, trees[1].file(module)):
-        found = member_of(file, owner, member) if file is not None else None
-        assert file is not None and found is not None
-        versions.append(Version(file, found))
-    outcome = compare(*versions)
+    change = Declared(owner, member, "override", (method.ours,), module, owner)
+    outcome = Outcome(State.GONE)
+    if method.theirs is not None:
+        versions = []
+        for file in (trees[0].file(module), fork, trees[1].file(module)):
+            found = member_of(file, owner, member) if file is not None else None
+            assert file is not None and found is not None
+            versions.append(Version(file, found))
+        outcome = compare(*versions)
+    return Case(change, Result(change, outcome.state), outcome)
+
+
+def merged_text(method: Method, case: Case) -> str:
+    """The merged method as a function, "" where it is left to a person."""
+    outcome = case.outcome
     if outcome.state is State.ABSORBED and method.theirs is not None:
         return ast.unparse(method.theirs)
     if not outcome.text:
         return ""
-    text = f"class _:\n{outcome.text}" if owner else outcome.text
+    text = f"class _:\n{outcome.text}" if case.change.owner else outcome.text
     (node,) = ast.parse(text).body
     return ast.unparse(node.body[0] if isinstance(node, ast.ClassDef) else node)
 
