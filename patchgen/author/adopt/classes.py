@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.adopt.edits import spoken
@@ -71,28 +72,33 @@ def _over_parent(
     new: Definition, old: Definition, words: Words, doubts: Doubts
 ) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None if that is impossible."""
-    bases = _bases(new, old, words)
-    if bases is None or not _same_around(new, old):
+    bases, decorators = _bases(new, old, words), _decorators_added(new, old)
+    if bases is None or decorators is None or not _has_same_statements(new, old):
         return None
     mixins = words.names.mixins.get(new.name, ())
     words.read |= set(mixins)
     above = ", ".join([*mixins, words.names.of_parents_own(old.name), *bases])
-    lines = [f"class {new.name}({above}):"]
+    head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
+    lines = [*head]
     places: list[tuple[int, str]] = []
     taken = set(new.members) | set(old.members)
+    kept = _kept_of_parent(new, old)
     for name, member in new.members.items():
+        if name in kept:
+            continue
         text = declare_member(member, old.members.get(name), new.name, words, doubts, taken)
         if text is None:
             return None
         if text:
             places.append((len(lines), name))
-            lines += [*text, ""]
+            lines += [*(_with_super(line, kept) for line in text), ""]
     for name in old.members:
         if name not in new.members:
             lines += [*_removal(old.members[name]), ""]
-    if len(lines) == 1:
+    is_empty = lines == head
+    if is_empty:
         lines.append("    pass")
-    state = "edited" if len(lines) > 2 or mixins else "named"
+    state = "named" if is_empty and not decorators and not mixins else "edited"
     return DeclaredDefinition(new.name, state, tuple(lines), tuple(places))
 
 
@@ -104,20 +110,15 @@ def _removal(member: Member) -> list[str]:
 
 def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
     """The bases that the fork's class adds to the parent's."""
-    assert isinstance(new.node, ast.ClassDef) and isinstance(old.node, ast.ClassDef)
-    mine = [plain_text(base) for base in new.node.bases]
-    theirs = [plain_text(base) for base in old.node.bases]
-    keywords = (
-        [plain_text(k) for k in new.node.keywords],
-        [plain_text(k) for k in old.node.keywords],
-    )
-    if keywords[0] != keywords[1]:
+    child, parent = _class(new), _class(old)
+    mine, theirs = ([*map(plain_text, one.bases)] for one in (child, parent))
+    if [*map(plain_text, child.keywords)] != [*map(plain_text, parent.keywords)]:
         return None
     if mine[: len(theirs)] == theirs:
-        more = new.node.bases[len(theirs) :]
-    elif _is_plain_module(old.node.bases):
+        more = child.bases[len(theirs) :]
+    elif _is_plain_module(parent.bases):
         # What derives from `nn.Module` takes its place; the converter says whether it does.
-        more = new.node.bases
+        more = child.bases
     else:
         return None
     return [words.fork_code(base) for base in more]
@@ -127,13 +128,58 @@ def _is_plain_module(bases: Sequence[ast.expr]) -> bool:
     return [ast.unparse(base) for base in bases] in (["nn.Module"], ["torch.nn.Module"])
 
 
-def _same_around(new: Definition, old: Definition) -> bool:
-    """Whether decorators, and statements of the body besides members, are the parent's."""
-    assert isinstance(new.node, ast.ClassDef) and isinstance(old.node, ast.ClassDef)
-    mine = [plain_text(d) for d in new.node.decorator_list if not is_documenting(d)]
-    theirs = [plain_text(d) for d in old.node.decorator_list if not is_documenting(d)]
-    loose = [plain_text(n) for n in new.loose], [plain_text(n) for n in old.loose]
-    return mine == theirs and loose[0] == loose[1]
+def _decorators_added(new: Definition, old: Definition) -> Sequence[ast.expr] | None:
+    """The decorators that the fork has above the parent's; None if it lacks one of these."""
+    mine, theirs = (
+        [one for one in _class(definition).decorator_list if not is_documenting(one)]
+        for definition in (new, old)
+    )
+    above = len(mine) - len(theirs)
+    is_more = above >= 0 and [*map(plain_text, mine[above:])] == [*map(plain_text, theirs)]
+    return mine[:above] if is_more else None
+
+
+def _class(definition: Definition) -> ast.ClassDef:
+    assert isinstance(definition.node, ast.ClassDef)
+    return definition.node
+
+
+def _has_same_statements(new: Definition, old: Definition) -> bool:
+    """Whether statements of the body besides members are the parent's."""
+    return [*map(plain_text, new.loose)] == [*map(plain_text, old.loose)]
+
+
+def _kept_of_parent(new: Definition, old: Definition) -> dict[str, str]:
+    """The methods in which patchgen kept one of the parent, with the name that it has there.
+
+    The class overrides the parent's method, and calls it by `super()` in the declaration.
+
+        def forward(self, x):
+            return self._forward_of_ToyMLP(x) * 2
+    """
+    methods = {name: one.method for name, one in new.members.items() if one.method is not None}
+    kept = {}
+    for name, member in old.members.items():
+        if member.method is None or name not in methods:
+            continue
+        private = re.compile(rf"_{re.escape(name.strip('_'))}_of_\w+")
+        for other, method in methods.items():
+            if private.fullmatch(other) and _is_same_method(method, member.method):
+                kept[other] = name
+    return kept
+
+
+def _is_same_method(new: Function, old: Function) -> bool:
+    """Whether two methods are the same but for their names."""
+    bodies = ([*map(plain_text, without_docstring(one.body))] for one in (new, old))
+    return type(new) is type(old) and _same_signature(new, old) and next(bodies) == next(bodies)
+
+
+def _with_super(line: str, kept: Mapping[str, str]) -> str:
+    """A line that calls the parent's methods by `super()`."""
+    for private, name in kept.items():
+        line = line.replace(f"self.{private}(", f"super().{name}(")
+    return line
 
 
 def declare_member(
