@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 
@@ -45,10 +45,14 @@ def find_parts(
     parts = read_parts()
     borrowed = dict(_borrowed(forked, parts))
     options = {name: found for name, found in _options(forked, parts) if found}
-    chosen, made = _choose(forked, options, name, root, settings)
-    mixins = {name: tuple(one.name for one in found) for name, found in chosen.items() if found}
-    homes = {one.name: one.module for found in chosen.values() for one in found}
-    parent = _under_mixins(forked.parent, {name: made[name] for name in mixins})
+    chosen = {
+        owner: one
+        for owner, one in _choose(forked, options, name, root, settings).items()
+        if one.mixins
+    }
+    mixins = {owner: tuple(mixin.name for mixin in one.mixins) for owner, one in chosen.items()}
+    homes = {mixin.name: mixin.module for one in chosen.values() for mixin in one.mixins}
+    parent = _under_mixins(forked.parent, {owner: one.text for owner, one in chosen.items()})
     return replace(forked, parent=parent, mixins=mixins, borrowed={**borrowed, **homes})
 
 
@@ -88,37 +92,67 @@ def _is_within(one: Mixin, other: Mixin) -> bool:
     return one.name in other.above or one.words < other.words
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """Mixins of a class, its text under them, and how many lines of it are not the fork's."""
+
+    distance: int
+    mixins: _Mixins = ()
+    text: str = ""
+
+
 def _choose(
     forked: ForkedModel,
     options: Mapping[str, Sequence[_Mixins]],
     name: str,
     root: Path | None,
     settings: Settings,
-) -> tuple[dict[str, _Mixins], dict[str, str]]:
-    """The mixins under which each class is most like the fork's, and its text under them."""
-    best: dict[str, tuple[int, _Mixins, str]] = {}
-    for owner in options:
-        best[owner] = (_distance(forked, owner, forked.parent.definitions[owner]), (), "")
+) -> dict[str, _Choice]:
+    """The mixins under which each class is most like the fork's."""
+    parents = forked.parent.definitions
+    best = {owner: _Choice(_distance(forked, owner, parents[owner])) for owner in options}
     for number in range(_MOST_TRIED):
-        tried = {
-            owner: found[number]
-            for owner, found in options.items()
-            if number < len(found) and best[owner][0]
-        }
-        output = _made_with(forked, tried, name, root, settings) if tried else None
-        for owner, found in tried.items():
-            made = output.definitions.get(owner) if output is not None else None
-            if output is None or made is None or made.kind != "class":
-                continue
-            distance = _distance(forked, owner, made)
-            if distance < best[owner][0]:
-                node = made.node
-                text = output.source.slice(first_line(node), node.end_lineno or 0)
-                best[owner] = (distance, found, text)
-    return (
-        {owner: found for owner, (_, found, _) in best.items()},
-        {owner: text for owner, (_, _, text) in best.items()},
-    )
+        tried = {owner: found[number] for owner, found in options.items() if number < len(found)}
+        best = _nearest(forked, best, tried, name, root, settings)
+    # A mixin that edits what another one brings gives nothing alone: it stands in front of that.
+    for number in range(_MOST_TRIED):
+        tried = {}
+        for owner, found in options.items():
+            behind = best[owner].mixins
+            if behind and number < len(found) and _may_stand_before(found[number], behind):
+                tried[owner] = (*found[number], *behind)
+        best = _nearest(forked, best, tried, name, root, settings)
+    return best
+
+
+def _may_stand_before(front: _Mixins, behind: _Mixins) -> bool:
+    """Whether `front` is one mixin that those behind do not have already."""
+    had = {name for one in behind for name in (one.name, *one.above)}
+    return len(front) == 1 and front[0].name not in had
+
+
+def _nearest(
+    forked: ForkedModel,
+    best: Mapping[str, _Choice],
+    options: Mapping[str, _Mixins],
+    name: str,
+    root: Path | None,
+    settings: Settings,
+) -> dict[str, _Choice]:
+    """`best`, with the mixins of `options` where a class comes nearer to the fork's under them."""
+    nearest = dict(best)
+    tried = {owner: found for owner, found in options.items() if best[owner].distance}
+    output = _made_with(forked, tried, name, root, settings) if tried else None
+    for owner, found in tried.items():
+        made = output.definitions.get(owner) if output is not None else None
+        if output is None or made is None or made.kind != "class":
+            continue
+        distance = _distance(forked, owner, made)
+        if distance < best[owner].distance:
+            node = made.node
+            text = output.source.slice(first_line(node), node.end_lineno or 0)
+            nearest[owner] = _Choice(distance, found, text)
+    return nearest
 
 
 def _distance(forked: ForkedModel, name: str, made: Definition) -> int:

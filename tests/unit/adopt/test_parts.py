@@ -54,3 +54,9 @@ def test_a_mixin_brings_the_words_that_the_parent_does_not_fill_in() -> None:
     words = read_parts().mixins["ChunkedLoss"].words
     assert {"loss_without_logits", "with_place_for_logits"} <= words
     assert not words & {"head", "states", "logits", "loss", "self"}
+
+
+def test_a_mixin_that_edits_what_another_brings_stands_in_front_of_it() -> None:
+    made = _adopted("bert", "bert_padding_free")
+    assert made.proof.holds
+    assert made.forked.mixins["BertModel"] == ("PoolsEachText", "PaddingFreeEncoder")
