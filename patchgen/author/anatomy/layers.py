@@ -130,6 +130,23 @@ class Layers:
         return tuple(found)
 
     @cached_property
+    def checkpointed_or_held(self) -> frozenset[str]:
+        """The classes that transformers can checkpoint already, and what they hold at any depth.
+
+        A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
+        """
+        found: set[str] = set()
+        todo = [one.name for one in self.module.classes.values() if has_checkpointed(one)]
+        while todo:
+            name = todo.pop()
+            if name in found or name not in self.module.classes:
+                continue
+            found.add(name)
+            one = self.module.classes[name]
+            todo += [other for attribute in one.attributes for other in held(one, attribute)]
+        return frozenset(found)
+
+    @cached_property
     def pieces(self) -> tuple[Class, ...]:
         """The classes that make up layers without a class of their own.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.code import last, walk
-from patchgen.author.anatomy.layers import CHECKPOINTED, Layers, has_checkpointed, is_true
+from patchgen.author.anatomy.layers import CHECKPOINTED, Layers, is_true
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.anatomy.recompute import (
     Choice,
@@ -51,7 +51,7 @@ def checkpoint(module: Module) -> Contribution:
     if missing:
         return Contribution("checkpoint", missing=missing)
     layers = _layers(found)
-    plain = [layer for layer in layers if not has_checkpointed(layer)]
+    plain = [one for one in layers if one.name not in found.checkpointed_or_held]
     silent = [owner for owner in module.pretrained if not is_true(owner, FLAG)]
     routers = choices(module, layers)
     if not plain and not silent and not routers:

@@ -38,32 +38,30 @@ def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
     return same, Route("eager", REORDERED, {"attn_implementation": "eager"})
 
 
-def _layers(facts: PairFacts) -> frozenset[str]:
-    """The names of the layer classes that this file makes checkpointed."""
-    return frozenset(
+def _layers(parent: Evidence, facts: PairFacts) -> frozenset[str]:
+    """The names that the parent has for the layer classes that this file makes checkpointed."""
+    checkpointed = {
         name
         for name, one in vars(facts.module).items()
         if isinstance(one, type) and issubclass(one, GradientCheckpointingLayer)
-    )
+    }
+    return frozenset(name for name in parent.forwards if in_variant(name, facts) in checkpointed)
 
 
 def _ran_again(name: str, parent: Evidence, variant: Evidence, facts: PairFacts) -> bool:
     """Whether a class of modules ran twice everywhere, or inside each layer that has a gradient."""
     again = variant.ran(in_variant(name, facts)) - parent.ran(name)
-    return again > 0 and again in (parent.ran(name), parent.ran_inside(name, _layers(facts)))
+    return again > 0 and again in (
+        parent.ran(name),
+        parent.ran_inside(name, _layers(parent, facts)),
+    )
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Every attention of a layer ran twice, and fewer bytes were saved."""
-    # By kernels: what Python calls in the backward pass is not traced.
-    # A softmax is an attention only where SDPA computes none: routers take it too.
-    kind = attends if any(map(attends, parent.kernels)) else takes_softmax
-    once, ran = (
-        sum(count for name, count in each.kernels.items() if kind(name))
-        for each in (parent, variant)
-    )
+    once, ran = _attentions(parent), _attentions(variant)
     # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
-    layers = sum(map(parent.ran, _layers(facts)))
+    layers = sum(map(parent.ran, _layers(parent, facts)))
     if ran != 2 * once and not (layers and ran - once >= layers) or not (once or layers):
         yield f"{once} attentions ran {ran} times, not twice each, in {layers} layers"
     # Not every module of a layer does: the recompute ends as soon as it has what was saved.
@@ -71,6 +69,17 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
         yield "no class of modules ran its forward twice as often"
     if variant.saved_bytes >= parent.saved_bytes:
         yield f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
+
+
+def _attentions(evidence: Evidence) -> int:
+    """How many attentions ran, and softmaxes of routers, recomputation included.
+
+    By kernels: what Python calls in the backward pass is not traced.  SDPA takes a softmax where a
+    mask has a gradient, which the bias of T5 has under checkpointing alone.
+    """
+    return sum(
+        count for name, count in evidence.kernels.items() if attends(name) or takes_softmax(name)
+    )
 
 
 def in_variant(class_name: str, facts: PairFacts) -> str:

@@ -37,7 +37,7 @@ EDITS = {
     "albert": [],
     "xlnet": [],
 }
-HAS_IT = ("llama", "bert", "deberta_v2")
+HAS_IT = ("llama", "bert", "deberta_v2", "t5")
 
 
 def declared(model):
