@@ -16,9 +16,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_by, list_body
-from patchgen.syntax.trees import list_parameters
+from patchgen.syntax.trees import children, list_parameters
 
 TypeParameter = ast.AST  # ast.type_param, from Python 3.12 on
+# The kinds of nodes that `_Walker` has a rule for.  All others, which are most, only have children.
+_HANDLED = frozenset(
+    {ast.Name, ast.AugAssign, ast.NamedExpr, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal}
+    | {ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ExceptHandler}
+    | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp}
+    | {ast.MatchAs, ast.MatchStar, ast.MatchMapping, getattr(ast, "TypeAlias", None)}
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -116,6 +123,9 @@ class _Walker:
 
     def _visit(self, node: ast.AST, scope: Scope) -> None:
         """Record the names in `node`; the cases are those that bind names or open a scope."""
+        if type(node) not in _HANDLED:
+            self._visit_all(children(node), scope)
+            return
         match node:
             case ast.Name(ctx=ast.Load()):
                 self.found.append((node.id, node, scope, True))
@@ -148,7 +158,7 @@ class _Walker:
                 self._bind_maybe(node.name, node, scope)
                 self._visit_all(node.body, scope)
             case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
-                self._visit_all(ast.iter_child_nodes(node), scope)
+                self._visit_all(children(node), scope)
                 bound = node.rest if isinstance(node, ast.MatchMapping) else node.name
                 self._bind_maybe(bound, node, scope)
             case _ if type(node).__name__ == "TypeAlias":
@@ -156,7 +166,7 @@ class _Walker:
                 inner = self._type_parameters(node, scope)
                 self._visit(node.value, inner)  # type: ignore[attr-defined]
             case _:
-                self._visit_all(ast.iter_child_nodes(node), scope)
+                self._visit_all(children(node), scope)
 
     def _bind_maybe(self, name: str | None, node: ast.AST, scope: Scope) -> None:
         """Bind the name of a handler or a pattern, if it has one."""
@@ -200,7 +210,7 @@ class _Walker:
         for parameter in parameters:
             self._bind(parameter.name, parameter, inner)  # type: ignore[attr-defined]
         for parameter in parameters:
-            self._visit_all(ast.iter_child_nodes(parameter), inner)
+            self._visit_all(children(parameter), inner)
         return inner
 
     def _comprehension(self, node: ComprehensionNode, scope: Scope) -> None:

@@ -18,7 +18,7 @@ import libcst as cst
 from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.edits.pattern import Bound, Match, Rest, Run
 from patchgen.compiler.edits.replacement import Replacement
-from patchgen.compiler.edits.tree import Transformer, Tree
+from patchgen.compiler.edits.tree import Tree, read_children
 from patchgen.syntax.meanings import Occurrence, Scope, occurrences
 
 _Node = TypeVar("_Node", bound=cst.CSTNode)
@@ -92,24 +92,34 @@ class Numbered:
         return replace(run, suite=suite)
 
 
-class _Numbering(Transformer):
+class _Numbering:
+    """Copies nodes with numbers from `first` on; `copies` has each copy by the node's identity."""
+
     def __init__(self, numbers: Numbers, first: int, kept: frozenset[str]) -> None:
-        super().__init__()
         self.numbers, self.next, self.kept = numbers, first, kept
         self.copies: dict[int, cst.CSTNode] = {}
 
-    def on_leave(  # type: ignore[override]
-        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
-    ) -> cst.CSTNode:
-        if isinstance(updated_node, cst.Name):
-            name = updated_node.value
+    def copy(self, node: cst.CSTNode) -> cst.CSTNode:
+        """`node` with numbers; what holds no name, such as white space, is not copied."""
+        changes: dict[str, object] = {}
+        for field, value in read_children(node):
+            if isinstance(value, tuple):
+                items = tuple(self.copy(item) for item in value)
+                if any(new is not old for new, old in zip(items, value, strict=True)):
+                    changes[field] = items
+            else:
+                new = self.copy(value)
+                if new is not value:
+                    changes[field] = new
+        if type(node) is cst.Name:
+            name = node.value
             if name not in _CONSTANTS and name not in self.kept:
-                numbered = self.numbers.write(self.next, name)
-                updated_node = updated_node.with_changes(value=numbered)
+                changes["value"] = self.numbers.write(self.next, name)
                 self.next += 1
+        copied = node.with_changes(**changes) if changes else node
         # Matches refer to the original nodes, the numbered tree has others.
-        self.copies[id(original_node)] = updated_node
-        return updated_node
+        self.copies[id(node)] = copied
+        return copied
 
 
 def number_tree(
@@ -119,15 +129,13 @@ def number_tree(
 
     The names that are `kept` get none.
     """
-    visitor = _Numbering(numbers, first, kept)
-    function = tree.function.visit(visitor)
+    numbering = _Numbering(numbers, first, kept)
+    function = numbering.copy(tree.function)
     assert isinstance(function, cst.FunctionDef)
-    # The class around the method stays, so that the text is read as before.
-    module = tree.module.deep_replace(tree.function, function)
-    assert isinstance(module, cst.Module)
-    spans = {id(copy): tree.spans[original] for original, copy in visitor.copies.items()}
-    nodes = tuple(visitor.copies[id(node)] for node in tree.nodes)
-    return Numbered(Tree(module, function, nodes, spans), visitor.copies), visitor.next
+    spans = {id(copy): tree.spans[original] for original, copy in numbering.copies.items()}
+    nodes = tuple(numbering.copies[id(node)] for node in tree.nodes)
+    numbered = Tree(tree.replace_function(function), function, nodes, spans)
+    return Numbered(numbered, numbering.copies), numbering.next
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ for byte.  Only classes with edits get here, so that nothing else pays for impor
 from __future__ import annotations
 
 import ast
+import dataclasses
 import io
 import tokenize
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
@@ -63,6 +65,14 @@ class Tree:
         # The first line of the tree is that of the class around the statement.
         return [(at[run[0]].start.line - 1, at[run[-1]].end.line - 1) for run in runs]
 
+    def replace_function(self, function: cst.FunctionDef) -> cst.Module:
+        """The module with another function, in the same class, so that the text is read alike."""
+        holder = self.module.body[0]
+        assert isinstance(holder, cst.ClassDef)
+        body = [function if old is self.function else old for old in holder.body.body]
+        changed = holder.with_changes(body=holder.body.with_changes(body=body))
+        return self.module.with_changes(body=[changed, *self.module.body[1:]])
+
     def visited(self, transformer: Transformer) -> tuple[cst.FunctionDef, str]:
         """The function after `transformer`, and the text of the statement."""
         module = self.module.visit(transformer)
@@ -87,30 +97,6 @@ class Transformer(cst.CSTTransformer):
         """As in libcst."""
 
 
-class _Numbering(cst.CSTVisitor):
-    """Collects what `Tree` says about its nodes, in one visit."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.nodes: list[cst.CSTNode] = []
-        self.spans: dict[int, tuple[int, int]] = {}
-        self._open: list[int] = []
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        self._open.append(len(self.nodes))
-        self.nodes.append(node)
-        return True
-
-    def on_leave(self, original_node: cst.CSTNode) -> None:
-        self.spans[id(original_node)] = (self._open.pop(), len(self.nodes) - 1)
-
-    def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
-        """Nothing, as in `Transformer`."""
-
-    def on_leave_attribute(self, original_node: cst.CSTNode, attribute: str) -> None:
-        """Nothing, as in `Transformer`."""
-
-
 def read_tree(text: str, at: Location) -> Tree:
     """The tree of `text`, a function indented as in a class body.
 
@@ -122,8 +108,8 @@ def read_tree(text: str, at: Location) -> Tree:
     try:
         module = parse_method(text)
         function = _function(module)
-        numbering = _number(function)
-        return Tree(module, function, numbering.nodes, numbering.spans)
+        nodes, spans = number_nodes(function)
+        return Tree(module, function, nodes, spans)
     except RecursionError as error:
         raise _too_deep(at) from error
     except cst.ParserSyntaxError as error:
@@ -144,15 +130,87 @@ def parse_method(text: str) -> cst.Module:
 
 def walk(node: cst.CSTNode) -> Sequence[cst.CSTNode]:
     """`node` and everything inside it, in the order of the text."""
-    return _number(node).nodes
+    return number_nodes(node)[0]
 
 
-def _number(node: cst.CSTNode) -> _Numbering:
-    """The nodes in `node` with their numbers."""
-    # `CSTNode.children` would copy every node once for each question.
-    numbering = _Numbering()
-    node.visit(numbering)
-    return numbering
+def number_nodes(node: cst.CSTNode) -> tuple[list[cst.CSTNode], dict[int, tuple[int, int]]]:
+    """The nodes in `node` in the order of the text, and the span of each by its identity."""
+    nodes: list[cst.CSTNode] = []
+    spans: dict[int, tuple[int, int]] = {}
+
+    def add(node: cst.CSTNode) -> None:
+        first = len(nodes)
+        nodes.append(node)
+        for _, value in read_children(node):
+            for child in value if isinstance(value, tuple) else (value,):
+                add(child)
+        spans[id(node)] = (first, len(nodes) - 1)
+
+    add(node)
+    return nodes, spans
+
+
+def read_children(
+    node: cst.CSTNode,
+) -> Iterator[tuple[str, cst.CSTNode | tuple[cst.CSTNode, ...]]]:
+    """The fields of `node` that hold nodes, in the order of the text.
+
+    A visit by libcst, and `CSTNode.children` too, would copy every node below it.
+    """
+    kind = type(node)
+    if kind not in _FIELDS:
+        _FIELDS[kind] = _order_fields(node)
+    for name in _FIELDS[kind]:
+        value: object = getattr(node, name)
+        if isinstance(value, tuple | list):
+            yield name, tuple(value)
+        elif _is_node(value):
+            yield name, cast(cst.CSTNode, value)
+
+
+# The fields of each kind of node that has been met.
+_FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {}
+
+
+class _FieldOrder(cst.CSTVisitor):
+    """Records in which order a visit goes through the fields of one node."""
+
+    def __init__(self, node: cst.CSTNode) -> None:
+        super().__init__()
+        self._node = node
+        self.names: list[str] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node is self._node
+
+    def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
+        self.names.append(attribute)
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        """Nothing, as in `Transformer`."""
+
+    def on_leave_attribute(self, original_node: cst.CSTNode, attribute: str) -> None:
+        """Nothing, as in `Transformer`."""
+
+
+def _order_fields(node: cst.CSTNode) -> tuple[str, ...]:
+    """The fields of a node such as `node`, in the order in which libcst visits them."""
+    order = _FieldOrder(node)
+    node.visit(order)
+    # libcst passes by a field that is None in two kinds of nodes: there it is the last.
+    every = [field.name for field in dataclasses.fields(node)]
+    return tuple(dict.fromkeys([*order.names, *every]))
+
+
+_IS_NODE: dict[type[object], bool] = {}
+
+
+def _is_node(value: object) -> bool:
+    """Whether `value` is a node: to ask libcst's abstract classes each time takes long."""
+    kind = type(value)
+    if kind not in _IS_NODE:
+        _IS_NODE[kind] = issubclass(kind, cst.CSTNode)
+    return _IS_NODE[kind]
 
 
 def _function(module: cst.Module) -> cst.FunctionDef:
