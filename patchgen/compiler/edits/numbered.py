@@ -100,7 +100,7 @@ class _Numbering:
         self.copies: dict[int, cst.CSTNode] = {}
 
     def copy(self, node: cst.CSTNode) -> cst.CSTNode:
-        """`node` with numbers; what holds no name, such as white space, is not copied."""
+        """`node` with numbers; what holds no name, such as a constant, is not copied."""
         changes: dict[str, object] = {}
         for field, value in read_children(node):
             if isinstance(value, tuple):

@@ -77,7 +77,7 @@ class _ChangedMethod(_Changed):
         self._places = sorted(tree.spans[changed][0] for changed in parts)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        # The class around the method has no numbers.
+        # The class around the method has no numbers, nor has white space.
         first, last = self._spans.get(id(node), (0, len(self._spans)))
         # The first changed place at or behind the start of the node: is it inside?
         following = bisect.bisect_left(self._places, first)

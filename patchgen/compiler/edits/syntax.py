@@ -161,14 +161,17 @@ def _read_fields(node: cst.CSTNode) -> Iterator[object]:
             yield tuple(value) if isinstance(value, list | tuple) else value
 
 
+def is_writing(field: str) -> bool:
+    """Whether a field of this name holds how code is written, in any kind of node."""
+    return field in _WRITING or field.startswith("whitespace")
+
+
 @functools.cache
 def _fields_of_code(of: type[cst.CSTNode]) -> tuple[tuple[str, bool], ...]:
     """The fields of such a node that say something, and whether each is an identifier."""
     found: list[tuple[str, bool]] = []
     for field in dataclasses.fields(of):
-        # The others hold how the code is written.
-        is_writing = field.name in _WRITING or field.name.startswith("whitespace")
-        if not is_writing:
+        if not is_writing(field.name):
             found.append((field.name, (of, field.name) in _IDENTIFIERS))
     return tuple(found)
 

@@ -21,7 +21,9 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from patchgen.compiler.classes.fragment import INDENT, parse_fragment
+from patchgen.compiler.edits.syntax import is_writing
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.trees import children
 
 _HEAD = "class _:\n"
 _CONFIG = cst.PartialParserConfig(default_indent=INDENT, default_newline="\n")
@@ -35,8 +37,9 @@ _MOST_LEVELS = 200
 class Tree:
     """The only statement of a class body.
 
-    `nodes` are those of the function in the order of the text.  `spans` has, for each node by its
-    identity, its number in `nodes` and that of the last node in it.
+    `nodes` are those of the function that are code, in the order of the text; white space and
+    punctuation are left out.  `spans` has, for each of them by its identity, its number in `nodes`
+    and that of the last node in it.
     """
 
     module: cst.Module
@@ -129,12 +132,12 @@ def parse_method(text: str) -> cst.Module:
 
 
 def walk(node: cst.CSTNode) -> Sequence[cst.CSTNode]:
-    """`node` and everything inside it, in the order of the text."""
+    """`node` and the code inside it, in the order of the text."""
     return number_nodes(node)[0]
 
 
 def number_nodes(node: cst.CSTNode) -> tuple[list[cst.CSTNode], dict[int, tuple[int, int]]]:
-    """The nodes in `node` in the order of the text, and the span of each by its identity."""
+    """The code in `node` in the order of the text, and the span of each node by its identity."""
     nodes: list[cst.CSTNode] = []
     spans: dict[int, tuple[int, int]] = {}
 
@@ -153,9 +156,10 @@ def number_nodes(node: cst.CSTNode) -> tuple[list[cst.CSTNode], dict[int, tuple[
 def read_children(
     node: cst.CSTNode,
 ) -> Iterator[tuple[str, cst.CSTNode | tuple[cst.CSTNode, ...]]]:
-    """The fields of `node` that hold nodes, in the order of the text.
+    """The fields of `node` that hold code, in the order of the text.
 
-    A visit by libcst, and `CSTNode.children` too, would copy every node below it.
+    Two thirds of the nodes are white space.  A visit by libcst, and `CSTNode.children` too, would
+    copy every node below it.
     """
     kind = type(node)
     if kind not in _FIELDS:
@@ -194,12 +198,12 @@ class _FieldOrder(cst.CSTVisitor):
 
 
 def _order_fields(node: cst.CSTNode) -> tuple[str, ...]:
-    """The fields of a node such as `node`, in the order in which libcst visits them."""
+    """The fields of code of a node such as `node`, in the order in which libcst visits them."""
     order = _FieldOrder(node)
     node.visit(order)
     # libcst passes by a field that is None in two kinds of nodes: there it is the last.
     every = [field.name for field in dataclasses.fields(node)]
-    return tuple(dict.fromkeys([*order.names, *every]))
+    return tuple(name for name in dict.fromkeys([*order.names, *every]) if not is_writing(name))
 
 
 _IS_NODE: dict[type[object], bool] = {}
@@ -250,5 +254,5 @@ def _count_levels(text: str) -> int:
     levels, nodes = 0, list[ast.AST](parse_fragment(text).nodes)
     while nodes:
         levels += 1
-        nodes = [child for node in nodes for child in ast.iter_child_nodes(node)]
+        nodes = [child for node in nodes for child in children(node)]
     return levels
