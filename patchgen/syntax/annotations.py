@@ -11,12 +11,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen.syntax.trees import children
+from patchgen.syntax.trees import children, walk
 
 
 def find_annotations(tree: ast.AST) -> Iterator[ast.expr]:
     """Every annotation in `tree`: of parameters, of what functions return, of variables."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case (
                 ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation)

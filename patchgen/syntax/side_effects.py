@@ -26,6 +26,7 @@ from patchgen.syntax.trees import (
     names_within,
     parse_once,
     position_of,
+    walk,
 )
 
 # Builtins that read what they are given and change nothing.
@@ -234,7 +235,7 @@ class _Reader(ast.NodeVisitor):
         for annotation in annotations:
             if annotation is None:
                 continue
-            if any(isinstance(node, ast.Call) for node in ast.walk(annotation)):
+            if any(isinstance(node, ast.Call) for node in walk(annotation)):
                 self._visit_used([annotation])
 
     def _visit_decorators(self, decorators: list[ast.expr]) -> None:

@@ -49,7 +49,9 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     # The list grows while it is walked, so that parents come before their children.
     found = [node]
     for inner in found:
-        found += children(inner)
+        # Half of all nodes are names and constants, in which nothing can be.
+        if _FIELDS[type(inner)]:
+            found += children(inner)
     return iter(found)
 
 

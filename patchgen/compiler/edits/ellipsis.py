@@ -13,6 +13,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from patchgen.syntax.trees import walk
+
 KINDS = ("arguments", "statements")
 
 
@@ -33,7 +35,7 @@ def find_ellipses(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
 def _find_all(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """Each `...` that stands for something, with its kind."""
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Call):
                 # `f(x=...)` and `x[...]` are ellipses that Python knows, and stand for nothing.
                 for argument in filter(is_ellipsis, node.args):

@@ -14,12 +14,14 @@ is reported.
 from __future__ import annotations
 
 import ast
+import bisect
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.compiler.emit.parsed import parse_output
 from patchgen.facts.decorators import KEEPING_SIGNATURE
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.trees import Position, called_function, decorator_names, position_of, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -50,22 +52,30 @@ def find_misfits(text: str) -> tuple[Misfit, ...]:
             functions[node.name] = node
     # The positions at which a name is the one of the module, and not a local one.
     certain = {read.position for read in parsed.reads if not read.quoted}
-    found = [*_check_names(tree, certain, functions, classes), *_check_methods(classes)]
+    calls = [node for node in walk(tree) if isinstance(node, ast.Call)]
+    # By line, so that those of a method stand together.
+    calls.sort(key=_line_of)
+    found = [
+        *_check_names(calls, certain, functions, classes),
+        *_check_methods(calls, classes),
+    ]
     return tuple(sorted(found, key=lambda misfit: (misfit.line, misfit.call)))
 
 
+def _line_of(call: ast.Call) -> int:
+    return call.lineno
+
+
 def _check_names(
-    tree: ast.Module,
+    calls: Sequence[ast.Call],
     certain: set[Position],
     functions: Mapping[str, Function],
     classes: Mapping[str, ast.ClassDef],
 ) -> Iterator[Misfit]:
     """Check the calls of functions and classes by their names."""
-    for call in walk(tree):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            continue
+    for call in calls:
         # A local variable may have the name of a function.
-        if position_of(call.func) not in certain:
+        if not isinstance(call.func, ast.Name) or position_of(call.func) not in certain:
             continue
         name = call.func.id
         if name in functions:
@@ -76,36 +86,52 @@ def _check_names(
                 yield from _check(call, init, 1, f"{name}.__init__")
 
 
-def _check_methods(classes: Mapping[str, ast.ClassDef]) -> Iterator[Misfit]:
+def _check_methods(
+    calls: Sequence[ast.Call], classes: Mapping[str, ast.ClassDef]
+) -> Iterator[Misfit]:
     """Check the calls of methods on `self`, or on `cls`."""
     for owner in classes.values():
         for method in owner.body:
             if isinstance(method, Function):
-                yield from _check_calls_on_object(method, owner, classes)
+                within = _find_calls_within(method, calls)
+                yield from _check_calls_on_object(within, method, owner, classes)
+
+
+def _find_calls_within(method: Function, calls: Sequence[ast.Call]) -> Sequence[ast.Call]:
+    """Those of `calls`, in the order of their lines, that stand in `method`."""
+    # No other statement shares a line with a method.
+    start = bisect.bisect_left(calls, first_line(method), key=_line_of)
+    stop = bisect.bisect_right(calls, method.end_lineno or method.lineno, key=_line_of)
+    return calls[start:stop]
 
 
 def _check_calls_on_object(
-    method: Function, owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]
+    calls: Sequence[ast.Call],
+    method: Function,
+    owner: ast.ClassDef,
+    classes: Mapping[str, ast.ClassDef],
 ) -> Iterator[Misfit]:
-    """Check what one method of the class `owner` calls on its first parameter."""
+    """Check what one method of the class `owner` calls on its first parameter.
+
+    `calls` are all that stand in the method.
+    """
     # What a static method is given first may be anything.
     if not method.args.args or "staticmethod" in decorator_names(method):
         return
     receiver = method.args.args[0].arg
-    for call, attribute in _find_calls_on(receiver, method):
+    for call, attribute in _find_calls_on(receiver, calls):
         target = _find_method(owner, attribute, classes)
         # A decorator may give the method another signature.
         if target is not None and not target.decorator_list:
             yield from _check(call, target, 1, f"{owner.name}.{attribute}")
 
 
-def _find_calls_on(receiver: str, method: Function) -> Iterator[tuple[ast.Call, str]]:
-    """The calls `receiver.name(...)` in `method`, each with the name."""
-    for node in walk(method):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attribute)):
-                if name == receiver:
-                    yield node, attribute
+def _find_calls_on(receiver: str, calls: Iterable[ast.Call]) -> Iterator[tuple[ast.Call, str]]:
+    """Those of `calls` that are `receiver.name(...)`, each with the name."""
+    for call in calls:
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == receiver:
+                yield call, attribute
 
 
 def _find_constructor(owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Function | None:

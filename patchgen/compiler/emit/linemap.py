@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import re
 from collections.abc import Iterable, Iterator
 
 from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
 from patchgen.compiler.link.flatblock import FlatBlock
-from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.trees import statements_within
 
@@ -77,22 +77,26 @@ def _find_name(node: ast.stmt) -> str:
 def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> _Origins:
     """The origins of the lines of one statement of the module."""
     first, last = first_line(node), node.end_lineno or node.lineno
+    generated = "\n".join(lines[first - 1 : last])
     origins: _Origins = {}
     # The blocks are in the order of the MRO: what several of them have is the nearest one's.
     for rewritten in block.rewritten:
-        for offset, origin in _align(lines[first - 1 : last], rewritten):
-            origins.setdefault(first + offset, (rewritten.source.path, origin))
+        for ours, theirs in _align(generated, rewritten.text):
+            origins.setdefault(first + ours, (rewritten.source.path, rewritten.first + theirs))
     _complete(node, lines, origins)
     return origins
 
 
-def _align(generated: list[str], rewritten: RewrittenBlock) -> Iterator[tuple[int, int]]:
+# Variants of one parent have most blocks in common.
+@functools.lru_cache(maxsize=4096)
+def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
     """The lines that are equal but for indentation and the spelling of private names.
 
-    Each is (offset in `generated`, line of the file).
+    Each is (offset in `generated`, offset in `original`).
     """
-    ours = [_normalize(line) for line in generated]
-    theirs = [_normalize(line) for line in rewritten.text.split("\n")]
+    ours = [_normalize(line) for line in generated.split("\n")]
+    theirs = [_normalize(line) for line in original.split("\n")]
+    found: list[tuple[int, int]] = []
     matcher = difflib.SequenceMatcher(None, ours, _make_unique(theirs), autojunk=False)
     for start, their_start, size in matcher.get_matching_blocks():
         # The last block is always empty.
@@ -101,7 +105,8 @@ def _align(generated: list[str], rewritten: RewrittenBlock) -> Iterator[tuple[in
         size += _count_equal(ours[start + size :], theirs[their_start + size :])
         for offset in range(size):
             if ours[start + offset]:
-                yield start + offset, rewritten.first + their_start + offset
+                found.append((start + offset, their_start + offset))
+    return tuple(found)
 
 
 def _normalize(line: str) -> str:

@@ -18,7 +18,7 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.trees import Position, parse_once, position_of, statements_within
+from patchgen.syntax.trees import Position, parse_once, position_of, statements_within, walk
 
 _GLOBAL = re.compile(r"\bglobal\b")
 
@@ -95,7 +95,7 @@ def _find_inner_stores(tree: ast.Module) -> dict[Position, ast.Attribute]:
     """The attributes of names that functions and classes set, by the position of the name."""
     inside = find_inner_nodes(tree)
     stores: dict[Position, ast.Attribute] = {}
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
             continue
         root = _find_root(node)

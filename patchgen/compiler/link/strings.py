@@ -18,7 +18,7 @@ from patchgen.compiler.link.textchanges import TextChange, find_words
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.syntax.annotations import quoted_annotations
 from patchgen.syntax.errors import PatchgenError
-from patchgen.syntax.trees import Position, list_arguments, position_of
+from patchgen.syntax.trees import Position, list_arguments, position_of, walk
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
 # How the decorators of documentation end: `auto_docstring`, `add_start_docstrings`.
@@ -71,7 +71,7 @@ def _is_within(place: Position, spans: Sequence[tuple[Position, Position]]) -> b
 
 def find_naming_strings(tree: ast.Module) -> Iterator[Text]:
     """The strings of `tree` in which a word that equals the name of a class names it."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             # Docstrings, and strings that stand alone.
             case ast.Expr(value=ast.Constant() | ast.JoinedStr()):
@@ -107,8 +107,8 @@ def find_data_strings(tree: ast.Module, names: Collection[str]) -> Iterator[Data
     known: set[int] = set()
     for text in find_naming_strings(tree):
         # An f-string holds its parts as constants of their own.
-        known |= {id(node) for node in ast.walk(text)}
-    for node in ast.walk(tree):
+        known |= {id(node) for node in walk(text)}
+    for node in walk(tree):
         if id(node) in known:
             continue
         match node:
@@ -126,10 +126,10 @@ def looks_up_class_names(tree: ast.Module) -> bool:
     """
     # By identity: equal code at another place counts.
     ignored: set[int] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if _is_message(node):
-            ignored |= {id(inner) for inner in ast.walk(node)}
-    for node in ast.walk(tree):
+            ignored |= {id(inner) for inner in walk(node)}
+    for node in walk(tree):
         names = [child for child in ast.iter_child_nodes(node) if _is_class_name(child)]
         for name in names:
             if id(name) not in ignored and _depends_on(node, name):

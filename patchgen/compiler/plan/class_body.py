@@ -20,7 +20,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location
 from patchgen.syntax.scopes import Reference
-from patchgen.syntax.trees import Position, list_defaults, list_parameters, position_of
+from patchgen.syntax.trees import Position, list_defaults, list_parameters, position_of, walk
 
 # What a class body may call: none of it can tell in which class, or in which order, it is called.
 _KNOWN = frozenset(
@@ -61,7 +61,7 @@ def _find_callees(node: ast.ClassDef) -> list[ast.expr]:
         found += getattr(statement, "decorator_list", [])
         # `x: sized("rows")` calls a function.  Other annotations have no effect but their value.
         for annotation in _list_annotations(statement):
-            found += _list_called(ast.walk(annotation))
+            found += _list_called(walk(annotation))
     return found
 
 

@@ -21,7 +21,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.annotations import find_annotations
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.scopes import Reference
-from patchgen.syntax.trees import Position, names_within, parse_once, position_of
+from patchgen.syntax.trees import Position, names_within, parse_once, position_of, walk
 
 # What Python itself gives each class: `Parent.__dict__["f"]` is about Parent, and no member of it.
 _OF_CLASS_OBJECT = frozenset(
@@ -106,7 +106,7 @@ def _find_uses(block: Block) -> Iterator[Reference]:
     # Positions are the same in each parse of one text; nodes are not.
     left_out: set[Position] = set()
     for node in _find_left_out(parse_once(block.text)):
-        inner = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
+        inner = [each for each in walk(node) if isinstance(each, ast.expr)]
         left_out.update(position_of(each) for each in inner)
     for reference in block.references:
         if not reference.quoted and reference.position not in left_out:
@@ -119,7 +119,7 @@ def _find_left_out(tree: ast.Module) -> Iterator[ast.AST]:
         if isinstance(statement, ast.ClassDef):
             yield from statement.bases
     yield from find_annotations(tree)
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.With(items=[ast.withitem(context_expr=ast.Name(id="old"))], body=body):
                 yield from body
@@ -127,7 +127,7 @@ def _find_left_out(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _is_stored(block: Block, reference: Reference) -> bool:
     """Whether an attribute behind the name is assigned or deleted."""
-    for node in ast.walk(parse_once(block.text)):
+    for node in walk(parse_once(block.text)):
         if not isinstance(node, ast.Attribute):
             continue
         is_read = isinstance(node.ctx, ast.Load)
@@ -140,7 +140,7 @@ def _is_asked(
     block: Block, reference: Reference, places: Callable[[ast.AST], Sequence[ast.expr]]
 ) -> bool:
     """Whether the name stands in one of the expressions that `places` gives for a node."""
-    for node in ast.walk(parse_once(block.text)):
+    for node in walk(parse_once(block.text)):
         for place in places(node):
             if any(_starts_at(name, reference) for name in names_within(place)):
                 return True

@@ -27,7 +27,7 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
-from patchgen.syntax.trees import called_function, parse_class, parse_once
+from patchgen.syntax.trees import called_function, parse_class, parse_once, walk
 
 # What every class and every `super()` has.
 ALWAYS = frozenset(dir(type("", (), {}))) | frozenset(dir(super))
@@ -131,7 +131,7 @@ class Outside:
                 continue
             # Parsing every block of every base would take too long.
             if f"{symbol.name}." in block.text or "setattr" in block.text:
-                found.update(_find_attributes_set(ast.walk(parse_once(block.text))))
+                found.update(_find_attributes_set(walk(parse_once(block.text))))
         return frozenset(found)
 
 
@@ -176,7 +176,7 @@ def _read_decorators(node: ast.ClassDef) -> list[str]:
 def _own_names(text: str) -> frozenset[str]:
     """What a class body binds and its methods set: `__init_subclass__` may set it on a class."""
     node = parse_class(text)
-    found = {*bound_names(node.body), *_find_attributes_set(ast.walk(node))}
+    found = {*bound_names(node.body), *_find_attributes_set(walk(node))}
     for decorator in _read_decorators(node):
         found.update(ADDED_MEMBERS[decorator])
     return ALWAYS | found

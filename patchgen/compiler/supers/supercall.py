@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, list_body
-from patchgen.syntax.trees import decorator_names, list_defaults
+from patchgen.syntax.trees import decorator_names, list_defaults, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MARKER = re.compile(r"__parent_(\d+)__")
@@ -106,7 +106,7 @@ def find_class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
 
 def find_marker(statement: ast.stmt) -> ast.Name | None:
     """A parent by name anywhere in `statement`."""
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.Name) and _MARKER.fullmatch(node.id):
             return node
     return None
@@ -129,9 +129,9 @@ def find_super_uses(
 
 def is_tried(node: ast.AST, method: FunctionNode) -> bool:
     """Whether the method expects an AttributeError at `node`: in `try`, or under `suppress`."""
-    for outer in ast.walk(method):
+    for outer in walk(method):
         for statement in _list_tried(outer):
-            if any(node is inner for inner in ast.walk(statement)):
+            if any(node is inner for inner in walk(statement)):
                 return True
     return False
 
