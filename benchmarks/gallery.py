@@ -24,7 +24,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from convert import REPOSITORY, YARDSTICK, Row, measure
+from convert import REPOSITORY, YARDSTICK, Row, Sample, measure
 
 ONE = "modular/mpnet/modular_mpnet_checkpoint.py"
 TARGETS = {"all variants, cold": "3 G", "one variant, cold": "0.4 s", "a second release": "2 G"}
@@ -58,11 +58,11 @@ def measure_rows(runs: int) -> list[Row]:
     variants = len(list((REPOSITORY / "modular").rglob("modular_*.py")))
     check = [sys.executable, "-m", "patchgen", "check", "-q", "-j", "1"]
     with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as folder:
-        other = copy_release(installed, Path(folder))
+        release = copy_release(installed, Path(folder, "release"))
         env = os.environ | {"PYTHONPATH": str(REPOSITORY)}
         # As those of an installed package are, all modules are compiled before.
         env.pop("PYTHONDONTWRITEBYTECODE", None)
-        env["PYTHONPYCACHEPREFIX"] = str(other / "compiled")
+        env["PYTHONPYCACHEPREFIX"] = str(Path(folder, "compiled"))
         measure([sys.executable, "-c", "import libcst"], env)
         measure(check, env)  # fills the cache too
         commands = (
@@ -70,16 +70,22 @@ def measure_rows(runs: int) -> list[Row]:
             ("all variants, cold", variants, [*check, "--no-cache"]),
             ("one variant, cold", 1, [*check, "--no-cache", ONE]),
             ("all variants, unchanged", variants, check),
-            ("a second release", variants, [*check, "--package-root", str(other)]),
         )
-        rows: list[Row] = []
-        for name, files, command in commands:
-            samples = [measure(command, env) for _ in range(runs)]
-            cpu, wall, memory = (
-                statistics.median(getattr(sample, part) for sample in samples)
-                for part in ("cpu", "wall", "memory")
-            )
-            rows.append(Row(name, files, cpu, wall, memory, cpu / (rows[0].cpu if rows else cpu)))
+        samples: dict[tuple[str, int], list[Sample]] = {}
+        # In turn, so that other work on the machine slows all of them alike.
+        for number in range(runs):
+            # The cache knows a release by its path, so that each run finds it at another one.
+            release = release.rename(Path(folder, f"release-{number}"))
+            second = ("a second release", variants, [*check, "--package-root", str(release)])
+            for name, files, command in (*commands, second):
+                samples.setdefault((name, files), []).append(measure(command, env))
+    rows: list[Row] = []
+    for (name, files), taken in samples.items():
+        cpu, wall, memory = (
+            statistics.median(getattr(sample, part) for sample in taken)
+            for part in ("cpu", "wall", "memory")
+        )
+        rows.append(Row(name, files, cpu, wall, memory, cpu / (rows[0].cpu if rows else cpu)))
     return rows
 
 

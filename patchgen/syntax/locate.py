@@ -173,7 +173,7 @@ class Environment:
         for root in self._holders_of(module, parts):
             # A package hides a module of the same name, as in Python.
             base = os.path.join(root, *parts)
-            for candidate in (os.path.join(base, "__init__.py"), f"{base}.py"):
+            for candidate in (f"{base}{os.sep}__init__.py", f"{base}.py"):
                 if os.path.isfile(candidate):
                     return candidate
             # As in Python, the first package of a name has all modules of that name: what a release

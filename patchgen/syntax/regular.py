@@ -20,9 +20,23 @@ def read_regular(path: Path | str) -> bytes:
     _require_regular(os.stat(path).st_mode, path)
     # If a pipe takes its place in between, opening it does not wait either.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags), "rb", buffering=0) as file:
-        _require_regular(os.fstat(file.fileno()).st_mode, path)
-        return file.read()
+    descriptor = os.open(path, flags)
+    try:
+        about = os.fstat(descriptor)
+        _require_regular(about.st_mode, path)
+        return _read_all(descriptor, about.st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _read_all(descriptor: int, size: int) -> bytes:
+    """Everything from an open file of about `size` bytes."""
+    # A file object asks the system twice as often, which shows where 2,000 files are searched.
+    parts: list[bytes] = []
+    # Some files of the system say that they are empty.
+    while part := os.read(descriptor, size + 1024):
+        parts.append(part)
+    return b"".join(parts)
 
 
 def read_regular_text(path: Path | str) -> str:
