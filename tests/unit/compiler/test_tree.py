@@ -8,7 +8,7 @@ import pytest
 from patchgen.compiler.edits.tree import number_nodes
 
 REPOSITORY = Path(__file__).parents[3]
-RARE = '''
+RARE = """
 from a import *
 from a.b import c as d
 @decorated
@@ -25,7 +25,7 @@ async def f(a, /, b: int = 1, *c, d=2, **e) -> None:
         case A(b, c=d) as e: pass
     return f"{a!r:>{width}} {b=} {c:x}" "d", lambda *a, b=1: (yield a), {**a, "b": c}, {*a, b}
 def g(): return (a if (b := c) else not d), [x async for x in y if z for x in y], a[b:c:d, ::], -a
-'''
+"""
 WRITING = (
     *(cst.BaseParenthesizableWhitespace, cst.EmptyLine, cst.TrailingWhitespace),
     *(cst.Comma, cst.Dot, cst.Colon, cst.Semicolon, cst.AssignEqual, cst.ParamSlash),
