@@ -20,6 +20,7 @@ from patchgen.cli.report import table
 from patchgen.cli.requirements import require_models
 from patchgen.cli.session import Request, open_project
 from patchgen.project.disk.write import replace_file
+from patchgen.project.disk.write_lock import hold_page_lock
 from patchgen.project.versions import release_of
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
@@ -50,16 +51,18 @@ def coverage(
     place = Path(folder or project.home / "docs")
     _require_parts(parts)
     jobs = jobs or _count_cores()
-    book = read_book(place / "coverage.json")
     todo = tasks(modules_of(env, models), parts)
-    with _show_bar("by structure", len(todo)) as progress:
-        found = survey(project.home, todo, book, jobs, progress)
-    goals = _goals(env, found.book)
-    keeper = _Keeper(place, found.book, goals, env)
-    keeper.save()
-    if numeric:
-        waiting = in_order(_waiting(found, again), goals)[:most]
-        _run(waiting, keeper, jobs, seconds, megabytes)
+    # Each result is saved with all that are known: of two runs at once, one would lose the other's.
+    with hold_page_lock(project, place / "coverage.json"):
+        book = read_book(place / "coverage.json")
+        with _show_bar("by structure", len(todo)) as progress:
+            found = survey(project.home, todo, book, jobs, progress)
+        goals = _goals(env, found.book)
+        keeper = _Keeper(place, found.book, goals, env)
+        keeper.save()
+        if numeric:
+            waiting = in_order(_waiting(found, again), goals)[:most]
+            _run(waiting, keeper, jobs, seconds, megabytes)
     chosen = {(task.model, task.part) for task in todo}
     return _print_totals(keeper.book, chosen, goals)
 

@@ -7,6 +7,7 @@ and after, and reads again under the lock if they changed.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +18,7 @@ from patchgen.project.files import Project
 from patchgen.project.places import LOCK, OUTCOMES, lock_of, make_state, state_of
 from patchgen.syntax.errors import Location, PatchgenError
 
+FILE = "lock"  # in the folder of the state
 PATIENCE = 300.0  # seconds that a run waits for its turn
 
 _Seen = TypeVar("_Seen")
@@ -31,10 +33,22 @@ def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> It
     impossible.
     """
     state = make_state(state_of(project, root))
-    with _alone(state):
+    with _alone(state / FILE, PATIENCE):
         # Under the lock, where a mark can only be that of a run that was killed.
         (state / MARK).unlink(missing_ok=True)
         sweep(sorted({*folders, root, state, state / OUTCOMES}))
+        yield
+
+
+@contextlib.contextmanager
+def hold_page_lock(project: Project, page: Path) -> Iterator[None]:
+    """Hold the lock of a file that a long run writes again with each result.
+
+    Raises PatchgenError PG906 at once where another process holds it.
+    """
+    state = make_state(state_of(project, project.home))
+    name = hashlib.sha256(str(page.absolute()).encode()).hexdigest()[:16]
+    with _alone(state / f"{name}.lock", 0):
         yield
 
 
@@ -48,7 +62,7 @@ def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
         for root in project.writable:
             # Where no lock can be made, no other run writes either.
             with contextlib.suppress(OSError):
-                held.enter_context(_alone(state_of(project, root)))
+                held.enter_context(_alone(state_of(project, root) / FILE, PATIENCE))
         return look()
 
 
@@ -63,17 +77,18 @@ def _traces(project: Project) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _alone(state: Path) -> Iterator[None]:
-    """Hold the lock in the folder `state`, which other processes wait for."""
+def _alone(file: Path, patience: float) -> Iterator[None]:
+    """Hold the lock `file`; wait `patience` seconds for a process that holds it."""
     # Slow to load, and most runs find nothing to write.
     from filelock import FileLock, Timeout
 
     # The system frees it when the process ends, so that a killed run blocks nobody.
-    lock = FileLock(state / "lock")
+    lock = FileLock(file)
     try:
-        lock.acquire(timeout=PATIENCE)
+        lock.acquire(timeout=patience)
     except Timeout:
-        what = f"another run of patchgen has been writing here for {PATIENCE:.0f} seconds"
+        for_long = f" for {patience:.0f} seconds" if patience else ""
+        what = f"another run of patchgen has been writing here{for_long}"
         hint = "wait for it to end, then try again"
         raise PatchgenError("PG906", Location(LOCK), what, hint) from None
     try:

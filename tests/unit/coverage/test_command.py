@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchgen.cli import main
+from patchgen.cli.session import Request, open_project
+from patchgen.project.disk.write_lock import hold_page_lock
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,14 @@ def test_usage(argv, message, tmp_path, capsys):
     assert main(["coverage", "bert", "--folder", str(tmp_path), *argv]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_two_runs_do_not_write_one_record(tmp_path, capsys):
+    """Each would save what it knows, without the results of the other."""
+    command = ["coverage", "bert", "--part", "flex", "--folder", str(tmp_path)]
+    with hold_page_lock(open_project(Request()), tmp_path / "coverage.json"):
+        assert main(command) != 0
+        assert not list(tmp_path.iterdir())
+    assert "PG906" in capsys.readouterr().err
+    assert main(command) == 0
+    assert (tmp_path / "coverage.json").exists()
