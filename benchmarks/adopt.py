@@ -8,7 +8,8 @@ FORKS is a folder of changed copies of modeling files.  RELEASES is a folder of 
 transformers, unpacked or as wheels: `pip download --no-deps transformers==4.37.2` gets one.  Each
 fork is adopted in a process of its own.  `--own` adopts the generated files of this repository, and
 compares the declarations with those in `modular`.  `--upstream` drafts modular files for the models
-of one unpacked release that have none.  The table goes to stdout as Markdown.
+of one unpacked release that have none.  A parent is called circular there if its own modular file
+derives from the model.  The table goes to stdout as Markdown.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import re
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from patchgen.author.adopt.lineage import find_heirs, read_lineage
 from patchgen.author.adopt.parents import candidate, find_file, modeling_files
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release, releases_in
-from patchgen.author.adopt.upstream import draft_model
+from patchgen.author.adopt.upstream import Draft, draft_model
 from patchgen.author.adopt.work import adopt, code_lines
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import PatchgenError
@@ -67,32 +69,64 @@ def draft_all(folder: Path) -> int:
     (release,) = releases_in(folder, folder)
     print("| model | derived from | regenerates | lines | of | share |")
     print("|---|---|---|---:|---:|---:|")
-    rows = []
+    drafts = []
     for _, path in modeling_files(release):
         if path.with_name(path.name.replace("modeling_", "modular_", 1)).is_file():
             continue
-        rows.append(list(draft_row(path, release)))
-        print(f"| {' | '.join(rows[-1])} |", flush=True)
+        drafts.append(draft_one(path, release))
+        print(f"| {' | '.join(draft_row(path, drafts[-1]))} |", flush=True)
+    made = [one for one in drafts if isinstance(one, Draft)]
+    short = []
     for kind in ("yes", UNREAD):
-        drafted = [int(row[3]) / int(row[4]) for row in rows if row[2] == kind]
-        half = sum(share <= 0.5 for share in drafted)
-        print(f"\n{kind}: {len(drafted)} of {len(rows)} drafts, {half} in half the model's lines.")
+        drafted = [one for one in made if result_of(one) == kind]
+        half = [one for one in drafted if one.lines * 2 <= one.model_lines]
+        short += half
+        circular = sum(bool(one.circular) for one in half)
+        print(
+            f"\n{kind}: {len(drafted)} of {len(drafts)} drafts, {len(half)} in half the model's "
+            f"lines, {circular} of these circular."
+        )
+    models = modeling_files(release)[0][1].parent.parent
+    together = take_together(short, read_lineage(models))
+    print(f"\n{together} in half the model's lines can be taken together.")
     return 0
 
 
-def draft_row(path: Path, release: Release) -> Iterator[str]:
+def draft_one(path: Path, release: Release) -> Draft | str:
+    """The draft of one model, or why there is none."""
+    try:
+        return draft_model(path, release, Settings())
+    except PatchgenError as error:
+        return error.problem.what
+
+
+def draft_row(path: Path, draft: Draft | str) -> Iterator[str]:
     """The cells of one model."""
     yield path.stem.removeprefix("modeling_")
-    try:
-        draft = draft_model(path, release, Settings())
-    except PatchgenError as error:
-        yield from [error.problem.what, "no", "", "", ""]
+    if isinstance(draft, str):
+        yield from [draft, "no", "", "", ""]
         return
-    yield ", ".join(module.partition(".")[0] for module in draft.parents)
-    yield "yes" if draft.proof.holds else UNREAD if draft.is_whole else "no"
+    marks = dict.fromkeys(draft.circular, " (circular)")
+    yield ", ".join(f"{one.partition('.')[0]}{marks.get(one, '')}" for one in draft.parents)
+    yield result_of(draft)
     yield str(draft.lines)
     yield str(draft.model_lines)
     yield f"{draft.share:.0%}"
+
+
+def result_of(draft: Draft) -> str:
+    """Whether a draft gives its model again."""
+    return "yes" if draft.proof.holds else UNREAD if draft.is_whole else "no"
+
+
+def take_together(drafts: Iterable[Draft], lineage: Mapping[str, Collection[str]]) -> int:
+    """How many drafts no model would derive from itself with; the shortest are taken first."""
+    taken = dict(lineage)
+    for draft in sorted(drafts, key=lambda one: one.share):
+        module = f"{draft.path.parent.name}.{draft.path.stem}"
+        if not find_heirs(module, taken) & {*draft.parents}:
+            taken[module] = draft.parents
+    return len(taken) - len(lineage)
 
 
 def adopt_own(folder: Path) -> int:

@@ -70,7 +70,7 @@ def choose_files(
     chosen: list[Path] = []
     had: Counter[str] = Counter()
     left = list(first)
-    while len(chosen) < most:
+    while len(chosen) < most and (left or shared):
         best = left.pop(0) if left else max(shared, key=lambda one: (_gain(shared[one], had), one))
         if best not in first and _gain(shared[best], had) < _LEAST:
             break

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 
 from patchgen.author.adopt.cover import Outline, choose_files, most_alike, outline, outline_of
@@ -81,8 +82,10 @@ class Source:
         return dict(zip(self.renamed.definitions, self.original.definitions, strict=False))
 
 
-def find_sources(model: File, path: Path, release: Release) -> tuple[Source, ...]:
-    """The files that the model at `path` may repeat.
+def find_sources(
+    model: File, path: Path, release: Release, avoided: Collection[str] = ()
+) -> tuple[Source, ...]:
+    """The files that the model at `path` may repeat, but for the modules `avoided`.
 
     They are those that it names, and those that cover most of it.
     """
@@ -90,15 +93,17 @@ def find_sources(model: File, path: Path, release: Release) -> tuple[Source, ...
     table = _table(models)
     named = Counter(_COPIED.findall(model.source.text))
     paths = [models / folder / f"{stem}.py" for (folder, stem), _ in named.most_common()]
-    there = [one for one in paths if one != path and one.is_file()][:_MOST]
+    unfit = {path, *(models / f"{one.replace('.', '/')}.py" for one in avoided)}
+    there = [one for one in paths if one not in unfit and one.is_file()][:_MOST]
     others = {
         one: outline_of(one, table.cased(one.stem.removeprefix("modeling_")))
         for _, one in modeling_files(release)
-        if one != path
+        if one not in unfit
     }
     own = outline_of(path, table.cased(path.stem.removeprefix("modeling_")))
     there = choose_files(own, there, others, _MOST)
-    there += [one.path for one in alike(model, release)[: _MOST_ALIKE + 1] if one.path != path]
+    near = (one.path for one in alike(model, release) if one.path not in unfit)
+    there += islice(near, _MOST_ALIKE)
     return tuple(
         source for one in dict.fromkeys(there) for source in _sources(model, one, path, table)
     )

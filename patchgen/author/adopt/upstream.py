@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen.author.adopt.dialect import Doubts, Writer, Written
+from patchgen.author.adopt.lineage import find_heirs, read_lineage
 from patchgen.author.adopt.proof import Proof, compare
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.sources import find_sources
@@ -29,6 +30,8 @@ from patchgen.upstream.convert import convert
 
 _MOST_ROUNDS = 14
 _MOST_AVOIDED = 3
+# A draft from models that do not derive from this one may be longer by this.
+_LONGER = 1.25
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ class Draft:
 
     `unread` are functions of the model that none of its classes reads.  The dialect of transformers
     writes a function with the first class that reads it, and so leaves them out.
+
+    `circular` are the parents whose modular files derive from the model: they would have to derive
+    from another.
     """
 
     path: Path
@@ -46,6 +52,7 @@ class Draft:
     model_lines: int
     parents: tuple[str, ...]
     unread: tuple[str, ...] = ()
+    circular: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -63,6 +70,7 @@ class Draft:
         return {
             "model": self.path.stem.removeprefix("modeling_"),
             "parents": list(self.parents),
+            "circular": list(self.circular),
             "regenerates": self.proof.holds,
             "lines": self.lines,
             "model_lines": self.model_lines,
@@ -84,6 +92,7 @@ class Draft:
             f"{self.path.name}: {equal}; {self.lines} lines of code for {self.model_lines} "
             f"({self.share:.0%}), from {parents}"
         ]
+        lines += [f"  circular: {name} derives from this model" for name in self.circular]
         lines += [f"  differs: {name}" for name in self.proof.differ]
         lines += [f"  missing: {name}" for name in self.proof.missing]
         return "\n".join([*lines, *(f"  {problem}" for problem in self.proof.problems)])
@@ -107,7 +116,15 @@ def draft_model(path: Path, release: Release, settings: Settings) -> Draft:
         raise PatchgenError(
             "PG806", Location(display_path), what, "there is nothing to derive from"
         )
-    return _improve(Writer(model, sources), modular, path, settings)
+    made = _improve(Writer(model, sources), modular, path, settings)
+    heirs = find_heirs(model.source.module, read_lineage(path.parent.parent))
+    circular = tuple(module for module in made.parents if module in heirs)
+    others = find_sources(model, path, release, heirs) if circular else ()
+    if others:
+        other = _improve(Writer(model, others), modular, path, settings)
+        if other.is_whole >= made.is_whole and other.lines <= made.lines * _LONGER:
+            return other
+    return replace(made, circular=circular)
 
 
 def _improve(writer: Writer, modular: Path, path: Path, settings: Settings) -> Draft:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from patchgen.author.adopt.lineage import find_heirs
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.upstream import Draft, draft_model
 from patchgen.cli.adopt import adopt_any
@@ -321,3 +322,33 @@ def _adopt(*, model: str, file: str | None = None) -> int:
         force=False,
         form="json",
     )
+
+
+def _with_heir(folder: Path) -> Path:
+    """Toy derives from Nova by its modular file."""
+    path = _write(folder, PARENT.replace("Toy", "Nova"))
+    toy = path.parent.parent / "toy" / "modular_toy.py"
+    toy.write_text("from ..nova.modeling_nova import NovaModel\n", encoding="utf-8")
+    return path
+
+
+def test_a_parent_that_derives_from_the_model_is_named(tmp_path: Path) -> None:
+    made = draft_model(_with_heir(tmp_path), Release("5.0.0", tmp_path), Settings())
+    assert made.proof.holds
+    assert made.circular == made.parents == ("toy.modeling_toy",)
+    assert "circular: toy.modeling_toy derives from this model" in made.report()
+
+
+def test_a_parent_that_does_not_derive_from_the_model_is_preferred(tmp_path: Path) -> None:
+    path = _with_heir(tmp_path)
+    gala = path.parent.parent / "gala" / "modeling_gala.py"
+    gala.parent.mkdir()
+    gala.write_text(PARENT.replace("Toy", "Gala"), encoding="utf-8")
+    made = draft_model(path, Release("5.0.0", tmp_path), Settings())
+    assert made.proof.holds
+    assert (made.parents, made.circular) == (("gala.modeling_gala",), ())
+
+
+def test_a_model_derives_from_another_through_a_third() -> None:
+    lineage = {"b.modeling_b": ["a.modeling_a"], "c.modeling_c": ["b.modeling_b"], "d": ["e"]}
+    assert find_heirs("a.modeling_a", lineage) == {"b.modeling_b", "c.modeling_c"}
