@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from patchgen.author.align.file import File, Member, member_names
 from patchgen.author.rebase.cases import Case
 from patchgen.author.rebase.declared import Declared
-from patchgen.author.rebase.naming import in_names_of
+from patchgen.author.rebase.naming import changed_member, in_names_of
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import member_of
 from patchgen.author.rebase.state import State
@@ -42,12 +42,14 @@ def only_declaration_calls(
     old, new = (tree.definition(change.module, change.parent) for tree in trees)
     if ours is None or old is None or new is None or change.member not in old[1].members:
         return False
-    if change.kind == "edit" and not _is_new_text(old[1].members[change.member], ours):
-        return False
     found = trees[1].member(change.module, change.parent, change.member)
     if not _is_given_up(found.member if found else None):
         return False
     before, after = (in_names_of(output, file, change) for file, _ in (old, new))
+    if change.kind == "edit":
+        known = changed_member(before, change, change.parent)
+        if known is None or not _is_new_text(known, ours):
+            return False
     places = {*_callers(before, change), *_callers(output, change)}
     return (
         bool(places)
