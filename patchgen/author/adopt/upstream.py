@@ -30,8 +30,9 @@ from patchgen.upstream.convert import convert
 
 _MOST_ROUNDS = 14
 _MOST_AVOIDED = 3
-# A draft from models that do not derive from this one may be longer by this.
-_LONGER = 1.25
+# A draft from models that do not derive from this one may be longer by this, or be at most so
+# long a share of the model.
+_LONGER, _SHORT = 1.1, 0.5
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,8 @@ def draft_model(path: Path, release: Release, settings: Settings) -> Draft:
     others = find_sources(model, path, release, heirs) if circular else ()
     if others:
         other = _improve(Writer(model, others), modular, path, settings)
-        if other.is_whole >= made.is_whole and other.lines <= made.lines * _LONGER:
+        is_short = other.lines <= made.lines * _LONGER or other.share <= _SHORT
+        if is_short and other.is_whole >= made.is_whole:
             return other
     return replace(made, circular=circular)
 

@@ -339,14 +339,26 @@ def test_a_parent_that_derives_from_the_model_is_named(tmp_path: Path) -> None:
     assert "circular: toy.modeling_toy derives from this model" in made.report()
 
 
-def test_a_parent_that_does_not_derive_from_the_model_is_preferred(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "parent"),
+    [
+        ("", "", "gala"),
+        ("scale = 1.0", "scale = 2.0", "gala"),
+        # All methods differ: the draft would be long.
+        ("(self, ", "(self, /, ", "toy"),
+    ],
+)
+def test_a_parent_that_does_not_derive_from_the_model_is_preferred(
+    old: str, new: str, parent: str, tmp_path: Path
+) -> None:
     path = _with_heir(tmp_path)
     gala = path.parent.parent / "gala" / "modeling_gala.py"
     gala.parent.mkdir()
-    gala.write_text(PARENT.replace("Toy", "Gala"), encoding="utf-8")
+    gala.write_text(PARENT.replace("Toy", "Gala").replace(old, new), encoding="utf-8")
     made = draft_model(path, Release("5.0.0", tmp_path), Settings())
     assert made.proof.holds
-    assert (made.parents, made.circular) == (("gala.modeling_gala",), ())
+    assert made.parents == (f"{parent}.modeling_{parent}",)
+    assert bool(made.circular) == (parent == "toy")
 
 
 def test_a_model_derives_from_another_through_a_third() -> None:
