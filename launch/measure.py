@@ -410,7 +410,8 @@ def main() -> int:
         return 0
     require_release()
     if missing := missing_packages():
-        print(f"not installed: {', '.join(missing)}; the tables call what needs them unavailable")
+        names = ", ".join(missing)
+        print(f"not installed: {names}; the tables call what needs them unavailable", flush=True)
     if not is_alive(given.home) and (given.again or not state_of(given.home)):
         for name in (STATE, LOG):
             (given.home / name).unlink(missing_ok=True)
@@ -432,7 +433,10 @@ def report(state: dict[str, object], out: Path, ended: bool) -> int:
         )
         return 3
     done: list[dict[str, list[int]]] = state.get("done", [])  # type: ignore[assignment]
-    failed = [each["name"] for each in done if any(each["codes"])]
+    failed = []
+    for each in done:
+        if any(each["codes"]):
+            failed.append(f"{each['name']}{' (out of time)' if -1 in each['codes'] else ''}")
     left = state.get("left") or []
     for words, names in (("failed", failed), ("not run", left)):
         if names:
