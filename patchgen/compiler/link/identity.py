@@ -20,6 +20,7 @@ import ast
 import functools
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.declare import Declaration
@@ -104,18 +105,37 @@ def _find_inspections(
     declaration: Declaration, block: FlatBlock, blocks: Sequence[FlatBlock]
 ) -> Iterator[str]:
     """A reason where the code of `block` looks at classes, or at the names of objects."""
-    lines = block.text.split("\n")
-    code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    name = _describe(block)
-    looks_at_classes = _CLASSES.search(code) or _OWN_NAMES.search(code)
-    if looks_at_classes is not None:
-        yield f"{name} looks at the classes of an object ({looks_at_classes.group()})"
-    if _OTHER_SUPER.search(code) and _renames_super(ast.parse(block.text)):
+    name, found = _describe(block), _inspect(block.text)
+    if found.classes:
+        yield f"{name} looks at the classes of an object ({found.classes})"
+    if found.renames_super:
         yield f"{name} uses super under another name, or another thing named super"
     # An object of a merged class has the same names, unless merging added some.
-    looks_at_names = _NAMES.search(code)
-    if looks_at_names is not None and _has_helpers(declaration, blocks):
-        yield f"{name} looks at the names of an object ({looks_at_names.group()})"
+    if found.names and _has_helpers(declaration, blocks):
+        yield f"{name} looks at the names of an object ({found.names})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Inspections:
+    """The code of a block that looks at classes, and at the names of objects, or ""."""
+
+    classes: str
+    names: str
+    renames_super: bool
+
+
+@functools.lru_cache(maxsize=4096)  # Each class of a file asks about each of its blocks.
+def _inspect(text: str) -> _Inspections:
+    """What the code of a block looks at; comments do not count."""
+    lines = text.split("\n")
+    code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    classes = _CLASSES.search(code) or _OWN_NAMES.search(code)
+    names = _NAMES.search(code)
+    return _Inspections(
+        classes=classes.group() if classes else "",
+        names=names.group() if names else "",
+        renames_super=bool(_OTHER_SUPER.search(code)) and _renames_super(ast.parse(text)),
+    )
 
 
 def _describe(block: FlatBlock) -> str:

@@ -11,6 +11,7 @@ the name that the import statement gives it.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -360,10 +361,16 @@ def is_kept(symbol: Symbol) -> bool:
     return symbol.module.startswith(".")
 
 
+@functools.lru_cache(maxsize=512)  # asked for each relative import, with the text of its file
+def _has_mark(text: str) -> bool:
+    """Whether `text` marks an import by `KEPT`."""
+    return KEPT in text
+
+
 def _is_kept(module: ModuleIndex, target: str, level: int) -> bool:
     """Whether the file marks this relative import by `KEPT`."""
-    # Nearly no file has the mark, and a search for it is cheap.
-    if KEPT not in module.source.text:
+    # Nearly no file has the mark.
+    if not _has_mark(module.source.text):
         return False
     dots = re.escape("." * level + target)
     line = rf"^[ \t]*from[ \t]+{dots}[ \t]+import\b.*{KEPT}[ \t]*$"
