@@ -18,7 +18,7 @@ def explain(target: str, package_root: str | None) -> int:
 
     \b
     Example:
-      patchgen explain generated/llama/modeling_llama_loss.py:586
+      patchgen explain generated/llama/modeling_llama_loss.py:581
     """
     from patchgen.cli.explaining import explain_what
 
