@@ -1,6 +1,7 @@
 """The environment of every test, set before anything imports torch or transformers; and which tests stay together."""
 
 import gc
+import inspect
 import os
 import signal
 import sys
@@ -18,6 +19,14 @@ sys.dont_write_bytecode = False
 # What a shell starts in the background ignores interrupts, and so would each process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def forget_where_generated_lay():
+    """`inspect` remembers the file of each module by its name.  Tests import packages `generated` of their own; where
+    one had a file and the next has none, it raises TypeError, at the first operator that torch registers."""
+    yield
+    getattr(inspect, "_filesbymodname", {}).pop("generated", None)
 
 
 def pytest_collection_finish(session):
