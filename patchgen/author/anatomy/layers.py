@@ -6,6 +6,7 @@ If lists are nested, as stages of blocks, the innermost has the layers.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -82,18 +83,20 @@ class Layers:
 
     def _reaches(self, layer: Class, inner: set[str]) -> bool:
         """Whether `layer` holds a list of layers itself, at any depth."""
-        seen: set[str] = set()
-        todo = [layer.name]
+        return not inner.isdisjoint(self._with_held([layer.name]))
+
+    def _with_held(self, names: Iterable[str]) -> frozenset[str]:
+        """The classes of `names`, and those that they hold at any depth."""
+        found: set[str] = set()
+        todo = list(names)
         while todo:
             name = todo.pop()
-            if name in inner:
-                return True
-            if name in seen or name not in self.module.classes:
+            if name in found or name not in self.module.classes:
                 continue
-            seen.add(name)
+            found.add(name)
             one = self.module.classes[name]
             todo += [other for attribute in one.attributes for other in held(one, attribute)]
-        return False
+        return frozenset(found)
 
     def _members(self, owner: Class, attribute: str) -> tuple[Class, ...]:
         if not any(last(called(value)) in LISTS for value in owner.attributes[attribute]):
@@ -135,16 +138,8 @@ class Layers:
 
         A `T5Block` is checkpointed, and holds its attentions and FFN in a list of layers.
         """
-        found: set[str] = set()
-        todo = [one.name for one in self.module.classes.values() if has_checkpointed(one)]
-        while todo:
-            name = todo.pop()
-            if name in found or name not in self.module.classes:
-                continue
-            found.add(name)
-            one = self.module.classes[name]
-            todo += [other for attribute in one.attributes for other in held(one, attribute)]
-        return frozenset(found)
+        classes = self.module.classes.values()
+        return self._with_held(one.name for one in classes if has_checkpointed(one))
 
     @cached_property
     def pieces(self) -> tuple[Class, ...]:
