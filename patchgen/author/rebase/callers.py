@@ -22,7 +22,7 @@ from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.rewriting import member_of
 from patchgen.author.rebase.state import State
 from patchgen.author.rebase.surroundings import set_by
-from patchgen.syntax.same import plain_text
+from patchgen.syntax.same import Function, plain_text
 
 _WARNINGS = frozenset({"FutureWarning", "DeprecationWarning"})
 _Place = tuple[str, str]  # a class and a member; "" for what is none
@@ -64,11 +64,14 @@ def _is_new_text(before: Member, ours: Member) -> bool:
     """Whether edits have replaced every statement of a method."""
     if before.method is None or ours.method is None:
         return False
-    known, own = (
-        {plain_text(n) for s in one.body for n in ast.walk(s) if isinstance(n, ast.stmt)}
-        for one in (before.method, ours.method)
-    )
-    return not known & own
+    known = _statement_texts(before.method)
+    return known.isdisjoint(_statement_texts(ours.method))
+
+
+def _statement_texts(method: Function) -> frozenset[str]:
+    """The text of every statement in the body of a method, at any depth."""
+    inside = [node for statement in method.body for node in ast.walk(statement)]
+    return frozenset(plain_text(node) for node in inside if isinstance(node, ast.stmt))
 
 
 def _is_given_up(member: Member | None) -> bool:

@@ -253,8 +253,7 @@ class Rebase:
         text = replaced(self.modular, changes) if changes else self.modular.source.text
         for case in cases:
             if case.change in rewritten and not case.decision:
-                state = State.REANCHORED if case.change.kind == "edit" else State.MERGED
-                state = State.KEPT if case.result.state is State.KEPT else state
+                state = _rewritten_state(case)
                 case.result = replace(case.result, state=state, merged=case.outcome.text)
         return Rebased(self.modular, text, tuple(case.result for case in cases), problems)
 
@@ -318,6 +317,13 @@ class Rebase:
     def _is_gone(self, module: str, name: str) -> bool:
         there = self.new_tree.file(module)
         return there is not None and self.new_tree.definition(module, name) is None
+
+
+def _rewritten_state(case: Case) -> State:
+    """The state of a change whose declaration was written again."""
+    if case.result.state is State.KEPT:
+        return State.KEPT
+    return State.REANCHORED if case.change.kind == "edit" else State.MERGED
 
 
 def _version(file: File, change: Declared, owner: str) -> Version | None:
