@@ -20,7 +20,7 @@ from patchgen.cli.report import table
 from patchgen.cli.requirements import require_models
 from patchgen.cli.session import Request, open_project
 from patchgen.project.disk.write import replace_file
-from patchgen.project.disk.write_lock import hold_page_lock
+from patchgen.project.disk.write_lock import hold_record_lock
 from patchgen.project.versions import release_of
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
@@ -53,7 +53,7 @@ def coverage(
     jobs = jobs or _count_cores()
     todo = tasks(modules_of(env, models), parts)
     # Each result is saved with all that are known: of two runs at once, one would lose the other's.
-    with hold_page_lock(project, place / "coverage.json"):
+    with hold_record_lock(project, place / "coverage.json"):
         book = read_book(place / "coverage.json")
         with _show_bar("by structure", len(todo)) as progress:
             found = survey(project.home, todo, book, jobs, progress)

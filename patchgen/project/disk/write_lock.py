@@ -33,7 +33,7 @@ def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> It
     impossible.
     """
     state = make_state(state_of(project, root))
-    with _alone(state / FILE, PATIENCE):
+    with _alone(state / FILE, LOCK, PATIENCE):
         # Under the lock, where a mark can only be that of a run that was killed.
         (state / MARK).unlink(missing_ok=True)
         sweep(sorted({*folders, root, state, state / OUTCOMES}))
@@ -41,14 +41,14 @@ def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> It
 
 
 @contextlib.contextmanager
-def hold_page_lock(project: Project, page: Path) -> Iterator[None]:
-    """Hold the lock of a file that a long run writes again with each result.
+def hold_record_lock(project: Project, record: Path) -> Iterator[None]:
+    """Hold the lock of a record that a long run writes again with each result.
 
     Raises PatchgenError PG906 at once where another process holds it.
     """
     state = make_state(state_of(project, project.home))
-    name = hashlib.sha256(str(page.absolute()).encode()).hexdigest()[:16]
-    with _alone(state / f"{name}.lock", 0):
+    name = hashlib.sha256(str(record.absolute()).encode()).hexdigest()[:16]
+    with _alone(state / f"{name}.lock", str(record), 0):
         yield
 
 
@@ -62,7 +62,7 @@ def read_consistently(project: Project, look: Callable[[], _Seen]) -> _Seen:
         for root in project.writable:
             # Where no lock can be made, no other run writes either.
             with contextlib.suppress(OSError):
-                held.enter_context(_alone(state_of(project, root) / FILE, PATIENCE))
+                held.enter_context(_alone(state_of(project, root) / FILE, LOCK, PATIENCE))
         return look()
 
 
@@ -77,8 +77,11 @@ def _traces(project: Project) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _alone(file: Path, patience: float) -> Iterator[None]:
-    """Hold the lock `file`; wait `patience` seconds for a process that holds it."""
+def _alone(file: Path, written: str, patience: float) -> Iterator[None]:
+    """Hold the lock `file`; wait `patience` seconds for a process that holds it.
+
+    `written` is the file that is written under the lock, as a message names it.
+    """
     # Slow to load, and most runs find nothing to write.
     from filelock import FileLock, Timeout
 
@@ -87,10 +90,11 @@ def _alone(file: Path, patience: float) -> Iterator[None]:
     try:
         lock.acquire(timeout=patience)
     except Timeout:
-        for_long = f" for {patience:.0f} seconds" if patience else ""
-        what = f"another run of patchgen has been writing here{for_long}"
+        what = "another run of patchgen is writing here"
+        if patience:
+            what = f"another run of patchgen has been writing here for {patience:.0f} seconds"
         hint = "wait for it to end, then try again"
-        raise PatchgenError("PG906", Location(LOCK), what, hint) from None
+        raise PatchgenError("PG906", Location(written), what, hint) from None
     try:
         yield
     finally:

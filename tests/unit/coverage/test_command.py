@@ -6,7 +6,7 @@ import pytest
 
 from patchgen.cli import main
 from patchgen.cli.session import Request, open_project
-from patchgen.project.disk.write_lock import hold_page_lock
+from patchgen.project.disk.write_lock import hold_record_lock
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,10 @@ def test_usage(argv, message, tmp_path, capsys):
 def test_two_runs_do_not_write_one_record(tmp_path, capsys):
     """Each would save what it knows, without the results of the other."""
     command = ["coverage", "bert", "--part", "flex", "--folder", str(tmp_path)]
-    with hold_page_lock(open_project(Request()), tmp_path / "coverage.json"):
+    with hold_record_lock(open_project(Request()), tmp_path / "coverage.json"):
         assert main(command) != 0
         assert not list(tmp_path.iterdir())
-    assert "PG906" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "coverage.json: PG906 another run of patchgen is writing here" in message
     assert main(command) == 0
     assert (tmp_path / "coverage.json").exists()
