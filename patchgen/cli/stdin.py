@@ -15,6 +15,7 @@ import click
 
 from patchgen.cli.report import Page, as_text, exit_code
 from patchgen.cli.session import Request, open_project
+from patchgen.project.batch.answers import Answers
 from patchgen.project.batch.group import flatten_group
 from patchgen.project.files import Project, make_modular
 
@@ -34,7 +35,11 @@ def convert_stdin(
         staged.parent.mkdir(parents=True)
         staged.write_bytes(sys.stdin.buffer.read())
         moved = _moved(project, Path(folder))
-        outcome = next(flatten_group(moved, "strict", [make_modular(project, staged)]))
+        outcome = next(
+            flatten_group(
+                moved, "strict", [make_modular(project, staged)], Answers(project, on=False)
+            )
+        )
     sys.stderr.write(as_text(Page(findings=outcome.problems)))
     code = "".join((outcome.texts or {})[made.name] for made in outcome.made)
     sys.stdout.buffer.write(code.encode("utf-8"))  # UTF-8 whatever the locale, as in a file

@@ -19,6 +19,7 @@ from patchgen.syntax.errors import Location, PatchgenError
 CACHE = ".patchgen_cache"
 LOCK = "patchgen.lock"  # checked in: what each output was made from
 OUTCOMES = "outcomes"  # inside it: one file per modular file
+ANSWERS = "answers"  # likewise
 _TAG = """Signature: 8a477f597d28d172789f06886806bc55
 # This folder holds a cache of patchgen; it can be deleted at any time.  \
 See https://bford.info/cachedir/
@@ -60,6 +61,11 @@ def is_own(project: Project, root: Path) -> bool:
 def cache_of(project: Project, root: Path) -> Path:
     """The folder for the cache of modular files below `root`; it need not exist."""
     return state_of(project, root) / OUTCOMES
+
+
+def answers_of(project: Project, root: Path) -> Path:
+    """The folder for what is kept of texts (`batch.answers`); it need not exist."""
+    return state_of(project, root) / ANSWERS
 
 
 def make_state(folder: Path) -> Path:

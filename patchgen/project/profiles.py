@@ -29,13 +29,14 @@ class Profile:
 
     `flatten` yields one result per path, in order, with so many processes; `split` partitions files
     among workers.  `chained`: outputs are parents of other files, so that all files of a run are
-    flattened together.
+    flattened together.  `keeps`: what is made of texts is kept for later runs.
     """
 
     name: str
     flatten: Flatten
     split: Split
     chained: bool = False
+    keeps: bool = False
 
 
 def evenly(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modular]]:
@@ -91,8 +92,8 @@ def _lint_strictly(
 # transformers by `LINT`, a project's own by `LINT_STRICT`.
 LINT, LINT_STRICT = "lint", "lint-strict"
 PROFILES: Mapping[str, Profile] = {
-    "strict": Profile("strict", _flatten_strictly, evenly),
+    "strict": Profile("strict", _flatten_strictly, evenly, keeps=True),
     "transformers": Profile("transformers", _flatten_as_transformers, together, chained=True),
     LINT: Profile(LINT, _lint, evenly),
-    LINT_STRICT: Profile(LINT_STRICT, _lint_strictly, evenly),
+    LINT_STRICT: Profile(LINT_STRICT, _lint_strictly, evenly, keeps=True),
 }

@@ -14,8 +14,10 @@ its place for `super()`.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
@@ -23,6 +25,10 @@ from patchgen.compiler.edits.declared import EditDeclaration, read_edit
 from patchgen.compiler.plan.model import EditMatch
 from patchgen.syntax.bound import names_in
 from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
+from patchgen.syntax.kept import recall
+
+if TYPE_CHECKING:
+    from patchgen.compiler.edits.editing import EditedMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +93,43 @@ def _make(
     # Before libcst is loaded: most mistakes are misspelt names.
     for edit in edits:
         _refuse_unknown_names(body, edit, method)
-    # libcst is loaded only where there is an edit.
+    source = bodies[owner]
+    # The texts say what becomes of the method; everything else only says where an error is.
+    declared = [[edit.statement.text, edit.count, edit.holes] for edit in edits]
+    kept = recall("edit", target.text, declared)
+    text: str | None = kept.answer
+    if text is None:
+        made = _edit(body, edits, source, target)
+        text, matches = made.text, made.matches
+        kept.keep(text)
+    else:
+        match = functools.partial(_match, body, edits, source, target)
+        matches = tuple(functools.partial(match, number) for number in range(len(edits)))
+    edited = target.with_text(text)
+    statements = [edited if s.key == target.key else s for s in source.statements]
+    bodies[owner] = replace(source, statements=tuple(statements))
+    return matches
+
+
+def _edit(
+    body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement
+) -> EditedMethod:
+    """The text of `method` after `edits`, and what they matched."""
+    # libcst is loaded only where there is an edit that was not made before.
     from patchgen.compiler.edits.editing import edit_method
 
-    made = edit_method(body, edits, bodies[owner], target)
-    edited = target.with_text(made.text)
-    statements = [edited if s.key == target.key else s for s in bodies[owner].statements]
-    bodies[owner] = replace(bodies[owner], statements=tuple(statements))
-    return made.matches
+    return edit_method(body, edits, owner, method)
+
+
+def _match(
+    body: ClassBody,
+    edits: Sequence[EditDeclaration],
+    owner: ClassBody,
+    method: Statement,
+    number: int,
+) -> EditMatch:
+    """What one of the edits matches, for which the method is edited again."""
+    return _edit(body, edits, owner, method).matches[number]()
 
 
 def _refuse_override(body: ClassBody, edits: Sequence[EditDeclaration]) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from patchgen.compiler.emit.ruff import clean_environment, ruff_program
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.kept import recall
 
 # transformers' pyproject says the same to isort; the diff to the parent is then the variant alone.
 _FIRST_PARTY = ("transformers",)
@@ -54,16 +55,30 @@ def format_texts(
     decides: ruff is kept from the current folder, its own variables, and what git ignores.
     Raises PatchgenError PG911 when the formatter is not installed, PG912 when it refuses a text.
     """
+    unformatted = {
+        name: Unformatted(text) if isinstance(text, str) else text for name, text in texts.items()
+    }
+    listed = [[name, text.opening, text.body] for name, text in unformatted.items()]
+    chosen = [settings.formatter, settings.line_length, sorted(own)]
+    kept = recall("format", listed, chosen)
+    formatted: dict[str, str] | None = kept.answer
+    if formatted is None:
+        formatted = _format(unformatted, settings, own)
+        kept.keep(formatted)
+    return formatted
+
+
+def _format(
+    texts: Mapping[str, Unformatted], settings: Settings, own: Iterable[str]
+) -> dict[str, str]:
+    """As `format_texts`, by the programs."""
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         names = list(texts)
-        bodies: dict[str, str] = {}
         for name, text in texts.items():
-            unformatted = Unformatted(text) if isinstance(text, str) else text
-            bodies[name] = unformatted.body
-            _write(folder, name, unformatted.opening)
+            _write(folder, name, text.opening)
         _sort_imports(folder, names, settings, own)
-        for name, body in bodies.items():
-            _write(folder, name, _join(_read(folder, name), body))
+        for name, text in texts.items():
+            _write(folder, name, _join(_read(folder, name), text.body))
         if settings.formatter == "ruff":
             _format_with_ruff(folder, names, settings)
         formatted = {name: _read(folder, name) for name in names}

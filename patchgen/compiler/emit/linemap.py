@@ -17,11 +17,13 @@ import difflib
 import functools
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple
 
 from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
 from patchgen.compiler.link.flatblock import FlatBlock
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.kept import recall
 from patchgen.syntax.trees import statements_within
 
 _WORD = re.compile(r"\w+")
@@ -34,6 +36,24 @@ _Origins = dict[int, tuple[str, int]]
 
 def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
     """The origin of every line of `text` that stands in one of `blocks`, as ranges."""
+    blocks = tuple(blocks)
+    kept = recall("lines", text, [_describe(block) for block in blocks])
+    if kept.answer is not None:
+        return tuple(LineOrigin(*origin) for origin in kept.answer)
+    origins = _map_lines(text, blocks)
+    kept.keep([astuple(origin) for origin in origins])
+    return origins
+
+
+def _describe(block: FlatBlock) -> list[object]:
+    """Everything of `block` that decides about the origins of its lines."""
+    stands_for = block.text if block.aside else block.defines[:1]
+    parts = [[part.source.path, part.first, part.text] for part in block.rewritten]
+    return [block.aside, stands_for, parts]
+
+
+def _map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
+    """As `map_lines`, computed anew."""
     by_name: dict[str, list[FlatBlock]] = {}
     for block in blocks:
         name = _find_defined(block)

@@ -15,13 +15,14 @@ import functools
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from patchgen.compiler.emit.calls import find_misfits
 from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
+from patchgen.syntax.kept import recall
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import global_names, statements_within
 
@@ -70,6 +71,21 @@ def validate(
     `declared` is where the modular file begins to declare what is in it: the place of problems of
     the whole.  What is as wrong in the diff base `base` is upstream's fault and not reported.
     """
+    origins = [astuple(origin) for origin in lines]
+    kept = recall("valid", text, origins, astuple(declared), base)
+    # Only that nothing is wrong is kept: a problem is found again, with all that it says.
+    if kept.answer:
+        return ()
+    problems = _validate(name, text, lines, declared, base)
+    if not problems:
+        kept.keep(True)
+    return problems
+
+
+def _validate(
+    name: str, text: str, lines: tuple[LineOrigin, ...], declared: Location, base: str | None
+) -> tuple[Problem, ...]:
+    """As `validate`, computed anew."""
     output = _Output(text, lines, declared.path, base)
     try:
         with warnings.catch_warnings():

@@ -6,8 +6,10 @@ An error in one file does not stop the next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from patchgen.compiler.flat import Flattened
+from patchgen.project.batch.answers import Answers
 from patchgen.project.batch.outcome import Outcome
 from patchgen.project.batch.recorder import make_recorder, record
 from patchgen.project.files import Modular, Project
@@ -16,12 +18,14 @@ from patchgen.syntax.errors import Location, PatchgenError, Problem, defect, pro
 
 
 def flatten_group(
-    project: Project, profile: str, modulars: Sequence[Modular], jobs: int = 1
+    project: Project, profile: str, modulars: Sequence[Modular], answers: Answers, jobs: int = 1
 ) -> Iterator[Outcome]:
     """Yield the outcomes in order; `jobs` is for a profile that has workers of its own.
 
     An error in one file does not stop the next.
     """
+    # Only where files are flattened one by one is it known which of them asks.
+    answers = replace(answers, on=answers.on and PROFILES[profile].keeps)
     rest = list(modulars)
     recorder = make_recorder(project)
     # A generator that raised an error is over.  The profile then starts again behind that file.
@@ -33,7 +37,8 @@ def flatten_group(
             modular = rest.pop(0)
             # What an earlier file depends on is not what this one depends on.
             recorder.forget()
-            flattened, ended = _next(modular, results)
+            with answers.known_for(modular):
+                flattened, ended = _next(modular, results)
             yield record(modular, flattened, recorder)
 
 

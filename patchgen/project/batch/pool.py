@@ -14,16 +14,17 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, get_context, parent_process
 
+from patchgen.project.batch.answers import Answers
 from patchgen.project.batch.group import flatten_group
 from patchgen.project.batch.outcome import Outcome
-from patchgen.project.files import Modular, Project
+from patchgen.project.files import Modular
 from patchgen.syntax.errors import Location, Problem
 
-_PROJECT: list[Project] = []  # of a worker process, set once when it starts
+_ANSWERS: list[Answers] = []  # of a worker process, set once when it starts
 
 
 def in_workers(
-    project: Project, profile: str, chunks: Sequence[Sequence[Modular]], jobs: int
+    answers: Answers, profile: str, chunks: Sequence[Sequence[Modular]], jobs: int
 ) -> Iterator[Outcome]:
     """Yield outcomes as they are done.
 
@@ -32,7 +33,7 @@ def in_workers(
     # When one worker dies, the pool gives up on all files that are not done.  It does not say which
     # of them was the reason.
     lost: list[Modular] = []
-    with _pool(project, min(jobs, len(chunks))) as pool:
+    with _pool(answers, min(jobs, len(chunks))) as pool:
         waiting = {pool.submit(_work, profile, tuple(chunk)): chunk for chunk in chunks}
         for future in _as_done(pool, list(waiting)):
             try:
@@ -40,12 +41,12 @@ def in_workers(
             except BrokenProcessPool:
                 lost += waiting[future]
     for modular in sorted(lost):
-        yield _alone(project, profile, modular)
+        yield _alone(answers, profile, modular)
 
 
-def _alone(project: Project, profile: str, modular: Modular) -> Outcome:
+def _alone(answers: Answers, profile: str, modular: Modular) -> Outcome:
     """The outcome of a file whose worker died, from a process of its own."""
-    with _pool(project, 1) as pool:
+    with _pool(answers, 1) as pool:
         try:
             return pool.submit(_work, profile, (modular,)).result()[0]
         except BrokenProcessPool:
@@ -57,9 +58,9 @@ def _alone(project: Project, profile: str, modular: Modular) -> Outcome:
             return Outcome(modular, problems=(Problem(at, "PG909", what, hint),))
 
 
-def _pool(project: Project, jobs: int) -> ProcessPoolExecutor:
+def _pool(answers: Answers, jobs: int) -> ProcessPoolExecutor:
     # Not "fork": a progress bar runs in a thread, and a copy of a process with threads can hang.
-    return ProcessPoolExecutor(jobs, get_context("spawn"), _start, (project,))
+    return ProcessPoolExecutor(jobs, get_context("spawn"), _start, (answers,))
 
 
 def _as_done(
@@ -73,9 +74,9 @@ def _as_done(
         raise
 
 
-def _start(project: Project) -> None:
+def _start(answers: Answers) -> None:
     """Let this worker end silently when it is interrupted or its parent is gone."""
-    _PROJECT[:] = [project]
+    _ANSWERS[:] = [answers]
     gc.disable()  # as `cli.main` does
     # A terminal sends Ctrl-C to every process: each worker would print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -91,4 +92,5 @@ def _end_with(sentinel: int) -> None:
 
 
 def _work(profile: str, modulars: tuple[Modular, ...]) -> tuple[Outcome, ...]:
-    return tuple(flatten_group(_PROJECT[0], profile, modulars))
+    (answers,) = _ANSWERS
+    return tuple(flatten_group(answers.project, profile, modulars, answers))

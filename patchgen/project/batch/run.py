@@ -11,6 +11,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from patchgen.project.batch.answers import Answers
 from patchgen.project.batch.cache import Cache
 from patchgen.project.batch.outcome import Outcome, files_of
 from patchgen.project.files import Modular, Project
@@ -33,9 +34,10 @@ def run(
     `jobs` is the number of processes; 0 takes one for each processor, where that saves time.
     """
     known = _load_known(modulars, cache)
+    answers = Answers(project, cache.on)
     rest = [modular for modular in modulars if modular not in known]
     progress(len(modulars) - len(rest))
-    for outcome in _flatten_all(project, rest, jobs or _enough(len(rest))):
+    for outcome in _flatten_all(answers, rest, jobs or _enough(len(rest))):
         cache.store(outcome)
         known[outcome.modular] = outcome
         progress(1)
@@ -45,7 +47,7 @@ def run(
     # A chained profile puts parents first, so that files of the same run fit each other already.
     if set(rest).issuperset(again):
         again = []
-    for outcome in _flatten_all(project, again, jobs or _enough(len(again))):
+    for outcome in _flatten_all(answers, again, jobs or _enough(len(again))):
         cache.store(outcome)
         known[outcome.modular] = outcome
     return tuple(known[modular] for modular in modulars)
@@ -102,7 +104,7 @@ def _enough(files: int) -> int:
     return max(1, min(processors, files // FILES_THAT_PAY))
 
 
-def _flatten_all(project: Project, modulars: Sequence[Modular], jobs: int) -> Iterator[Outcome]:
+def _flatten_all(answers: Answers, modulars: Sequence[Modular], jobs: int) -> Iterator[Outcome]:
     """Yield outcomes in any order, by groups that share a profile."""
     if not modulars:
         return
@@ -118,6 +120,6 @@ def _flatten_all(project: Project, modulars: Sequence[Modular], jobs: int) -> It
             # Most runs need no processes, and no library for them.
             from patchgen.project.batch.pool import in_workers
 
-            yield from in_workers(project, profile, chunks, jobs)
+            yield from in_workers(answers, profile, chunks, jobs)
         else:
-            yield from flatten_group(project, profile, group, jobs)
+            yield from flatten_group(answers.project, profile, group, answers, jobs)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from patchgen.project.disk.sweep import sweep
 from patchgen.project.disk.write import MARK
 from patchgen.project.files import Project
-from patchgen.project.places import LOCK, OUTCOMES, lock_of, make_state, state_of
+from patchgen.project.places import ANSWERS, LOCK, OUTCOMES, lock_of, make_state, state_of
 from patchgen.syntax.errors import Location, PatchgenError
 
 FILE = "lock"  # in the folder of the state
@@ -36,7 +36,7 @@ def hold_write_lock(project: Project, root: Path, folders: Iterable[Path]) -> It
     with _alone(state / FILE, LOCK, PATIENCE):
         # Under the lock, where a mark can only be that of a run that was killed.
         (state / MARK).unlink(missing_ok=True)
-        sweep(sorted({*folders, root, state, state / OUTCOMES}))
+        sweep(sorted({*folders, root, state, state / OUTCOMES, state / ANSWERS}))
         yield
 
 

@@ -1,0 +1,66 @@
+"""Keep what a function made of a text, so that a later run need not make it again.
+
+    kept = recall("edit", method, declaration)      what the answer depends on: texts and numbers
+    if kept.answer is None:
+        kept.keep(make_edit(method, declaration))
+
+Only for functions that depend on nothing else but patchgen's own code and the programs that it
+calls.  `keeping` says what earlier runs gave; outside of it, nothing is known and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """The answers that are `known`, and those that were asked for or made."""
+
+    known: Mapping[str, Any]
+    used: dict[str, Any] = field(default_factory=dict)
+
+
+_CURRENT: list[_Memory] = []  # the innermost `keeping` last
+
+
+@contextmanager
+def keeping(known: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Let `recall` find `known`; gives all answers that are asked for or made meanwhile."""
+    memory = _Memory(known)
+    _CURRENT.append(memory)
+    try:
+        yield memory.used
+    finally:
+        _CURRENT.pop()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is known of one question: an `answer` that JSON can hold, or None."""
+
+    key: str
+    answer: Any = None
+
+    def keep(self, answer: Any) -> None:
+        """Let later runs know the answer."""
+        if self.key:
+            _CURRENT[-1].used[self.key] = answer
+
+
+def recall(question: str, *subject: Any) -> Kept:
+    """What is known of `question` about `subject`, on which the answer has to depend alone."""
+    if not _CURRENT:
+        return Kept("")
+    memory = _CURRENT[-1]
+    # Through JSON, in which no two subjects look alike.
+    key = hashlib.sha256(json.dumps([question, *subject]).encode()).hexdigest()
+    answer = memory.used.get(key, memory.known.get(key))
+    if answer is not None:
+        memory.used[key] = answer
+    return Kept(key, answer)
