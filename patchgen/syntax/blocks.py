@@ -196,6 +196,8 @@ class ModuleIndex:
         return [block for block in self.blocks if block.is_of_exports]
 
 
+# A run may have two environments: the files of a new release are asked for in both.
+@functools.lru_cache(maxsize=256)
 def index(source: Source) -> ModuleIndex:
     """Partition `source` into blocks.
 

@@ -64,6 +64,9 @@ class Source:
     def at(self, line: int, byte_column: int = 0) -> Location:
         """The location of an `ast` position, whose columns count UTF-8 bytes."""
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        # Nearly all lines are ASCII, in which a byte is a character.
+        if text.isascii():
+            return Location(self.path, line, min(byte_column, len(text)) + 1)
         before = text.encode()[:byte_column].decode(errors="ignore")
         return Location(self.path, line, len(before) + 1)
 

@@ -42,6 +42,11 @@ _CLASSES = re.compile(
     r"|get_original_bases|classify_class_attrs|getdoc\(|__qualname__|co_qualname)"
     r"|(?:\.|[\"'])__slots__\b"
 )
+# Every match has one of these in it; likewise below.
+_CLASS_WORDS = (
+    *("mro", "__base", "_bases", "__subclasses__", "__annotations__", "classify_class_attrs"),
+    *("getdoc(", "_qualname", "__slots__"),
+)
 # Code that looks at the names in the body of a class.
 # In another case, such as `vars(head)`, it is the dictionary of an object.
 _CLASS = r"(?<![\w.])(?:cls|klass|_*[A-Z]\w*)"
@@ -49,10 +54,12 @@ _OWN_NAMES = re.compile(
     rf"(?:{_CLASS}|\btype\([^()]*\)|\b__class__)\.__dict__"
     rf"|\bvars\((?:{_CLASS}\s*\)|type\(|\w+\.__class__)"
 )
+_OWN_WORDS = ("__dict__", "vars(")
 # What is not `super()`: in code or, far more often, in a docstring.
 _OTHER_SUPER = re.compile(r"\.super\b|\bsuper\b(?!\()|\bdef super\b")
 # Code that looks at all names of an object.
 _NAMES = re.compile(r"\b(?:dir|getmembers|getmembers_static)\(|\b(?:__dir__|co_name)\b")
+_NAME_WORDS = ("dir(", "__dir__", "getmembers", "co_name")
 # A parent's method that is kept for `super()`, such as `_forward_of_LlamaMLP`.
 _HELPER = re.compile(r"_\w+_of_\w+")
 _CACHES = frozenset({"cache", "lru_cache"})
@@ -129,13 +136,27 @@ def _inspect(text: str) -> _Inspections:
     """What the code of a block looks at; comments do not count."""
     lines = text.split("\n")
     code = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-    classes = _CLASSES.search(code) or _OWN_NAMES.search(code)
-    names = _NAMES.search(code)
+    classes = _search(_CLASSES, _CLASS_WORDS, code) or _search(_OWN_NAMES, _OWN_WORDS, code)
+    names = _search(_NAMES, _NAME_WORDS, code)
     return _Inspections(
         classes=classes.group() if classes else "",
         names=names.group() if names else "",
-        renames_super=bool(_OTHER_SUPER.search(code)) and _renames_super(ast.parse(text)),
+        renames_super=_may_rename_super(code) and _renames_super(ast.parse(text)),
     )
+
+
+def _may_rename_super(code: str) -> bool:
+    """Whether `code` has `super` otherwise than as the beginning of a call of the builtin."""
+    is_called = code.count("super") == code.count("super(")
+    if is_called and ".super" not in code and "def super" not in code:
+        return False
+    return _OTHER_SUPER.search(code) is not None
+
+
+def _search(pattern: re.Pattern[str], words: tuple[str, ...], code: str) -> re.Match[str] | None:
+    """The first match of `pattern`, each of which has one of `words` in it."""
+    # To look for a word takes a hundredth of the time.
+    return pattern.search(code) if any(word in code for word in words) else None
 
 
 def _describe(block: FlatBlock) -> str:

@@ -14,6 +14,7 @@ name that no identifier of the chain has.  The caller resolves the `super()` cal
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import tokenize
 from collections.abc import Iterator, Sequence
@@ -40,11 +41,14 @@ _KNOWS_ITS_NAME = frozenset({"cached_property"})
 
 def collect_identifiers(plan: ClassPlan) -> frozenset[str]:
     """Every identifier of the chain."""
-    found: set[str] = set()
-    for block in plan.chain:
-        tokens = tokenize.generate_tokens(io.StringIO(block.text).readline)
-        found.update(token.string for token in tokens if token.type == tokenize.NAME)
-    return frozenset(found)
+    return frozenset().union(*(_identifiers_in(block.text) for block in plan.chain))
+
+
+@functools.lru_cache(maxsize=128)  # Each member that is kept asks for those of the same classes.
+def _identifiers_in(text: str) -> frozenset[str]:
+    """The identifiers in `text`, which is Python."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return frozenset(token.string for token in tokens if token.type == tokenize.NAME)
 
 
 def make_private_name(name: str, owner: str, taken: Sequence[str] | frozenset[str]) -> str:

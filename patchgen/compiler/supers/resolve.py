@@ -107,7 +107,7 @@ class _Resolver:
         self.problems: list[Problem] = []
         self._plan, self._bodies, self._order, self._fields = plan, bodies, order, fields
         self._names: dict[tuple[str, int], str] = {}
-        self._taken = collect_identifiers(plan)
+        self._private: set[str] = set()
         self._copies: list[Statement] = []
 
     def take_copies(self) -> list[Statement]:
@@ -266,9 +266,11 @@ class _Resolver:
         if why:
             what = f"{name} of {owner} cannot be kept under a private name: {why}"
             raise PatchgenError("PG214", asked.at, what, f"write {name} out in the child")
-        private = make_private_name(name, owner, self._taken)
+        # Few classes keep a member: the names of the others are not collected.
+        taken = collect_identifiers(self._plan) | self._private
+        private = make_private_name(name, owner, taken)
         # The name is known before the copies are resolved: they may ask for the same member.
-        self._taken |= {private}
+        self._private.add(private)
         self._names[name, target] = private
         self._copies += [self.resolve(hoist(member, name, private)) for member in group]
         return private
