@@ -16,6 +16,7 @@ from patchgen.compiler.plan.kinds import MODELING
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.kept import recall
 
 
 def find_roots(kind: str, base: str | None, builder: Builder) -> list[BlockId]:
@@ -136,6 +137,18 @@ def _replace_block(block_id: BlockId, names: list[str], builder: Builder) -> lis
 
 def _find_reached_names(index: ModuleIndex) -> set[str]:
     """The names that the exports and the bare statements of a module reach."""
+    # The texts of the statements say everything else about them.
+    texts = [[block.text, block.lazy_annotations] for block in index.blocks]
+    kept = recall("reached", texts)
+    if kept.answer is not None:
+        return set(kept.answer)
+    reached = _reach_names(index)
+    kept.keep(sorted(reached))
+    return reached
+
+
+def _reach_names(index: ModuleIndex) -> set[str]:
+    """As `_find_reached_names`, computed anew."""
     queue = [*_list_public_names(index), "__all__"]
     for block in index.blocks:
         if not block.defines:

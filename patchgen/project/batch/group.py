@@ -39,7 +39,8 @@ def flatten_group(
             recorder.forget()
             with answers.known_for(modular):
                 flattened, ended = _next(modular, results)
-            yield record(modular, flattened, recorder)
+                outcome = record(modular, flattened, recorder)
+            yield outcome
 
 
 def _next(modular: Modular, results: Iterator[Flattened]) -> tuple[Flattened, bool]:

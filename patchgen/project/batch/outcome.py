@@ -27,6 +27,7 @@ from patchgen.compiler.flat import (
 )
 from patchgen.project.files import Modular
 from patchgen.syntax.errors import Problem
+from patchgen.syntax.kept import recall
 from patchgen.syntax.lines import changed_lines
 from patchgen.syntax.regular import read_regular
 
@@ -202,7 +203,12 @@ def _added_to_new(file: FlatFile) -> int:
 def variant_diff(file: FlatFile) -> str:
     """The diff from the parent to the output: what a reviewer reads instead of the output."""
     name, base = file.diff_base or ("", "")
-    return unified(base, file.text, name, file.name)
+    kept = recall("diff", base, file.text, name, file.name)
+    if kept.answer is not None:
+        return str(kept.answer)
+    diff = unified(base, file.text, name, file.name)
+    kept.keep(diff)
+    return diff
 
 
 def unified(old: str, new: str, old_name: str, new_name: str) -> str:

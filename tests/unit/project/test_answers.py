@@ -52,6 +52,14 @@ CHANGES = {
     "a comment in the method": (MODELING, "y = act()", "y = act()  # once"),
     "a statement that is carried": (MODELING, "SIZE = 3", "SIZE = 4"),
     "a line above everything": (MODELING, "SIZE = 3", "# how much\n\nSIZE = 3"),
+    "a class that nothing reads": (MODELING, "SIZE = 3", "SIZE = 3\n\n\nclass _Other:\n    pass"),
+    "a helper": (MODELING, "SIZE = 3", "SIZE = _own()\n\n\ndef _own():\n    return 3"),
+    "what is exported": (MODELING, "SIZE = 3", 'SIZE = 3\n__all__ = ["A"]'),
+    "annotations as strings": (
+        MODELING,
+        "from .base",
+        "from __future__ import annotations\nfrom .base",
+    ),
     "a class between": (MODELING, "return SIZE\n", "return SIZE + 1\n"),
     "a class of another file": ("lib/toy/base.py", "'root'", "'stem'"),
     "behind the star": ("lib/toy/tools.py", "'act'", "'do'"),
@@ -84,7 +92,7 @@ def test_the_answers_and_no_cache_say_the_same(what, tree, capsys):
     assert known == (main(["check", "--no-cache"]), capsys.readouterr().out)
 
 
-def test_a_second_release_is_neither_formatted_nor_edited_again(tree, tmp_path, monkeypatch):
+def test_nothing_is_made_again_for_a_second_release(tree, tmp_path, monkeypatch):
     shutil.copytree(tree("lib"), tmp_path / "release")
     changed = tmp_path / "release/toy/base.py"
     changed.write_text(changed.read_text() + "\n\nOTHER = 1\n")
@@ -94,6 +102,8 @@ def test_a_second_release_is_neither_formatted_nor_edited_again(tree, tmp_path, 
 
     monkeypatch.setattr(formatting.subprocess, "run", refuse)
     monkeypatch.setattr("patchgen.compiler.edits.editing.edit_method", refuse)
+    monkeypatch.setattr("patchgen.compiler.emit.validate._validate", refuse)
+    monkeypatch.setattr("patchgen.project.batch.outcome.unified", refuse)
     assert main(["check", "-q", "--package-root", str(tmp_path / "release")]) == 0
     assert main(["check", "-q", "--no-cache"]) == 2
 
