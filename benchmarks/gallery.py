@@ -5,8 +5,9 @@
 G is the CPU time that `libcst.parse_module` takes for the modeling files of transformers that the
 gallery is made from, in the same run.  Everything is timed from outside: whole processes, including
 their start and their children.  The second release is a copy of transformers in which a blank line
-stands behind every modeling file: all are read again, and no output changes.  Writes gallery.json
-and gallery.md.
+stands behind every modeling file: all are read again, and no output changes.  In the changed one,
+five of the parents also assign one attribute more, and a function more stands in modeling_utils.py,
+which every variant reads.  Writes gallery.json and gallery.md.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 from convert import REPOSITORY, YARDSTICK, Row, Sample, measure
 
 ONE = "modular/mpnet/modular_mpnet_checkpoint.py"
+CHANGED = 5  # parents
 TARGETS = {"all variants, cold": "3 G", "one variant, cold": "0.4 s", "a second release": "2 G"}
 
 
@@ -50,6 +52,18 @@ def copy_release(installed: Path, folder: Path) -> Path:
     return folder
 
 
+def change_release(release: Path, installed: Path, parents: list[Path]) -> None:
+    """Change a few files of the copy at `release`, as a next release would."""
+    for parent in parents[:: len(parents) // CHANGED][:CHANGED]:
+        path = release / parent.relative_to(installed.parent)
+        text, call = path.read_text(encoding="utf-8"), "        super().__init__()\n"
+        assert call in text, f"{path} has no such call"
+        changed = text.replace(call, f"{call}        self.of_next_release = True\n", 1)
+        path.write_text(changed, encoding="utf-8")
+    with (release / "transformers/modeling_utils.py").open("a", encoding="utf-8") as file:
+        file.write("\n\ndef of_next_release():\n    return None\n")
+
+
 def measure_rows(runs: int) -> list[Row]:
     spec = importlib.util.find_spec("transformers")
     assert spec is not None and spec.origin is not None
@@ -59,6 +73,8 @@ def measure_rows(runs: int) -> list[Row]:
     check = [sys.executable, "-m", "patchgen", "check", "-q", "-j", "1"]
     with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as folder:
         release = copy_release(installed, Path(folder, "release"))
+        changed = copy_release(installed, Path(folder, "changed"))
+        change_release(changed, installed, parents)
         env = os.environ | {"PYTHONPATH": str(REPOSITORY)}
         # As those of an installed package are, all modules are compiled before.
         env.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -75,10 +91,17 @@ def measure_rows(runs: int) -> list[Row]:
         # In turn, so that other work on the machine slows all of them alike.
         for number in range(runs):
             # The cache knows a release by its path, so that each run finds it at another one.
-            release = release.rename(Path(folder, f"release-{number}"))
-            second = ("a second release", variants, [*check, "--package-root", str(release)])
+            changed = changed.rename(Path(folder, f"changed-{number}"))
+            again = release.rename(Path(folder, f"again-{number}"))
+            second = ("a second release", variants, [*check, "--package-root", str(again)])
             for name, files, command in (*commands, second):
                 samples.setdefault((name, files), []).append(measure(command, env))
+            # Outputs that are no longer up to date end the check with 1.
+            name, command = "a second release, changed", [*check, "--package-root", str(changed)]
+            samples.setdefault((name, variants), []).append(measure(command, env, code=1))
+            # What was kept is again that of the installed release, as the next run begins.
+            release = again.rename(Path(folder, f"release-{number}"))
+            measure([*check, "--package-root", str(release)], env)
     rows: list[Row] = []
     for (name, files), taken in samples.items():
         cpu, wall, memory = (
