@@ -95,20 +95,27 @@ def _make(
         _refuse_unknown_names(body, edit, method)
     source = bodies[owner]
     # The texts say what becomes of the method; everything else only says where an error is.
-    declared = [[edit.statement.text, edit.count, edit.holes] for edit in edits]
-    kept = recall("edit", target.text, declared)
-    text: str | None = kept.answer
+    declared = tuple((edit.statement.text, edit.count, edit.holes) for edit in edits)
+    kept, made = recall("edit", target.text, declared), _made_in_run(target.text, declared)
+    text: str | None = made[0] if made else kept.answer
     if text is None:
-        made = _edit(body, edits, source, target)
-        text, matches = made.text, made.matches
-        kept.keep(text)
+        result = _edit(body, edits, source, target)
+        text, matches = result.text, result.matches
     else:
         match = functools.partial(_match, body, edits, source, target)
         matches = tuple(functools.partial(match, number) for number in range(len(edits)))
+    kept.keep(text)
+    made[:] = [text]
     edited = target.with_text(text)
     statements = [edited if s.key == target.key else s for s in source.statements]
     bodies[owner] = replace(source, statements=tuple(statements))
     return matches
+
+
+@functools.lru_cache(maxsize=256)  # Two variants of one parent often edit a method alike.
+def _made_in_run(method: str, declared: tuple[tuple[str, int, tuple[str, ...]], ...]) -> list[str]:
+    """The place for the text of `method` after the edits `declared`; empty until they are made."""
+    return []
 
 
 def _edit(
