@@ -223,7 +223,8 @@ class _Qualifier:
         """Where the flat file defines what `reference` reads.
 
         Where a subclass took the name of its parent, code means the subclass.  Two kinds of code
-        mean the parent: its own `super(Parent, self)`, and statements that set its attributes.
+        mean the parent: its own `super(Parent, self)`, and what sets or reads its attributes when
+        the module is imported.
         """
         place = self._naming.resolve(symbol, self._module.source.module)
         if place.key is None or place.key == symbol:
@@ -232,8 +233,8 @@ class _Qualifier:
         if aside is None:
             return place
         in_own_super = symbol == self._key and is_inside_super(self._lines, reference)
-        in_changing_statement = reference.eager and self._changes_attributes
-        if in_own_super or in_changing_statement:
+        has_attribute = bool(reference.attributes) or self._changes_attributes
+        if in_own_super or (reference.eager and has_attribute):
             return Resolution(symbol, aside, place.kind)
         return place
 

@@ -1,12 +1,14 @@
 """Write out what a class body reads of a parent by name.
 
     class Parent:                           class Flat:
-        keys = ["a"]                            keys = ["a"] + ["b"]
-    class Child(Parent):
+        size = 2                                keys = ["a"]
+        keys = ["a"]                            size = (2) + 1
+    class Child(Parent):                        keys = keys + ["b"]
+        size = Parent.size + 1
         keys = Parent.keys + ["b"]
 
-A literal is written where it is read.  `classscope` settles the rest: the parent's statement then
-stays above the one that reads it, and its name alone finds the value.
+A constant, or a tuple of constants, is written where it is read.  `classscope` settles the rest:
+the parent's statement then stays above the one that reads it, and its name alone finds the value.
 """
 
 from __future__ import annotations
@@ -82,15 +84,15 @@ def _find_owner(bodies: Sequence[ClassBody], start: int, name: str) -> int | Non
 
 
 def _read_literal(statement: Statement) -> str | None:
-    """The text of an attribute that is a literal, in brackets of its own."""
+    """The text of an attribute that is a constant literal, in brackets of its own."""
     node = statement.node
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return None
-    # A literal has the same value wherever it stands.
+    # It has the same value wherever it stands.  A list would be another one, which shows where one
+    # of them is changed.
     try:
-        ast.literal_eval(node.value)
+        hash(ast.literal_eval(node.value))
     except (ValueError, TypeError):
         return None
     # Brackets keep the precedence: `(1, 2)` and `-1` in a sum.
-    text = statement.fragment.source(node.value)
-    return text if isinstance(node.value, ast.List | ast.Dict | ast.Set) else f"({text})"
+    return f"({statement.fragment.source(node.value)})"

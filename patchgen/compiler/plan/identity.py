@@ -12,18 +12,18 @@ flat file later, and `patchgen.compiler.merge` refuses what one class body canno
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.class_body import check_calls, is_of_known_package
 from patchgen.compiler.plan.flatten_scope import Everywhere
+from patchgen.compiler.plan.later_changes import find_later_changes, find_later_reads
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import own_nodes
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.trees import find_class, list_arguments, mentions, parse_once, sets_attributes
+from patchgen.syntax.trees import find_class
 
 Class = tuple[ModuleIndex, Symbol]
 
@@ -53,7 +53,8 @@ def _find_reasons(chain: Sequence[Class], lineages: Lineages, at: Location) -> I
         yield from _check_inspection(symbol, block)
     # The declared class itself may be changed below: its statements are carried as they are.
     for place in range(1, len(bodies)):
-        yield from _find_later_changes(bodies, place)
+        yield from find_later_changes(bodies, place)
+        yield from find_later_reads(bodies, place)
     for index, symbol, block in bodies[1:]:
         node = _find_statement(block, symbol.name)
         yield from check_calls(index, block, node, lineages.bindings)
@@ -118,80 +119,6 @@ def _check_inspection(symbol: Symbol, block: Block) -> Iterator[str]:
     names = [node.id for node in own_nodes(body) if isinstance(node, ast.Name)]
     if "__doc__" in names:
         yield f"the body of {symbol.name} reads its docstring, of which a merged class has one"
-
-
-def _find_later_changes(
-    bodies: Sequence[tuple[ModuleIndex, Symbol, Block]], place: int
-) -> Iterator[str]:
-    """Statements below the class of a parent, in its module, that may change it.
-
-    class Base: ...
-    Base.scale = 3              sets an attribute
-    register(Base)              hands the class to a function
-    """
-    index, symbol, _ = bodies[place]
-    replaces_parent = symbol.name == bodies[0][1].name
-    # Any mention of the attribute by a child may depend on its value.
-    nearer = "".join(block.text for _, _, block in bodies[:place])
-    for block in index.blocks:
-        if not _reads_when_imported(block, symbol.name):
-            continue
-        # Where the child has the parent's name, the statement is carried, and means the child.
-        if replaces_parent and _changes_flat_class_alike(block, symbol.name, nearer):
-            continue
-        if _may_set(block) or _passes_on(block, symbol.name):
-            line = block.text.strip().split("\n")[0]
-            at = f"{index.source.path}:{block.first}"
-            yield f"{at} may change {symbol.name} when it is imported: {line}"
-
-
-def _reads_when_imported(block: Block, name: str) -> bool:
-    """Whether a statement reads `name` when its module is imported."""
-    # A function may change the class only when it is called, and these run nothing.
-    if block.kind in ("class", "def", "import", "doc"):
-        return False
-    return any(reference.eager and reference.name == name for reference in block.references)
-
-
-def _changes_flat_class_alike(block: Block, name: str, nearer: str) -> bool:
-    """Whether the statement, carried into the flat file, changes the flat class in the same way.
-
-    That is so where the nearer classes do not mention the attributes that it sets.
-    """
-    attribute = _read_attribute_set(block, name)
-    if attribute is None:
-        # It may hand the class to a function, which gets the flat class instead.
-        return not _may_set(block)
-    return re.search(rf"\b{attribute}\b", nearer) is None
-
-
-def _read_attribute_set(block: Block, name: str) -> str | None:
-    """The attribute that a statement `Base.x = v` sets; None where it is of another form."""
-    match parse_once(block.text).body:
-        case [ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner)) as target], value=value)]:
-            # `Base.x = Base.y` takes its value from the parent.
-            if owner != name or mentions(value, name):
-                return None
-            return target.attr
-        case _:
-            return None
-
-
-def _may_set(block: Block) -> bool:
-    """Whether a statement assigns or deletes an attribute."""
-    return sets_attributes(parse_once(block.text))
-
-
-def _passes_on(block: Block, name: str) -> bool:
-    """Whether a statement hands the class to a function, or loops over it."""
-    # What a loop binds to the class cannot be followed.
-    if block.kind == "guard":
-        return True
-    calls = [node for node in ast.walk(parse_once(block.text)) if isinstance(node, ast.Call)]
-    for call in calls:
-        if any(mentions(argument, name) for argument in list_arguments(call)):
-            return True
-    return False
 
 
 def _check_base(symbol: Symbol, lineages: Lineages) -> Iterator[str]:

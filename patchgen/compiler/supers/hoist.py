@@ -81,7 +81,7 @@ def find_obstacle(group: Sequence[Statement], name: str, order: Sequence[Stateme
 
 def _is_computed(node: ast.stmt) -> bool:
     """Whether a member is a value that may be another one each time it is made."""
-    return not isinstance(node, Function) and not is_literal(node)
+    return not isinstance(node, Function) and not _is_constant(node)
 
 
 def _knows_its_name(node: ast.stmt) -> bool:
@@ -92,15 +92,18 @@ def _knows_its_name(node: ast.stmt) -> bool:
     return False
 
 
-def is_literal(node: ast.stmt) -> bool:
-    """Whether `node` assigns a constant, or a list, tuple, dict or set of constants."""
+def _is_constant(node: ast.stmt) -> bool:
+    """Whether `node` assigns a constant, or a tuple of constants.
+
+    Of a list there would be two, which shows where one of them is changed.
+    """
     value: ast.AST | None = node
     if isinstance(node, ast.Assign | ast.AnnAssign):
         value = node.value
     # `size: int` assigns nothing.
     if value is None:
         return False
-    kinds = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.expr_context
+    kinds = ast.Constant | ast.Tuple | ast.expr_context
     return all(isinstance(child, kinds) for child in ast.walk(value))
 
 

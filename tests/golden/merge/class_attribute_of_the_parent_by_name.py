@@ -21,12 +21,13 @@ class C(P):
         y = 2
 # --- flat
 class C(Base):
-    keys = ["a"] + ["b"]
+    keys = ["a"]
     table = make()
     def f(self):
         return 1
     class Inner:
         x = 1
+    keys = keys + ["b"]
     table = {**table, "b": 2}
     g = f
     class Inner(Inner):

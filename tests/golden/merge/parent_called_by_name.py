@@ -37,6 +37,7 @@ class C(Base):
 
     def _f_of_P(self, x):
         return x * 10
-    keys = ["a"] + ["b"]
+    keys = ["a"]
+    keys = keys + ["b"]
 # --- probe
 print(vars(C(1)), C(1).f(2), C.keys)
