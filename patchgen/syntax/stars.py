@@ -33,8 +33,14 @@ _PACKAGE = re.compile(
     rb"__name__, _file, define_import_structure\(_file\), module_spec=__spec__\)\n"
     % (_IMPORT, _STAR)
 )
-# With these begins, in UTF-8, each character that `decode` may refuse as invisible.
-_MAY_HIDE = (b"\xd8\x9c", b"\xe2\x80", b"\xe2\x81", b"\xef\xbb\xbf")
+# The characters that `decode` may refuse as invisible, in UTF-8: by how they begin, and as a whole.
+# No character begins within another one.
+_HIDING = {
+    b"\xd8\x9c": re.compile(rb"\xd8\x9c"),  # U+061C
+    b"\xe2\x80": re.compile(rb"\xe2\x80[\x8b-\x8f\xaa-\xae]"),  # U+200B to 200F, 202A to 202E
+    b"\xe2\x81": re.compile(rb"\xe2\x81[\xa0-\xa4\xa6-\xa9]"),  # U+2060 to 2064, 2066 to 2069
+    b"\xef\xbb\xbf": re.compile(rb"\xef\xbb\xbf"),  # U+FEFF
+}
 
 
 def may_bring(
@@ -114,4 +120,7 @@ def _is_plain(data: bytes) -> bool:
 def _may_hide(data: bytes) -> bool:
     """Whether UTF-8 may hold one of the invisible characters that `decode` refuses."""
     # A single byte is found ten times as fast as two.
-    return any(start[:1] in data and start in data for start in _MAY_HIDE)
+    return any(
+        start[:1] in data and start in data and whole.search(data) is not None
+        for start, whole in _HIDING.items()
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from patchgen.syntax import stars
+from patchgen.syntax import text as reading
 from patchgen.syntax.stars import may_bring, read_searched
 
 PACKAGE = """# Copyright
@@ -95,3 +97,11 @@ def test_invisible_characters_are_seen_as_when_a_source_is_read(hidden, tmp_path
     path.write_text(f"x = 1  # {hidden}\n", encoding="utf-8")
     assert read_searched(str(path)) is None
     assert read_searched(str(path), allow_bidi=True) == path.read_bytes()
+
+
+def test_noop_other_characters_are_not_taken_for_invisible_ones():
+    """The bytes tell each character as the text does."""
+    for code in [*range(0x80, 0x3000), *range(0xFE00, 0x10000), 0x1F600]:
+        assert stars._may_hide(chr(code).encode()) == bool(reading._BIDI.search(chr(code))), hex(
+            code
+        )
