@@ -32,7 +32,6 @@ from transformers.masking_utils import create_bidirectional_mask, create_causal_
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions, CausalLMOutputWithCrossAttentions
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
-from transformers.models.xglm import modeling_xglm as xglm
 from transformers.models.xglm.configuration_xglm import XGLMConfig
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, auto_docstring, is_torchdynamo_compiling, logging
@@ -149,7 +148,7 @@ class XGLMAttention(nn.Module):
         is_decoder: bool | None = False,
         bias: bool | None = True,
         layer_idx: bool | None = None,
-        config: xglm.XGLMConfig | None = None,
+        config: XGLMConfig | None = None,
     ):
         super().__init__()
         self.embed_dim = embed_dim

@@ -215,7 +215,7 @@ class _Closure:
 
         Raises PatchgenError PG401 where two modules import different things under that name.
         """
-        dependency = self._prefer_kept_import(dependency)
+        dependency = self._prefer_kept_import(self._find_importer(dependency))
         module, importing = self._find_importing(dependency.home, dependency.name)
         guards = tuple(
             BlockId(module, other.first) for other in importing if other.kind != "import"
@@ -259,6 +259,17 @@ class _Closure:
         if not _has_guard(there):
             return module, found
         return home, there
+
+    def _find_importer(self, dependency: Dependency) -> Dependency:
+        """`dependency`, from the parent that imports it where its module reads `parent.name`."""
+        if self._builder.index(dependency.home).binders(dependency.name):
+            return dependency
+        for parent in self._builder.naming.plan.parents:
+            index = self._builder.index(parent)
+            is_there = index.blocks_that_import(dependency.name)
+            if is_there and self._bindings.meaning(index, dependency.name) == dependency.symbol:
+                return replace(dependency, home=parent)
+        return dependency
 
     def _prefer_kept_import(self, dependency: Dependency) -> Dependency:
         """`dependency`, from the modular file where that has an import of the name that is kept."""

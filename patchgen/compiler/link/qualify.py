@@ -148,7 +148,12 @@ class _Qualifier:
         self._require_definition(symbol, reference, at)
         place = self._find_place(symbol, reference)
         if place.key is None:
-            self._record_import(reference, symbol, used)
+            name = self._name_in_parent(reference, symbol, used)
+            if name is None:
+                self._record_import(reference, symbol, used)
+            else:
+                self._needs[name] = symbol
+                self._replace(reference, used, name)
             return
         called = self._is_modular and is_called(self._lines, reference, used)
         refuse_replaced(self._module, symbol, place, at, self._naming, called)
@@ -244,6 +249,23 @@ class _Qualifier:
         if self._block.defines and self._block.kind != "guard":
             return False
         return sets_attributes(self._tree)
+
+    def _name_in_parent(self, reference: Reference, symbol: Symbol, used: int) -> str | None:
+        """The name of what a parent's module imports: `ACT2FN` for `llama.ACT2FN`.
+
+        None where the flat file may mean something else by it.
+        """
+        if not used:
+            return None
+        name = reference.attributes[used - 1]
+        # Other code may read the builtin of that name.
+        if name in reference.hidden or name in _BUILTINS:
+            return None
+        meanings = {self._bindings.meaning(self._module, name)}
+        for parent in self._naming.plan.parents:
+            index = self._bindings.env.index(parent, Location(parent))
+            meanings.add(self._bindings.meaning(index, name))
+        return name if meanings <= {None, symbol} else None
 
     def _record_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
         """Record a name that an import statement of the flat file will bind."""

@@ -608,3 +608,139 @@ class ToyBlock(up.ToyBlock, Mixin):
         return self.m(), quick(-2)
 # --- probe
 ToyBlock().k()
+
+# === what the parent imports, as its attribute
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+import json
+from json import dumps
+
+
+class ToyBlock:
+    def run(self, x):
+        return dumps(x)
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class ToyBlock(toy.ToyBlock):
+    def run(self, x):
+        return super().run(x), toy.json.dumps(x), toy.dumps([x])
+# --- probe
+ToyBlock().run(1)
+
+# === what the parent imports under a guard, as its attribute
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+try:
+    import missing_package_x
+except ImportError:
+    missing_package_x = None
+
+
+class ToyBlock:
+    def run(self, x):
+        return missing_package_x is None
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class ToyBlock(toy.ToyBlock):
+    def run(self, x):
+        return super().run(x), toy.missing_package_x is None
+# --- probe
+ToyBlock().run(1)
+
+# === a class that the parent defines where an import fails, as its attribute
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+try:
+    from missing_package_x import FastNorm
+except ImportError:
+
+    class FastNorm:
+        def __call__(self, x):
+            return x + 5
+
+
+class ToyBlock:
+    def run(self, x):
+        return FastNorm()(x)
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class ToyBlock(toy.ToyBlock):
+    def run(self, x):
+        return super().run(x) * 2, toy.FastNorm()(0)
+# --- probe
+ToyBlock().run(1)
+
+# === an import of parent and child, as the parent's attribute
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+import json as js
+
+
+class ToyBlock:
+    def go(self, x):
+        return js.dumps(x)
+# --- modular_neo.py
+import json as js
+
+from . import modeling_toy as toy
+
+
+class ToyBlock(toy.ToyBlock):
+    def come(self, x):
+        return toy.js.dumps([x]), js.dumps(x)
+# --- probe
+ToyBlock().go(1), ToyBlock().come(1)
+
+# === packages that the parent imports, as its attributes
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+import os.path
+import xml.dom
+import xml.sax
+
+
+class ToyBlock:
+    def go(self, x):
+        return xml.dom.__name__
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class ToyBlock(toy.ToyBlock):
+    def come(self, x):
+        return toy.os.path.join("a", x), toy.xml.sax.__name__
+# --- probe
+ToyBlock().go(1), ToyBlock().come("b")
+
+# === what the parent imports, in a class body and a default
+# classes: ToyBlock
+# overrides: ToyBlock
+# --- modeling_toy.py
+import math
+from collections import OrderedDict as OD
+
+
+class ToyBlock:
+    table = OD(a=1)
+# --- modular_neo.py
+from . import modeling_toy as toy
+
+
+class ToyBlock(toy.ToyBlock):
+    pi = toy.math.pi
+
+    def go(self, x=toy.OD(b=2)) -> "toy.OD":
+        return x, toy.OD
+# --- probe
+ToyBlock.pi, ToyBlock().go()
