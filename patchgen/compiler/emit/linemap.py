@@ -17,7 +17,6 @@ import difflib
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple
 
 from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
@@ -41,7 +40,7 @@ def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
     if kept.answer is not None:
         return tuple(LineOrigin(*origin) for origin in kept.answer)
     origins = _map_lines(text, blocks)
-    kept.keep([astuple(origin) for origin in origins])
+    kept.keep([(part.first, part.last, part.path, part.line) for part in origins])
     return origins
 
 
