@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
+from patchgen.author.coverage.book import read_book
 from patchgen.cli import main
 from patchgen.cli.session import Request, open_project
 from patchgen.project.disk.write_lock import hold_record_lock
@@ -23,6 +26,13 @@ def test_usage(argv, message, tmp_path, capsys):
     assert main(["coverage", "bert", "--folder", str(tmp_path), *argv]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(find_spec("liger_kernel") is not None, reason="its kernels are installed")
+def test_a_part_without_its_kernels_is_written_and_not_run(tmp_path):
+    argv = ["coverage", "llama", "--part", "liger", "--numeric", "--folder", str(tmp_path)]
+    assert main(argv) == 0
+    assert read_book(tmp_path / "coverage.json").entries["llama", "liger"].status == "written"
 
 
 def test_two_runs_do_not_write_one_record(tmp_path, capsys):
