@@ -84,6 +84,9 @@ def _find_attributes_read(
     block: Block, name: str, by_function: Mapping[str, frozenset[str]]
 ) -> frozenset[str]:
     """The attributes of the class `name` that a statement reads when its module is imported."""
+    # The search for a name is quick, and almost no block has one.
+    if not any(each in block.text for each in (name, *by_function)):
+        return frozenset()
     found: set[str] = set()
     for reference in block.references:
         if not reference.eager or reference.quoted:
