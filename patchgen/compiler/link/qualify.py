@@ -251,11 +251,11 @@ class _Qualifier:
         return sets_attributes(self._tree)
 
     def _name_in_parent(self, reference: Reference, symbol: Symbol, used: int) -> str | None:
-        """The name of what a parent's module imports: `ACT2FN` for `llama.ACT2FN`.
+        """The name of what a parent's module imports: `ACT2FN` for a modular file's `llama.ACT2FN`.
 
         None where the flat file may mean something else by it.
         """
-        if not used:
+        if not self._is_modular or not used:
             return None
         name = reference.attributes[used - 1]
         # Other code may read the builtin of that name.
@@ -265,7 +265,8 @@ class _Qualifier:
         for parent in self._naming.plan.parents:
             index = self._bindings.env.index(parent, Location(parent))
             meanings.add(self._bindings.meaning(index, name))
-        return name if meanings <= {None, symbol} else None
+        is_imported = symbol in meanings and meanings <= {None, symbol}
+        return name if is_imported else None
 
     def _record_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
         """Record a name that an import statement of the flat file will bind."""
