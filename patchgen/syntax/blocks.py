@@ -48,7 +48,8 @@ class Block:
 
     `kind`: "class", "def", "assign", "import", "guard" (if, try, with and loops), "doc" or "other".
     `first` and `last` are lines of the file; `leading` is the blank lines and comments above;
-    `bases` are those of a class, and `base_positions` where they stand, with lines from 1.
+    indented comments below belong to the statement.  `bases` are those of a class, and
+    `base_positions` where they stand, with lines from 1.
     """
 
     kind: str
@@ -215,10 +216,24 @@ def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
     for group in _group_by_line(tree.body):
         first = first_line(group[0])
         last = max(node.end_lineno or node.lineno for node in group)
+        last = _find_last_comment(source, last)
         leading = source.slice(end + 1, first - 1)
         blocks.append(_make_block(source, group, leading, first, last, lazy))
         end = last
     return ModuleIndex(source, tuple(blocks), source.slice(end + 1, len(source.lines)))
+
+
+def _find_last_comment(source: Source, last: int) -> int:
+    """The last line of a statement whose code ends on line `last`, with its comments below."""
+    found = last
+    for number in range(last + 1, len(source.lines) + 1):
+        line = source.lines[number - 1]
+        # An indented comment is the end of a body, and moves with it.
+        if line[:1].isspace() and line.lstrip().startswith("#"):
+            found = number
+        elif line.strip():
+            break
+    return found
 
 
 def _has_lazy_annotations(tree: ast.Module) -> bool:

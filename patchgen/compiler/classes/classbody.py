@@ -8,7 +8,7 @@ other.
     class Toy(nn.Module):  # small      head and comment
         "A toy."                        docstring
         size = 3                        statements
-    # behind                            tail
+    # behind                            tail: comments below the last statement
 """
 
 from __future__ import annotations
@@ -120,8 +120,7 @@ def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassB
     docstring = None
     if ast.get_docstring(node, clean=False) is not None:
         docstring, *statements = statements
-    last = max(node.body[-1].end_lineno or 0, head_end)
-    tail = "".join(code.lines[last:])
+    tail = _read_tail(code, node, head_end)
     return ClassBody(
         block=block,
         own_name=own_name,
@@ -185,6 +184,18 @@ def _read_statements(
             leading, text = reindent(leading, indent, INDENT), reindent(text, indent, INDENT)
         yield Statement(leading, text, names, origin, number, first, changed=indent != INDENT)
         end = last
+
+
+def _read_tail(code: Fragment, node: ast.ClassDef, head_end: int) -> str:
+    """The comments below the last statement that stand as deep as it, or less."""
+    first, last = first_line(node.body[-1]), node.body[-1].end_lineno or 0
+    last = max(last, head_end)
+    # `class A: pass` has no indentation of its own.
+    indent = INDENT
+    if first > head_end:
+        indent = indent_of(code.lines[first_line(node.body[0]) - 1])
+        last = _include_comments(code, last, len(code.lines) + 1, indent)
+    return reindent("".join(code.lines[last:]), indent, INDENT)
 
 
 def _include_comments(code: Fragment, last: int, upper: int, indent: str) -> int:

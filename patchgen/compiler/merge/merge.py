@@ -194,18 +194,28 @@ def make_draft(plan: ClassPlan) -> Draft:
 
 
 def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
-    """The head, the nearest docstring, the statements, and what follows the last class."""
-    docstrings = [body.docstring for body in bodies if body.docstring]
+    """The head, the nearest docstring, the statements, and the comments below the last ones."""
+    docstrings = [each.leading + each.text for body in bodies if (each := body.docstring)]
     kept = list(order)
+    remarks = ""
     is_merged = len(bodies) > 1
     if is_merged:
         # A merged class has members, so that `pass` and `...` of its parents can go.
         kept = [statement for statement in order if not is_placeholder(statement.node)]
-    statements = [*docstrings[:1], *kept]
+        remarks = _read_remarks(order)
+    members = "".join(statement.leading + statement.text for statement in kept)
+    if remarks and members:
+        # The blank line keeps them apart from the first member, which they do not describe.
+        remarks += "\n"
     # A class body needs a statement: one of the placeholders after all.
-    if not statements:
-        statements = list(order[:1])
-    text = "".join(statement.leading + statement.text for statement in statements)
-    if not text:
-        text = f"{INDENT}pass\n"
-    return head + text + bodies[-1].tail
+    elif not members and not docstrings:
+        members = order[0].text if order else f"{INDENT}pass\n"
+    tails = [body.tail for body in reversed(bodies)]
+    return "".join([head, *docstrings[:1], remarks, members, *tails])
+
+
+def _read_remarks(order: Sequence[Statement]) -> str:
+    """The comments above placeholders: in an empty body, they are about the class."""
+    empty = [statement.leading for statement in order if is_placeholder(statement.node)]
+    lines = [line for leading in empty for line in leading.splitlines(True)]
+    return "".join(line for line in lines if line.strip())
