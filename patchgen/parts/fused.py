@@ -18,6 +18,9 @@ A `PreTrainedModel` takes one mixin:
     WholeProjections    it has one that splits a module beside the layers in its own way: no plan
 
 and before it `KnownConversions`, where transformers already converts checkpoints of the parent.
+Some of these are fused in a way of their own (`Wqkv` of Nomic BERT): such a tensor is split by
+transformers' operations and joined again, and saved as it was read.  A ValueError says if
+transformers converts one part of a fused layer alone.
 
 What differs from the parent: `state_dict()`, the names of parameters and modules (LoRA's target is
 `qkv_proj` and `gate_up_proj`, and one low-rank update serves all parts), and the order in which
@@ -42,7 +45,7 @@ import torch
 from torch import nn
 from transformers.activations import ACT2FN
 from transformers.conversion_mapping import get_model_conversion_mapping
-from transformers.core_model_loading import ConversionOps, PrefixChange, WeightConverter
+from transformers.core_model_loading import ConversionOps, PrefixChange, Split, WeightConverter
 from transformers.modeling_utils import PreTrainedModel
 
 from patchgen.edits import Hole, edit, new, old
@@ -108,6 +111,50 @@ class FusedProjections:
         return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
 
 
+class Between(ConversionOps):
+    """An operation that reads and makes names of its own, as a step of a longer conversion."""
+
+    def __init__(self, operation: ConversionOps, sources: list[str], targets: list[str]) -> None:
+        self.operation, self.sources, self.targets = operation, sources, targets
+
+    def convert(self, input_dict: Any, **rest: Any) -> Any:
+        rest |= {"source_patterns": self.sources, "target_patterns": self.targets}
+        return self.operation.convert(input_dict, **rest)
+
+    @property
+    def reverse_op(self) -> ConversionOps:
+        return Between(self.operation.reverse_op, self.targets, self.sources)
+
+
+def known_conversions(model: Any, known: list[Any]) -> list[Any]:
+    """`fused_conversions`, and those from tensors that one of `known` splits into their parts."""
+    ours = fused_conversions(model)
+    converters = [each for each in known if isinstance(each, WeightConverter)]
+    return [*ours, *(made for each in converters for made in through_known(each, ours))]
+
+
+def through_known(known: WeightConverter, ours: list[WeightConverter]) -> Iterator[WeightConverter]:
+    back = known.reverse_transform()
+    for fused in ours:
+        found = {part: back.rename_source_key(part) for part in fused.source_patterns}
+        made = {pattern: part for part, (_, pattern) in found.items() if pattern is not None}
+        if not made:
+            continue
+        one_tensor = len(known.source_patterns) == 1
+        if not one_tensor or len(made) != len(found) or made.keys() != {*back.source_patterns}:
+            raise ValueError(f"{fused.target_patterns[0]} cannot be loaded through {known}")
+        [rows] = fused.operations
+        widths = dict(zip(found, rows.widths, strict=True))
+        parts = [made[pattern] for pattern in back.source_patterns]
+        split = Rows([widths[part] for part in parts], splits=True)
+        # `Split` asks the model for the widths of layers that it does not have.
+        steps = [split if isinstance(each, Split) else each for each in known.operations]
+        tensor = found[parts[0]][0]
+        chain = [Between(each, [tensor], parts) for each in steps]
+        chain.append(Between(rows, fused.source_patterns, fused.target_patterns))
+        yield WeightConverter(tensor, fused.target_patterns[0], chain)
+
+
 class KnownConversions:
     """Goes before one of the mixins, and keeps transformers' conversions of the parent."""
 
@@ -115,7 +162,19 @@ class KnownConversions:
         super().post_init()
         known = get_model_conversion_mapping(self, add_legacy=False)
         known = [each for each in known if not isinstance(each, PrefixChange)]
-        self._weight_conversions = [*known, *self._weight_conversions]
+        self._weight_conversions = [*known, *known_conversions(self, known)]
+
+    @staticmethod
+    def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
+        if load.hf_quantizer or load.device_mesh or getattr(model, "_device_mesh", None):
+            name = type(model).__name__
+            raise ValueError(f"{name} is loaded whole: quantize it or split it afterwards")
+        ours = known_conversions(model, load.weight_mapping)
+        # Of all that fit a name, loading takes the first and saving the last.
+        load.weight_mapping[:0] = ours
+        loaded = PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
+        model._weight_conversions.sort(key=lambda each: each in ours)
+        return loaded
 
 
 GATHERED = {"colwise": "colwise_gather_output", "rowwise": "rowwise_split_input"}

@@ -14,10 +14,20 @@ from transformers import (
     LlamaForCausalLM,
     LlamaModel,
     Phi3Config,
+    PreTrainedConfig,
+    PreTrainedModel,
 )
 from transformers.activations import ACT2FN
+from transformers.conversion_mapping import register_checkpoint_conversion_mapping
+from transformers.core_model_loading import Chunk, PermuteForRope, Split, WeightConverter
 
-from patchgen.parts.fused import TANH_GELUS, FusedLinear, Rows
+from patchgen.parts.fused import (
+    TANH_GELUS,
+    FusedLinear,
+    FusedProjections,
+    KnownConversions,
+    Rows,
+)
 from patchgen.verify.models.weights import draw_weights
 from patchgen.verify.parts.part_check import load_strictly
 
@@ -130,6 +140,92 @@ def test_a_fused_layer_is_a_linear_layer():
     layer = FusedLinear(3, {"a": 4, "b": 1}, bias=False)
     assert layer.weight.shape == (5, 3) and layer.bias is None
     assert list(layer.state_dict()) == ["weight"]
+
+
+class ToyConfig(PreTrainedConfig):
+    model_type = "patchgen_toy"
+    num_attention_heads = 2
+
+
+ATTENTION, FFN = dict.fromkeys(("q_proj", "k_proj", "v_proj"), 8), {"gate_proj": 6, "up_proj": 6}
+
+
+class Toy(PreTrainedModel):
+    config_class, base_model_prefix = ToyConfig, "toy"
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.attn = self.made("qkv_proj", ATTENTION)
+        self.mlp = self.made("gate_up_proj", FFN)
+        self.other = Toy.made("", FFN)
+        self.post_init()
+
+    @staticmethod
+    def made(fused, parts):
+        layers = {name: torch.nn.Linear(8, width) for name, width in parts.items()}
+        return torch.nn.ModuleDict(layers)
+
+
+class FusedToy(KnownConversions, FusedProjections, Toy):
+    @staticmethod
+    def made(fused, parts):
+        return torch.nn.ModuleDict({fused: FusedLinear(8, parts)})
+
+
+def register(*conversions):
+    register_checkpoint_conversion_mapping(ToyConfig.model_type, [*conversions], overwrite=True)
+
+
+# Its parts have another order than those of the fused layer, and half of one is permuted.
+PERMUTED = [Chunk(0), PermuteForRope(permute_layer_names=["q_proj"])]
+KNOWN = {"chunks": [Chunk(0)], "widths of the model": [Split(0)], "permuted": PERMUTED}
+
+
+@pytest.mark.parametrize("operations", KNOWN.values(), ids=KNOWN)
+class TestKnownConversions:
+    """Transformers makes the parts of a fused layer of one tensor of the checkpoint."""
+
+    @pytest.fixture(autouse=True)
+    def registered(self, operations):
+        register(
+            WeightConverter("in_proj", ["attn.k_proj", "attn.q_proj", "attn.v_proj"], operations),
+            # The second name is also the end of `gate_up_proj`.
+            WeightConverter("w12", ["gate_proj", "up_proj"], [Chunk(0)]),
+        )
+
+    def test_a_checkpoint_of_the_parent_is_loaded_and_saved_as_it_was(self, tmp_path):
+        parent = Toy(ToyConfig())
+        parent.save_pretrained(tmp_path / "parent")
+        model = load_strictly(FusedToy, tmp_path / "parent")
+        rows = [parent.attn[name].weight for name in ATTENTION]
+        assert torch.equal(model.attn.qkv_proj.weight, torch.cat(rows))
+        model.save_pretrained(tmp_path / "model")
+        saved = load_file(tmp_path / "model" / "model.safetensors")
+        assert saved.keys() == {
+            f"{layer}.{kind}"
+            for layer in ("in_proj", "mlp.w12", "other.w12")
+            for kind in ("weight", "bias")
+        }
+        theirs = load_file(tmp_path / "parent" / "model.safetensors")
+        assert all(torch.equal(saved[name], theirs[name]) for name in theirs)
+
+    def test_a_new_model_is_saved_as_the_parent_reads_it(self, tmp_path):
+        model = FusedToy(ToyConfig())
+        model.save_pretrained(tmp_path)
+        rows = [layer.weight for layer in load_strictly(Toy, tmp_path).attn.values()]
+        assert torch.equal(model.attn.qkv_proj.weight, torch.cat(rows))
+
+    def test_a_checkpoint_of_parts_stays_one(self, tmp_path):
+        Toy(ToyConfig()).save_pretrained(tmp_path / "parent", save_original_format=False)
+        load_strictly(FusedToy, tmp_path / "parent").save_pretrained(tmp_path / "model")
+        saved = load_file(tmp_path / "model" / "model.safetensors")
+        assert {"attn.q_proj.weight", "mlp.up_proj.bias"} <= saved.keys()
+
+
+def test_a_conversion_of_one_part_alone_is_refused():
+    register(WeightConverter("wq", "attn.q_proj", [PermuteForRope()]))
+    with pytest.raises(ValueError, match=r"attn.qkv_proj.weight cannot be loaded .*'wq'"):
+        FusedToy(ToyConfig())
 
 
 def activation_of(name):
