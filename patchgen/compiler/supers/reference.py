@@ -21,7 +21,7 @@ from patchgen.compiler.supers.hoist import IMPLICIT
 from patchgen.compiler.supers.supercall import Function, SuperUse, first_parameter
 from patchgen.syntax.bound import FunctionNode, bound_names, list_body, local_names
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.trees import decorator_names
+from patchgen.syntax.trees import decorator_names, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,24 @@ class Asked:
         if self.use.receiver in find_rebound(self.method):
             what = f"{self.what} where {self.use.receiver} is bound again"
             raise PatchgenError("PG213", self.at, what, "give the other value a name of its own")
+        if _lists_locals(self.method):
+            # Python gives a function that names `super` a variable `__class__`.
+            what = f"{self.what} beside code that can see the local variable __class__"
+            hint = "name the variables one by one, instead of locals(), vars(), eval() or exec()"
+            raise PatchgenError("PG210", self.at, what, hint)
+
+
+def _lists_locals(method: FunctionNode) -> bool:
+    """Whether the body of `method` may see which local variables there are."""
+    for statement in list_body(method):
+        for node in walk(statement):
+            match node:
+                case ast.Call(func=ast.Name(id="locals" | "eval" | "exec")):
+                    return True
+                # With an argument, these look at that object.
+                case ast.Call(func=ast.Name(id="vars" | "dir"), args=[]):
+                    return True
+    return False
 
 
 def find_rebound(method: FunctionNode) -> frozenset[str]:

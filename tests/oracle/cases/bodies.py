@@ -135,6 +135,18 @@ def <M>(self, a):
 # --- calls
 obj.<M>(2)
 
+# === locals() beside super
+# --- parent
+def <M>(self, a, b=<1>):
+    return a + b
+# --- child
+def <M>(self, a):
+    self.seen = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
+    self.all = sorted(locals())
+    return super().<M>(a)
+# --- calls
+obj.<M>(2)
+
 # === vars, dir, eval and exec
 # --- parent
 def <M>(self, a):
