@@ -194,6 +194,9 @@ class _Qualifier:
     def _record_unbound(self, reference: Reference, at: Location) -> None:
         if self._is_modular:
             refuse_unbound(self._module, self._block, reference, at, self._naming)
+        # An annotation in quotes is a string, and means what the flat file has under the name.
+        if reference.quoted:
+            return
         self._needs.setdefault(reference.name, Symbol("", reference.name))
 
     def _follow_attributes(
