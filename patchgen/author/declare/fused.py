@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import constant, dotted, last, names, stored, walk
+from patchgen.author.anatomy.code import called, constant, dotted, last, names, stored, walk
 from patchgen.author.anatomy.ffn import form_of
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.anatomy.projections import (
@@ -124,6 +124,8 @@ class _Fusion:
         # A mixin may compute the layers before the statements that bind the value again.
         if method.name != "forward" or value in stored(method.body):
             return None
+        if any(self._output(one, "x") != "x" for one in self.group.layers):
+            return None
         for mixin in _mixins():
             made: set[str] = set()
             for pattern in mixin.patterns:
@@ -177,15 +179,22 @@ class _Fusion:
         old = [self._code(method, one) for one in whole]
         text = "\n".join(old)
         for one in layers:
-            text = text.replace(self._code(method, one.call), local[one.name])
+            text = text.replace(self._code(method, one.call), self._output(one, local[one.name]))
         yield edit(
             f"project_{self.name}", method, old, [f"{', '.join(local.values())} = {split}", text]
         )
         for one in layers:
             if one.statement not in whole:
-                yield edit(
-                    f"take_{one.name}", method, [self._code(method, one.call)], [local[one.name]]
-                )
+                taken = self._output(one, local[one.name])
+                yield edit(f"take_{one.name}", method, [self._code(method, one.call)], [taken])
+
+    def _output(self, layer: Projection, name: str) -> str:
+        """The output of a layer, which `name` is; a copy if the method changes it in place.
+
+        Autograd refuses that for one of several views.
+        """
+        is_changed = _name(layer.statement) in _changed_in_place(self.group.method)
+        return f"{name}.clone()" if is_changed else name
 
     @property
     def _in_one_edit(self) -> bool:
@@ -252,6 +261,19 @@ def _name(statement: ast.stmt) -> str:
             return name
         case _:
             return ""
+
+
+def _changed_in_place(method: ast.FunctionDef) -> set[str]:
+    """The names in `x /= 2`, `x[0] = 2` and `x.div_(2)`."""
+    found = {dotted(node.target) for node in walk(method.body, ast.AugAssign)}
+    for node in walk(method.body, ast.Subscript):
+        if isinstance(node.ctx, ast.Store):
+            found.add(dotted(node.value))
+    for call in walk(method.body, ast.Call):
+        owner, _, name = called(call).rpartition(".")
+        if name.endswith("_") and not name.endswith("__"):
+            found.add(owner)
+    return found
 
 
 def _attributes(pattern: Pattern) -> Iterator[str]:

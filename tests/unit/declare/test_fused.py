@@ -1,6 +1,7 @@
 """`patchgen new --with fused`: which linear layers become one, and which stay what they are."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,17 @@ def test_an_input_that_changes_in_between_is_another_one(env):
     found = changed(env, "llama", PROJECT, f"        hidden_states = hidden_states * 2\n{PROJECT}")
     text = members(found, "LlamaAttention")
     assert "k_proj, v_proj = " in text and "q_proj" not in text
+
+
+IN_PLACE = ("key_states /= 2", "key_states[0] = 2", "key_states.div_(2)", "key_states[0] *= 2")
+
+
+@pytest.mark.parametrize("change", IN_PLACE)
+def test_what_is_changed_in_place_is_a_copy(env, change):
+    """Autograd refuses to change one of several views."""
+    found = changed(env, "llama", PROJECT, f"{PROJECT}        {change}\n")
+    text = members(found, "LlamaAttention")
+    assert re.findall(r"\w+\.clone\(\)", text) in (["k_proj.clone()"], ["key_states.clone()"])
 
 
 def test_layers_with_different_biases_are_not_one(env):
