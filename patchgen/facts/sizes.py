@@ -108,7 +108,8 @@ STAGES = {
     "window_size": 4,
 }
 
-# By model type: values that checkpoints set and that the model cannot be built or run without.
+# By model type: values that checkpoints set, and without which the model cannot be built, run or
+# loaded, or a class of it is never created.
 SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
     "dbrx": {
         "d_model": 32,  # read under this name before the experts get it
@@ -120,7 +121,11 @@ SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
             "moe_top_k": 2,
         },
     },
+    **dict.fromkeys(("dinov3_vit", "eomt_dinov3"), {"use_gated_mlp": True}),
     "dots1": {"n_shared_experts": 1},
+    # Checkpoints have queries, keys and values of one width in one tensor.
+    "gradium_phonon_tts": {"num_key_value_heads": SIZES["num_attention_heads"]},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention", "linear_attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv"]},
     "longcat_flash": {"num_key_value_heads": SIZES["num_attention_heads"]},
     "mamba2": {"head_dim": 16, "n_groups": 1},
