@@ -149,6 +149,15 @@ def find_heads(text: str) -> tuple[str, ...]:
     return (*others[:1], *sorted(bases, key=len), *others[1:])
 
 
+def find_towers(text: str) -> tuple[str, ...]:
+    """The public model classes that are no heads, such as the encoder of images in a larger model.
+
+    VoxtralEncoder, Idefics3VisionTransformer
+    """
+    listed = [name for name in _listed(text) if not _HEAD.search(name)]
+    return tuple(name for name in listed if f"\nclass {name}(" in text and "Config" not in name)
+
+
 def _listed(text: str) -> list[str]:
     """The names in `__all__`.
 

@@ -98,14 +98,14 @@ def settled(env: Environment, found: Structural, known: Entry | None = None) -> 
     if flat.problems:
         first = min(flat.problems)
         return Entry("refused", f"by the converter: {first.at}: {first.code} {first.what}")
-    key = _key(open_module(env, found.task.module), flat)
+    key = _key(open_module(env, found.task.module), flat, found.task.part)
     return known if known is not None and known.key == key else Entry("written", key=key)
 
 
-def _key(parent: Module, flat: Flattened) -> str:
+def _key(parent: Module, flat: Flattened, part: str) -> str:
     """The digest of the file of the parent, of the code beside it in a trial, and of its checks."""
     digest = hashlib.sha256(parent.source.text.encode())
-    digest.update(digest_checks(Path(patchgen.__file__).parent))
+    digest.update(digest_checks(Path(patchgen.__file__).parent, part))
     for file in flat.files:
         digest.update(file.name.encode())
         digest.update(_code(file.text).encode())
@@ -113,9 +113,11 @@ def _key(parent: Module, flat: Flattened) -> str:
 
 
 @functools.cache
-def digest_checks(package: Path) -> bytes:
-    """What a trial checks, by the code of `package`: the part checks, and which cases are run."""
-    files = [*sorted(package.glob("verify/parts/*.py")), package / "author/coverage/trial.py"]
+def digest_checks(package: Path, part: str) -> bytes:
+    """What a trial of `part` checks, by the code of `package`: its check, and which cases run."""
+    checks = sorted(package.glob("verify/parts/*.py"))
+    own = [file for file in checks if file.stem not in EVERY or file.stem == part]
+    files = [*own, package / "author/coverage/trial.py"]
     codes = [_code(file.read_text(encoding="utf-8")) for file in files]
     return hashlib.sha256("\n".join(codes).encode()).digest()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import nn
+from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from patchgen.author.coverage.book import Entry
@@ -30,15 +33,16 @@ from patchgen.verify.cases.select import select_cases
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import quiet
 from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.report.result import Result
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant, describe_variant
+from patchgen.verify.variants import Variant, describe_variant, find_towers
 
 PACKAGE = "covered"  # what outputs of this pass are imported from
-HEADS = 4  # classes that are tried until one can be built
+HEADS = 4  # classes, of those that run what the part changes, that are tried until one is built
 # The largest difference in float64, relative to the largest entry of a tensor.  It is far above the
 # rounding errors of the worst tiny model (1e-12), and far below the smallest planted error.
 WIDE = 1e-10
@@ -96,7 +100,8 @@ class _HeadTrial:
 
     head: str
     results: tuple[Result, ...] = ()
-    missing: str = ""  # why it cannot be built
+    missing: str = ""  # why it cannot be built, or shows nothing
+    is_reached: bool = True  # its inputs run a layer that the part changes
     base: bool = False  # it stands beside a head, in which errors are planted
 
     @property
@@ -114,15 +119,18 @@ class _HeadTrial:
 
 
 def _verified(variant: Variant, found: Structural) -> Entry:
-    trials: list[_HeadTrial] = []
     own = _heads(variant, found)
-    every_one = found.task.part == "loss"  # each head has a loss of its own
-    for head in own if every_one else own[:HEADS]:
-        trials.append(_of_head(variant, head, found.task.part))
-        if not trials[-1].missing and not every_one:
+    if found.task.part == "loss":  # each head has a loss of its own
+        return _entry([_of_head(variant, head, found) for head in own])
+    trials: list[_HeadTrial] = []
+    for head in own:
+        trials.append(_of_head(variant, head, found))
+        if not trials[-1].missing:
             # A decoder's head on an encoder's layers says nothing of the encoder.
             base = _base(own, [one.head for one in trials])
-            trials += [_of_head(variant, name, found.task.part, base=True) for name in base]
+            trials += [_of_head(variant, name, found, base=True) for name in base]
+            break
+        if sum(one.is_reached for one in trials) == HEADS:
             break
     return _entry(trials)
 
@@ -140,7 +148,8 @@ def _heads(variant: Variant, found: Structural) -> tuple[str, ...]:
     if found.task.part == "loss":
         return tuple(name for name in own if name in found.declared)
     # Its rows are no texts, so that attention runs over lengths of its own.
-    return tuple(sorted(own, key=lambda name: name.endswith("ForMultipleChoice")))
+    own = sorted(own, key=lambda name: name.endswith("ForMultipleChoice"))
+    return (*own, *find_towers(text))
 
 
 def _entry(trials: list[_HeadTrial]) -> Entry:
@@ -149,26 +158,26 @@ def _entry(trials: list[_HeadTrial]) -> Entry:
         if one.failed is not None:
             return Entry("failed", f"{one.failed.case}: {one.failed.note}")
     if not built:
-        return Entry(
-            "cannot be built here", trials[0].missing if trials else "needs a public class"
-        )
+        reasons = dict.fromkeys(one.missing for one in trials)
+        return Entry("cannot be built here", "; ".join(reasons) or "needs a public class")
     for one in built:
         # Without an error that was found, nothing shows that the part ran.
         if not one.seen and not one.base:
-            what = f"needs inputs of {one.head} that reach what the part changes"
-            return Entry("cannot be built here", what)
+            return Entry("cannot be built here", _unreached(one.head))
     seen = tuple(dict.fromkeys(name for one in built for name in one.seen))
     others = "; ".join(f"{one.head}: {one.missing}" for one in trials if one.missing)
     return Entry("verified", others, heads=tuple(one.head for one in built), seen=seen)
 
 
-def _of_head(variant: Variant, head: str, part: str, *, base: bool = False) -> _HeadTrial:
+def _of_head(variant: Variant, head: str, found: Structural, *, base: bool = False) -> _HeadTrial:
     """The cases of the short plan, up to the first that fails; fewer for a `base` beside a head."""
     if missing := _missing(variant, head):
         return _HeadTrial(head, missing=missing)
+    if not _is_reached(Pair(variant, head), found.declared):
+        return _HeadTrial(head, missing=_unreached(head), is_reached=False)
     alone = replace(variant, heads=(head,))
     bench, results = CaseRunner(alone), []
-    for case in _short(alone, part):
+    for case in _short(alone, found.task.part):
         if base and case.kind != "numbers":
             continue
         result = _decided(bench, case)
@@ -236,6 +245,34 @@ def _missing(variant: Variant, head: str) -> str:
         message = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         return f"needs a tiny configuration or inputs that {head} runs with ({message})"
     return ""
+
+
+def _is_reached(pair: Pair, declared: Sequence[str]) -> bool:
+    """Whether a step of the variant runs one of the layers among the `declared` classes.
+
+    A model of images and text that is given text alone does not run its image layers.
+    """
+    module = sys.modules[pair.variant_class.__module__]
+    classes = [getattr(module, name, object) for name in declared]
+    layers = tuple(
+        each
+        for each in classes
+        if issubclass(each, nn.Module) and not issubclass(each, PreTrainedModel)
+    )
+    if not layers:
+        return True
+    try:
+        _, variant = pair.models(pair.routes[0], torch.float32)
+        with gather_evidence(variant) as evidence:
+            inputs = pair.inputs(Scenario(), torch.float32)
+            observe_step(variant, inputs, Scenario(), checkpointing=False)
+    except Exception:  # the cases tell what fails
+        return True
+    return any(isinstance(path[-1], layers) for path in evidence.paths)
+
+
+def _unreached(head: str) -> str:
+    return f"needs inputs of {head} that reach what the part changes"
 
 
 def _library(error: str) -> str:

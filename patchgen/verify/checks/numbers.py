@@ -116,6 +116,11 @@ def compare(
     own_dtypes = any(part_check.own_dtypes(scenario) for part_check in pair.part_checks)
     others = () if own_dtypes else find_other_dtypes(reference, ours)
     noises = [_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
+    if own_dtypes and scenario.autocast:
+        # What autocast leaves in float32, such a part keeps in the narrow dtype, as the parent does
+        # whose weights are in that dtype.
+        plain = replace(scenario, autocast=False)
+        noises.append(_noise(pair, route, torch.bfloat16, plain, weights))
     wide = _wide(pair, route, scenario, weights)
     of_truth = differences(pair.without_hidden(wide, scenario, observed), ours)
     return (*others, *nearer(measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)))

@@ -58,7 +58,7 @@ class Evidence:
         """How many times such a module ran inside a module of `owners` that got a gradient."""
         return sum(
             type(path[-1]).__name__ == class_name
-            and any(type(owner).__name__ in owners and _has_gradient(owner) for owner in path[:-1])
+            and any(type(owner).__name__ in owners and has_gradient(owner) for owner in path[:-1])
             for path in self.paths
         )
 
@@ -119,7 +119,8 @@ def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:
     return tuple(modules[".".join(steps[:n])] for n in range(len(steps) + 1 if name else 1))
 
 
-def _has_gradient(module: nn.Module) -> bool:
+def has_gradient(module: nn.Module) -> bool:
+    """Whether a parameter of the module got a gradient."""
     return any(parameter.grad is not None for parameter in module.parameters())
 
 

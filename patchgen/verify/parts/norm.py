@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
-from patchgen.verify.observe.evidence import Evidence
+from patchgen.verify.observe.evidence import Evidence, has_gradient
 from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
 from patchgen.verify.parts.planting import around, defines, replaced
 from patchgen.verify.parts.scenario import Scenario
@@ -26,6 +26,7 @@ Norm = Callable[..., Tensor]
 # Leaving out the usual epsilon, a millionth, would not show.
 EPSILON = 2.0
 AUTOCAST = Scenario(train=True, autocast=True)
+LOW_PRECISION = "LowPrecisionLayerNorm"
 
 
 def routes(parent_class: type[PreTrainedModel]) -> tuple[Route, ...]:
@@ -43,23 +44,57 @@ def calls_rms_norm(facts: PairFacts) -> bool:
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """One `rms_norm` for each root mean square of the parent; autocast saves less."""
-    fewer = variant.saved_bytes < parent.saved_bytes
-    saved = f"{variant.saved_bytes} bytes were saved where the parent saves {parent.saved_bytes}"
-    if calls_rms_norm(facts):
-        calls, wanted = variant.functions["rms_norm"], parent.functions["rsqrt"]
-        if calls != wanted or not calls:
-            yield f"{calls} calls of rms_norm for {wanted} norms"
-        if by_hand := variant.functions["rsqrt"]:
-            yield f"{by_hand} norms are written out"
+    """One `rms_norm` in place of each root mean square that the part replaces; autocast saves less.
+
+    Norms that it leaves as they are, such as gated ones, are written out in both.
+    """
+    ours, theirs = count_row_bytes(variant), count_row_bytes(parent)
+    fewer = ours < theirs
+    saved = f"{ours} bytes of rows were saved where the parent saves {theirs}"
+    ran = [path[-1] for path in variant.paths]
+    rms_norms = sum(type(module) in find_rms_norms(facts) for module in ran)
+    layer_norms = [module for module in ran if type(module).__name__ == LOW_PRECISION]
+    if rms_norms:
+        # Some parents have an `nn.RMSNorm` too, which calls the same function.
+        calls = variant.functions["rms_norm"] - parent.functions["rms_norm"]
+        if calls != rms_norms:
+            yield f"{calls} calls of rms_norm for {rms_norms} norms"
+        by_hand, others = variant.functions["rsqrt"], parent.functions["rsqrt"] - rms_norms
+        if by_hand != others:
+            yield f"{by_hand} norms are written out, where {others} stay as they are"
         # Elsewhere torch composes it, and keeps what the parent keeps.
         if variant.kernels["aten._fused_rms_norm"] and not fewer:
             yield saved
-    if defines("LowPrecisionLayerNorm")(facts):
-        if not fewer:
-            yield saved
-        if not variant.ran("LowPrecisionLayerNorm"):
-            yield "no LayerNorm that follows autocast ran"
+    # A norm without a gradient, as in an indexer that only chooses, keeps nothing.
+    if any(has_gradient(module) for module in layer_norms) and not fewer:
+        yield saved
+    if not rms_norms and not layer_norms:
+        yield "no norm of the part ran"
+
+
+def count_row_bytes(evidence: Evidence) -> int:
+    """The bytes that autograd kept, without vectors.
+
+    A weight that is cast is one.  It is small beside the rows of a real batch, not beside the few
+    of a tiny model.
+    """
+    return sum(each.bytes for each in evidence.saved if len(each.shape) > 1)
+
+
+def find_rms_norms(facts: PairFacts) -> frozenset[type]:
+    """The classes of the file whose forward calls `rms_norm` and the parent's does not."""
+    parent = sys.modules[facts.parent_class.__module__]
+    found = set()
+    for name, value in vars(facts.module).items():
+        if inspect.isclass(value) and value.__module__ == facts.module.__name__:
+            theirs = getattr(parent, name, None)
+            if _calls_rms_norm(value) and (theirs is None or not _calls_rms_norm(theirs)):
+                found.add(value)
+    return frozenset(found)
+
+
+def _calls_rms_norm(one: type) -> bool:
+    return ".rms_norm(" in inspect.getsource(one)
 
 
 def around_rms_norm(wrong: Norm) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
@@ -91,13 +126,15 @@ def no_gradient(norm: Norm, x: Tensor, shape: Any, weight: Tensor | None, eps: f
 
 def no_bias(forward: Norm, norm: Any, x: Tensor) -> Tensor:
     out = forward(norm, x)
-    return out - norm.bias.to(out.dtype)
+    return out if norm.bias is None else out - norm.bias.to(out.dtype)
 
 
 def no_weight(forward: Norm, norm: Any, x: Tensor) -> Tensor:
     out = forward(norm, x)
-    weight, bias = norm.weight.to(out.dtype), norm.bias.to(out.dtype)
-    return (out - bias) / weight + bias
+    if norm.weight is None:
+        return out
+    bias = 0.0 if norm.bias is None else norm.bias.to(out.dtype)
+    return (out - bias) / norm.weight.to(out.dtype) + bias
 
 
 def has_epsilon(facts: PairFacts) -> bool:
@@ -109,7 +146,7 @@ def adds_one(facts: PairFacts) -> bool:
     return calls_rms_norm(facts) and re.search(r"\b1(\.0)? \+ self\.weight", text) is not None
 
 
-RMS, LAYER = calls_rms_norm, defines("LowPrecisionLayerNorm")
+RMS, LAYER = calls_rms_norm, defines(LOW_PRECISION)
 
 PART_CHECK = PartCheck(
     part="norm",
@@ -143,14 +180,14 @@ PART_CHECK = PartCheck(
         PlantedError(
             "bias dropped",
             "LayerNorm lacks its bias under autocast",
-            around("forward", no_bias, within="LowPrecisionLayerNorm"),
+            around("forward", no_bias, within=LOW_PRECISION),
             scenario=AUTOCAST,
             fits=LAYER,
         ),
         PlantedError(
             "weight dropped",
             "LayerNorm lacks its weight",
-            around("forward", no_weight, within="LowPrecisionLayerNorm"),
+            around("forward", no_weight, within=LOW_PRECISION),
             fits=LAYER,
         ),
     ),

@@ -105,11 +105,27 @@ def test_the_key_is_of_the_checks_too(tmp_path):
         for file in ("verify/parts/loss.py", "author/coverage/trial.py"):
             (package / file).parent.mkdir(parents=True)
             (package / file).write_text(text, encoding="utf-8")
-        return digest_checks(package)
+        return digest_checks(package, "loss")
 
     before = of("before", "BOUND = 1e-6\n")
     assert of("commented", "# In float32.\nBOUND = 1e-6\n") == before
     assert of("changed", "BOUND = 1e-5\n") != before
+
+
+def test_the_check_of_another_part_does_not_count(tmp_path):
+    checks = tmp_path / "verify/parts"
+    checks.mkdir(parents=True)
+    (tmp_path / "author/coverage").mkdir(parents=True)
+    (tmp_path / "author/coverage/trial.py").write_text("CASES = 3\n", encoding="utf-8")
+    for name in ("loss", "norm", "planting"):
+        (checks / f"{name}.py").write_text("BOUND = 1e-6\n", encoding="utf-8")
+    norm = digest_checks(tmp_path, "norm")
+    (checks / "loss.py").write_text("BOUND = 1e-5\n", encoding="utf-8")
+    digest_checks.cache_clear()
+    assert digest_checks(tmp_path, "norm") == norm
+    (checks / "planting.py").write_text("BOUND = 1e-5\n", encoding="utf-8")
+    digest_checks.cache_clear()
+    assert digest_checks(tmp_path, "norm") != norm
 
 
 def test_what_counts_for_a_target_runs_first():

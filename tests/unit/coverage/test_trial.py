@@ -53,3 +53,37 @@ def test_a_child_that_takes_too_long_costs_one_entry():
     ((_, entry),) = watched([found], Limits(seconds=0.01), jobs=1)
     assert (entry.status, entry.key) == ("cannot be built here", found.entry.key)
     assert "more than 0 seconds" in entry.why
+
+
+# What the part changes does not run in the first class that can be built, or beside other norms.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "head", "why"),
+    [
+        ("qwen3_vl", "Qwen3VLTextModel", "its language model is made by AutoModel"),
+        ("idefics3", "Idefics3VisionTransformer", "text alone runs no image layers"),
+        ("bamba", "BambaForCausalLM", "its gated norms stay as they are"),
+        ("diffllama", "DiffLlamaForCausalLM", "it has an nn.RMSNorm of its own"),
+        ("deepseek_v32", "DeepseekV32ForCausalLM", "its LayerNorm gets no gradient"),
+        ("modernbert", "ModernBertForMaskedLM", "its LayerNorms have no bias"),
+        ("gptj", "GPTJForCausalLM", "the gradient of a bias is rounded once more"),
+    ],
+)
+def test_a_norm_is_verified_where_it_runs(model, head, why):
+    ((_, entry),) = watched([written(model, "norm")], Limits(), jobs=1)
+    assert (entry.status, entry.heads[0]) == ("verified", head), f"{why}: {entry.why}"
+
+
+@pytest.mark.slow
+def test_a_norm_that_is_computed_twice_is_seen(tmp_path):
+    found = written("bamba", "norm")
+    once = "class BambaRMSNorm(FusedRMSNorm, bamba.BambaRMSNorm):\n    pass\n"
+    twice = once.replace(
+        "    pass\n",
+        "    def forward(self, hidden_states):\n"
+        "        super().forward(hidden_states)\n"
+        "        return super().forward(hidden_states)\n",
+    )
+    assert once in found.text
+    entry = tried(replace(found, text=found.text.replace(once, twice)), tmp_path)
+    assert entry.status == "failed" and "14 calls of rms_norm for 7 norms" in entry.why, entry

@@ -27,7 +27,7 @@ from patchgen.verify.report.result import Result, counts, find_unproven, from_js
 from patchgen.verify.run.child import Work, read_work
 from patchgen.verify.run.children import Limits, Wanted, run_work, verify
 from patchgen.verify.selection import Plan
-from patchgen.verify.variants import Variant, find_heads, find_variants
+from patchgen.verify.variants import Variant, find_heads, find_towers, find_variants
 from tests.toytree import REPOSITORY
 
 
@@ -74,6 +74,12 @@ def test_a_language_model_comes_before_a_decoder_made_of_an_encoder():
         "XForCausalLM",
         "XForTokenClassification",
     )
+
+
+def test_towers_are_the_public_models_that_are_no_heads():
+    classes = "".join(f"\nclass {name}(XPreTrainedModel): ...\n" for name in ("XEncoder", "XModel"))
+    listed = ["XConfig", "XPreTrainedModel", "XModel", "XEncoder", "imported"]
+    assert find_towers(f"{classes}\n__all__ = {listed}") == ("XEncoder",)
 
 
 LLAMA = Variant(
