@@ -38,24 +38,26 @@ def fused_in(model: nn.Module) -> dict[str, dict[str, int]]:
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
-    """A fused layer with n parts calls `linear` n - 1 times less; GELU is one operation."""
-    if defines("FusedLinear")(facts):
-        ran = [
-            len(path[-1].parts)
-            for path in variant.paths
-            if type(path[-1]).__name__ == "FusedLinear"
-        ]
-        fewer = parent.functions["linear"] - variant.functions["linear"]
-        if fewer != sum(ran) - len(ran) or not fewer:
-            yield f"{fewer} linear layers fewer, where {len(ran)} of {sum(ran)} parts ran"
-    if defines("TANH_GELUS")(facts):
-        ours = variant.functions["gelu"] - parent.functions["gelu"]
-        theirs = parent.functions["tanh"] - variant.functions["tanh"]
+    """A fused layer with n parts calls `linear` n - 1 times less; GELU is one operation.
+
+    Of a model of images and text, the layers of one may not run.
+    """
+    ran = [
+        len(path[-1].parts) for path in variant.paths if type(path[-1]).__name__ == "FusedLinear"
+    ]
+    fewer = parent.functions["linear"] - variant.functions["linear"]
+    if fewer != sum(ran) - len(ran):
+        yield f"{fewer} linear layers fewer, where {len(ran)} of {sum(ran)} parts ran"
+    ours = variant.functions["gelu"] - parent.functions["gelu"]
+    theirs = parent.functions["tanh"] - variant.functions["tanh"]
+    if defines("TANH_GELUS")(facts) and parent.functions["tanh"]:
         if ours != theirs or not ours:
             yield f"{ours} GELUs by one operation, where the parent writes out {theirs}"
         if variant.saved_bytes >= parent.saved_bytes:
             saved = f"{variant.saved_bytes} bytes were saved"
             yield f"{saved} where the parent saves {parent.saved_bytes}"
+    if not ran and not ours:
+        yield "no fused layer ran, and no GELU by one operation"
 
 
 def to_parent_names(observed: Observation, variant: PreTrainedModel) -> Observation:
@@ -122,6 +124,7 @@ PART_CHECK = PartCheck(
     routes=routes,
     effect=effect,
     terms=to_parent_names,
+    joins_weights=True,
     planted_errors=(
         PlantedError(
             "parts swapped",

@@ -171,5 +171,8 @@ class PartCheck:
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
     same_rng_order: bool = True
+    # Whether weights of the parent are rows of one weight: then those that it has no gradient for
+    # may get zeros.
+    joins_weights: bool = False
     # Whether the part works if hidden states are requested.
     works_with_hidden_states: bool = True
