@@ -24,8 +24,8 @@ transformers converts one part of a fused layer alone.
 
 What differs from the parent: `state_dict()`, the names of parameters and modules (LoRA's target is
 `qkv_proj` and `gate_up_proj`, and one low-rank update serves all parts), and the order in which
-weights are drawn.  The rows of `q_proj` come first.  A part that no output depends on has a gradient
-of zeros where the parent has none, so that weight decay reaches it.
+weights are drawn.  The rows of `q_proj` come first.  A part that no output depends on has a
+gradient of zeros where the parent has none, so that weight decay reaches it.
 
 A ValueError refuses quantized loading, whose weights are not in rows, and loading in shards
 (`distributed_config`: tensor parallelism, FSDP2 of transformers), which would cut across the parts.
