@@ -12,6 +12,7 @@ from functools import cache
 
 from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.code import called, constant, dotted, last, names, stored, walk
+from patchgen.author.anatomy.conversions import find_configurations
 from patchgen.author.anatomy.ffn import form_of
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.anatomy.projections import (
@@ -24,7 +25,7 @@ from patchgen.author.anatomy.projections import (
 from patchgen.author.anatomy.torch_calls import torch_calls
 from patchgen.author.declare.edits import code, edit, imports_for, local_names
 from patchgen.author.declare.fitting import Mixin, Pattern, mixins
-from patchgen.author.declare.parallel_plan import choose_mixins, find_configurations
+from patchgen.author.declare.parallel_plan import choose_mixins
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (

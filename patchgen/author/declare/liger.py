@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from functools import cache
 
 from patchgen.author.anatomy.code import called, constant, dotted, last, walk
+from patchgen.author.anatomy.conversions import find_configurations
 from patchgen.author.anatomy.ffn import form_of
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.anatomy.norms import norms
 from patchgen.author.declare.fitting import Mixin, mixins
 from patchgen.author.declare.loss import loss
 from patchgen.author.declare.norm import FORMS, statements_of_norm
-from patchgen.author.declare.parallel_plan import find_configurations
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (

@@ -12,6 +12,7 @@ import copy
 
 from patchgen.author.anatomy.attention import Attentions, Reason
 from patchgen.author.anatomy.code import called, walk
+from patchgen.author.anatomy.conversions import makes_weight
 from patchgen.author.anatomy.experts import experts
 from patchgen.author.anatomy.ffn import FeedForward, feed_forwards
 from patchgen.author.anatomy.heads import heads
@@ -119,7 +120,12 @@ def _network(module: Module, layers: Layers) -> tuple[FeedForward, Dense]:
         raise NoMixture(
             init or found[0].layer.node, f"{found[0].layer.name} is not told its configuration"
         )
-    return found[0], dense(module, found[0])
+    network = dense(module, found[0])
+    for layer in (*network.up, network.down):
+        if makes_weight(module, f"{layer}.weight"):
+            what = f"transformers makes `{layer}.weight` of other tensors of a checkpoint"
+            raise NoMixture(found[0].layer.node, f"{what}, so the experts would not get them")
+    return found[0], network
 
 
 def _parameters(method: ast.FunctionDef) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TypeGuard
 
 from patchgen.author.anatomy.code import constant, dotted, walk
+from patchgen.author.anatomy.conversions import find_configurations, is_converted
 from patchgen.author.anatomy.module import Module
 from patchgen.author.anatomy.projections import (
     Shared,
@@ -25,7 +24,7 @@ def choose_mixins(module: Module, groups: Sequence[Shared]) -> tuple[str, ...]:
     transformers converts its checkpoints.
     """
     texts = [path.read_text(encoding="utf-8") for path in find_configurations(module)]
-    known = ("KnownConversions",) if _is_converted(module, texts) else ()
+    known = ("KnownConversions",) if is_converted(module) else ()
     rules = dict(_rules(texts))
     fused_names = {name for group in groups for name in group.names}
     owners = set()  # the modules, by path, that have fused layers
@@ -51,10 +50,6 @@ def _rules(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
                     yield str(path), str(style)
 
 
-def find_configurations(module: Module) -> list[Path]:
-    return sorted(module.folder.glob("configuration_*.py")) if module.folder is not None else []
-
-
 def _is_plan(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
     match node:
         case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
@@ -67,18 +62,3 @@ def _entries(value: ast.expr | None) -> Iterator[tuple[object, object]]:
         for key, style in zip(value.keys, value.values, strict=True):
             if key is not None:  # `**other`
                 yield constant(key), constant(style)
-
-
-def _is_converted(module: Module, texts: Sequence[str]) -> bool:
-    """Whether the conversion table of transformers has the type of the model, or a class of it."""
-    if module.folder is None:
-        return False
-    table = module.folder.parents[1] / "conversion_mapping.py"
-    if not table.is_file():
-        return False
-    tree = ast.parse(table.read_text(encoding="utf-8"))
-    listed = {node.value for node in walk(tree, ast.Constant)}
-    types: set[str] = set()
-    for text in texts:
-        types.update(re.findall(r'model_type = "(\w+)"', text))
-    return not listed.isdisjoint(types | module.classes.keys())

@@ -100,6 +100,7 @@ REFUSED = {
     "apertus": ("made in several ways", True),
     "gemma3": ("several configurations", True),
     "layoutlm": ("its index", True),
+    "hrm_text": ("makes `mlp.gate_proj.weight` of other tensors", True),
 }
 
 
