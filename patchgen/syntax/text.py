@@ -84,7 +84,7 @@ def make_source(text: str, path: str, module: str = "") -> Source:
 def read_source(
     path: Path, module: str = "", display_path: str | None = None, *, allow_bidi: bool = False
 ) -> Source:
-    """The file at `path`; `shown` is the path that messages print.
+    """The file at `path`; `display_path` is the path that messages print.
 
     Raises PatchgenError PG001 to PG006 for what is not a readable, plain Python text in UTF-8 or
     the encoding that it declares.
@@ -129,13 +129,14 @@ def decode(data: bytes, name: str, *, allow_bidi: bool = False) -> str:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         what = f"is not {encoding.upper()}: byte {data[error.start]:#04x} at offset {error.start}"
-        raise PatchgenError("PG003", Location(name), what, "save it as UTF-8") from error
+        above = _unify_line_ends(data[: error.start].decode(encoding, errors="replace"))
+        at = _locate(name, above, len(above))
+        raise PatchgenError("PG003", at, what, "save it as UTF-8") from error
     except LookupError as error:
         what = f"declares an unknown encoding {encoding!r}"
-        raise PatchgenError("PG003", Location(name), what) from error
+        raise PatchgenError("PG003", Location(name, 1, 1), what, "save it as UTF-8") from error
     # After decoding: in UTF-16 the bytes would differ.
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _unify_line_ends(text)
     _refuse_controls(text, name, allow_bidi)
     return text
 
@@ -171,6 +172,19 @@ def _reads_ascii(encoding: str) -> bool:
         return False
 
 
+def _unify_line_ends(text: str) -> str:
+    """`text` with `\\n` at the end of each line."""
+    if "\r" not in text:
+        return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _locate(name: str, text: str, offset: int) -> Location:
+    """Where the character at `offset` of `text` stands in the file `name`."""
+    line = text.count("\n", 0, offset) + 1
+    return Location(name, line, offset - text.rfind("\n", 0, offset))
+
+
 def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
     """Raise PG004 or PG005 for characters that hide what the text says."""
     found = re.search("\x00", text) if "\x00" in text else None
@@ -179,11 +193,9 @@ def _refuse_controls(text: str, name: str, allow_bidi: bool) -> None:
         found = _BIDI.search(text)
     if found is None:
         return
-    line = text.count("\n", 0, found.start()) + 1
-    column = found.start() - text.rfind("\n", 0, found.start())
-    at = Location(name, line, column)
+    at = _locate(name, text, found.start())
     if found.group() == "\x00":
-        raise PatchgenError("PG004", at, "holds a NUL character")
+        raise PatchgenError("PG004", at, "holds a NUL character", "delete it")
     what = f"holds the invisible control character U+{ord(found.group()):04X}"
     hint = "remove it: such characters make code read differently than it runs"
     raise PatchgenError("PG005", at, what, hint)

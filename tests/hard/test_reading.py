@@ -210,6 +210,7 @@ WRONG_ENCODINGS = {
 def test_not_text(tmp_path: Path, data: bytes, part: str) -> None:
     (problem,) = _flat(tmp_path, data).problems
     assert (problem.code, problem.at.path) == ("PG003", NAME)
+    assert problem.at.line and problem.at.column and problem.hint, problem
     assert part in problem.what, problem
 
 
