@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Container, Iterator
 
 from patchgen.compiler.link.dependencies import Dependency
 from patchgen.compiler.link.equivalence import is_copied_freely
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.model import RewrittenBlock
-from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.scopes import references
 
 _BUILTINS = frozenset(dir(builtins))
@@ -24,7 +25,11 @@ _BUILTINS = frozenset(dir(builtins))
 
 def choose_reported_block(blocks: list[FlatBlock]) -> FlatBlock:
     """The first block of a modular file, because its author can act; else the first block."""
-    return min(blocks, key=lambda block: ".modular_" not in f".{block.block_id.module}")
+    return min(blocks, key=lambda block: not _is_modular(block))
+
+
+def _is_modular(block: FlatBlock) -> bool:
+    return ".modular_" in f".{block.block_id.module}"
 
 
 def remove_duplicates(
@@ -126,35 +131,41 @@ def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:
 
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:
     """Raise PG401 where code that means a builtin would find another module's definition."""
-    definers = _find_definers_of_builtins(blocks, imports)
-    # Next to no file defines one, and reading all references takes time.
-    if not definers:
+    definers = {name: block for block in blocks for name in _BUILTINS.intersection(block.defines)}
+    imported = {name: imports[name] for name in _BUILTINS.intersection(imports)}
+    # Next to no file binds one, and reading all references takes time.
+    if not definers and not imported:
         return
     for block in blocks:
         for rewritten in block.rewritten:
-            _refuse_builtins_read(rewritten, definers)
+            for name, at in _find_builtins_read(rewritten, {*definers, *imported}):
+                _raise_hidden_builtin(name, at, definers.get(name), imported.get(name))
 
 
-def _find_definers_of_builtins(
-    blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]
-) -> dict[str, str]:
-    """The names of builtins that the flat file binds, with the module that does."""
-    definers: dict[str, str] = {}
-    for block in blocks:
-        for name in _BUILTINS.intersection(block.defines):
-            definers[name] = block.block_id.module
-    for name in _BUILTINS.intersection(imports):
-        definers[name] = str(imports[name].symbol)
-    return definers
-
-
-def _refuse_builtins_read(rewritten: RewrittenBlock, definers: dict[str, str]) -> None:
-    """Raise PG401 for a read of a builtin that `definers` hides."""
+def _find_builtins_read(
+    rewritten: RewrittenBlock, names: Container[str]
+) -> Iterator[tuple[str, Location]]:
+    """Where the code of a block reads a builtin that has one of `names`."""
     for reference in references(ast.parse(rewritten.text).body):
         name = reference.name
         # With a dependency, the code itself means the definition.
-        if name not in definers or name in rewritten.dependencies or name in rewritten.defines:
-            continue
-        what = f"{name} is the builtin here, and in the flat file that of {definers[name]}"
-        hint = f"write builtins.{name} here, or give the other one another name"
-        raise PatchgenError("PG401", rewritten.at(reference.line, reference.column), what, hint)
+        is_own = name in rewritten.dependencies or name in rewritten.defines
+        if name in names and not is_own:
+            yield name, rewritten.at(reference.line, reference.column)
+
+
+def _raise_hidden_builtin(
+    name: str, at: Location, definer: FlatBlock | None, imported: Dependency | None
+) -> None:
+    """Raise PG401 for a read of the builtin `name`, which the flat file binds."""
+    what = f"{name} is the builtin here, and in the flat file that of "
+    hint = f"write builtins.{name} here, or give the other one another name"
+    if definer is None:
+        assert imported is not None
+        raise PatchgenError("PG401", at, f"{what}{imported.symbol}", hint)
+    place = definer.rewritten[0].at(1, 0)
+    # Of the two, the author of a modular file can change the definition alone.
+    if _is_modular(definer) and at.path != place.path:
+        what = f"{name} would hide the builtin, which {at.path}:{at.line} reads"
+        raise PatchgenError("PG401", place, what, f"give {name} another name")
+    raise PatchgenError("PG401", at, f"{what}{definer.block_id.module}", hint)

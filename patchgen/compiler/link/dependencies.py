@@ -84,8 +84,11 @@ def _find_meaning(
 
 def _suggest_name(name: str, own: RewrittenBlock) -> str:
     """What to change in the modular file, of which `own` is, about a name with two meanings."""
-    imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
     path = own.source.path
+    means = own.dependencies.get(name)
+    if means is not None and means.module == own.source.module:
+        return f"give {name} of {path} another name"
+    imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
     if imports.search(own.source.text):
         return f"import {name} under another name in {path}"
     return f"define {name} in {path}, where it counts for both, or give one of them another name"

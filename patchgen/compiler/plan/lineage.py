@@ -109,13 +109,7 @@ class Lineages:
         """
         # `below` is the path of classes that led here.
         if symbol in below:
-            cycle = " -> ".join(str(s) for s in (*below[below.index(symbol) :], symbol))
-            what = f"a class inherits from itself: {cycle}"
-            hint = "take one base out of the cycle"
-            # `from toy import Base` and `class Base(Base)`: a name means one thing in a file.
-            if below[-1] == symbol:
-                hint = f"if it is the base of another file: import {symbol.name} under another name"
-            raise PatchgenError("PG106", at, what, hint)
+            raise _make_cycle_error(symbol, below, at)
         bases = self.direct_bases(symbol, at)
         # Nothing is known of its bases, and nothing is needed.
         if bases is None:
@@ -151,6 +145,19 @@ class Lineages:
             return None
         bases = bases_of(self.bindings, index, symbol.name)
         return tuple(base for base in bases if base.symbol != Symbol("builtins", "object"))
+
+
+def _make_cycle_error(symbol: Symbol, below: tuple[Symbol, ...], at: Location) -> PatchgenError:
+    """The error about `symbol`, which is among the classes `below` that derive from it."""
+    cycle = " -> ".join(str(each) for each in (*below[below.index(symbol) :], symbol))
+    what = f"a class inherits from itself: {cycle}"
+    hint = "take one base out of the cycle"
+    # `from toy import Base` and `class Base(Base)`: a name means one thing in a file.
+    if below[-1] == symbol:
+        name = symbol.name
+        what = f"the base {name} has the name of the class, and a name means one thing in a file"
+        hint = f"import the parent under another name: `import {name} as {name}Parent`"
+    return PatchgenError("PG106", at, what, hint)
 
 
 def c3(sequences: Sequence[Sequence[Symbol]]) -> tuple[Symbol, ...] | None:
