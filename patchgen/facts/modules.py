@@ -9,6 +9,8 @@ GENERIC_HEADS = "transformers.modeling_layers"
 # The table of base models, by model type.
 AUTO_MODELS = "transformers.models.auto.modeling_auto"
 AUTO_MODELS_TABLE = "MODEL_MAPPING_NAMES"
+# The attributes of a configuration that have the classes of its parts, by name of the part.
+SUB_CONFIGS = ("sub_configs", "sub_configs_defaults")
 # How names in checkpoints change, by model type or class.
 CONVERSIONS = "transformers.conversion_mapping"
 CONVERSIONS_ALIASES = "_MODEL_TO_CONVERSION_PATTERN"

@@ -169,7 +169,7 @@ def _map_classes(blocks: tuple[FlatBlock, ...]) -> dict[str, str]:
 def _map_model_types(builder: Builder) -> dict[str, str]:
     """Each model type of the output with the one of its parent."""
     found: dict[str, str] = {}
-    for module in _find_configurations(builder):
+    for module in find_configurations(builder):
         for name in read_model_types(builder.index(module).source.text):
             found[name] = name
     for declaration in builder.naming.plan.declarations:
@@ -192,7 +192,7 @@ def _list_model_types(declaration: Declaration, builder: Builder) -> list[str]:
     return stated
 
 
-def _find_configurations(builder: Builder) -> Iterator[str]:
+def find_configurations(builder: Builder) -> Iterator[str]:
     """The configuration modules that the parents of the modeling output import."""
     bindings = builder.naming.bindings
     for parent in builder.naming.plan.parents:

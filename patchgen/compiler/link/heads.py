@@ -19,7 +19,6 @@ built.
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -27,9 +26,10 @@ from patchgen.compiler.link.dependencies import Dependency
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.footer import parent_model_types
 from patchgen.compiler.link.gather import Gathered
+from patchgen.compiler.link.own_models import differs, find_models, read_base_models
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
-from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS
+from patchgen.facts.modules import GENERIC_HEADS
 from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import parse_class
 
@@ -52,7 +52,7 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
         return gathered
     models = _find_base_models(gathered.blocks, builder)
     # With an equal base model, AutoModel's answer is right.
-    if not any(_differs(model, gathered.blocks, builder) for model in models):
+    if not any(differs(model, gathered.blocks, builder) for model in models):
         return gathered
     return _rebind_all(gathered, heads, models, builder)
 
@@ -132,80 +132,9 @@ def _is_generic(symbol: Symbol) -> bool:
 
 def _find_base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatBlock, ...]:
     """The classes of the file that AutoModel would take for one of the parent's configurations."""
-    if builder.naming.bindings.env.path(AUTO_MODELS) is None:
-        return ()
-    known = _read_auto_models(builder.index(AUTO_MODELS).source.text)
+    known = read_base_models(builder)
     wanted = {known[name] for name in parent_model_types(builder) if name in known}
-    found = []
-    for block in blocks:
-        # A parent that was put aside is not the model of this file.
-        if block.kind != "class" or block.aside:
-            continue
-        if block.origin.name in wanted:
-            found.append(block)
-    return tuple(found)
-
-
-@functools.lru_cache(maxsize=4)  # of one release, for every variant
-def _read_auto_models(text: str) -> Mapping[str, str]:
-    """Model type and base model, from the table in the text of transformers' auto classes.
-
-    MODEL_MAPPING_NAMES = OrderedDict([("llama", "LlamaModel"), ...])
-    """
-    for node in ast.parse(text).body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=table) if name == AUTO_MODELS_TABLE:
-                return dict(_find_string_pairs(table))
-    return {}
-
-
-def _find_string_pairs(table: ast.expr) -> Iterator[tuple[str, str]]:
-    """Every pair of two strings that is written as a tuple."""
-    for node in ast.walk(table):
-        match node:
-            case ast.Tuple(
-                elts=[ast.Constant(value=str(model_type)), ast.Constant(value=str(model))]
-            ):
-                yield model_type, model
-
-
-def _differs(own: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) -> bool:
-    """Whether the base model, or anything that it uses, is not the parent's."""
-    by_name: dict[str, FlatBlock] = {}
-    for block in blocks:
-        by_name.update(dict.fromkeys(block.defines, block))
-    waiting, seen = [own], {own.block_id}
-    while waiting:
-        block = waiting.pop()
-        if _is_changed(block, builder):
-            return True
-        for dependency in block.dependencies:
-            used = by_name.get(dependency.name)
-            if used is not None and used.block_id not in seen:
-                seen.add(used.block_id)
-                waiting.append(used)
-    return own.name != own.rewritten[-1].symbol.name
-
-
-def _is_changed(block: FlatBlock, builder: Builder) -> bool:
-    """Whether the code of a block is not that of the parent's module."""
-    source = block.rewritten[-1]
-    if source.symbol.module in builder.layers:
-        return True
-    if block.text == source.text:
-        return False
-    # Comments and docstrings may differ.
-    return _dump_code(block.text) != _dump_code(source.text)
-
-
-def _dump_code(text: str) -> str:
-    """The code of a block without docstrings, which change nothing of a model."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node):
-                node.body = node.body[1:]
-    return ast.dump(tree)
+    return find_models(wanted, blocks)
 
 
 def _rebind_head(

@@ -26,6 +26,7 @@ from patchgen.compiler.link.heads import rebind_heads
 from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
 from patchgen.compiler.link.late_imports import find_late_imports
 from patchgen.compiler.link.order import order_blocks
+from patchgen.compiler.link.submodels import rebind_submodels
 from patchgen.compiler.plan.kinds import MODELING
 from patchgen.compiler.plan.model import Symbol
 
@@ -80,6 +81,14 @@ def gather(draft: Draft) -> Draft:
     """Collect the blocks and imports that the output needs."""
     gathered = gather_blocks(draft.kind, draft.requested, draft.builder)
     return replace(draft, gathered=gathered)
+
+
+def put_models_on_own_models(draft: Draft) -> Draft:
+    """Let models that are made of models use those of the file."""
+    if draft.kind != MODELING or not draft.declares:
+        return draft
+    gathered = rebind_submodels(draft.gathered, draft.builder)
+    return draft if gathered == draft.gathered else replace(draft, gathered=gathered)
 
 
 def put_heads_on_own_model(draft: Draft) -> Draft:
@@ -150,6 +159,11 @@ def _render_imports_at_top(draft: Draft) -> list[str]:
 
 PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
     ("blocks", gather, lambda draft: _count(draft.gathered.blocks, "block")),
+    (
+        "submodels",
+        put_models_on_own_models,
+        lambda draft: "models in models are those of the file",
+    ),
     ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
     ("imports", choose_imports, lambda draft: _describe_imports(draft)),
     ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),

@@ -60,7 +60,7 @@ def test_a_child_that_takes_too_long_costs_one_entry():
 @pytest.mark.parametrize(
     ("model", "head", "why"),
     [
-        ("qwen3_vl", "Qwen3VLTextModel", "its language model is made by AutoModel"),
+        ("qwen3_vl", "Qwen3VLForConditionalGeneration", "it asks AutoModel for its language model"),
         ("idefics3", "Idefics3VisionTransformer", "text alone runs no image layers"),
         ("bamba", "BambaForCausalLM", "its gated norms stay as they are"),
         ("diffllama", "DiffLlamaForCausalLM", "it has an nn.RMSNorm of its own"),

@@ -1,0 +1,139 @@
+"""Which models a model of models builds: those of the flat file, or what AutoModel knows."""
+
+import pytest
+
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
+from tests.toytree import Tree
+
+TABLE = """class AutoModel:
+    pass
+
+
+MODEL_MAPPING_NAMES = OrderedDict([("toy", "ToyModel"), ("toy_text", "ToyTextModel")])
+"""
+CONFIGURATION = """class ToyTextConfig:
+    model_type = "toy_text"
+
+
+class ToyConfig:
+    model_type = "toy"
+    {table}
+"""
+PARENT = """from transformers.models.auto import AutoModel
+from transformers.models.toy.configuration_toy import ToyConfig
+
+
+class ToyNorm:
+    def f(self):
+        return 1
+
+
+class ToyTextModel:
+    def __init__(self, config):
+        self.norm = ToyNorm()
+
+
+class ToyModel:
+    def __init__(self, config: ToyConfig):
+        self.text = {call}{more}
+
+
+__all__ = ["ToyModel", "ToyTextModel"]
+"""
+VARIANT = """from transformers.models.toy import modeling_toy as toy
+
+
+class {changed}(toy.{changed}):
+    def f(self):
+        return 2
+"""
+FIXED = 'sub_configs_defaults = {"text_config": ToyTextConfig}'
+CALL = "AutoModel.from_config(config.text_config)"
+OWN = "ToyTextModel._from_config(config.text_config)"
+
+
+def built(tmp_path, table=FIXED, call=CALL, more="", changed="ToyNorm", ending=""):
+    """What the flat model builds, with the imports and the notes of the file."""
+    tree = Tree(tmp_path)
+    for name in ("", "models", "models/toy"):
+        tree.write(f"transformers/{name}/__init__.py", "")
+    tree.write("transformers/models/auto/__init__.py", "from .modeling_auto import AutoModel\n")
+    tree.write("transformers/models/auto/modeling_auto.py", TABLE)
+    toy = "transformers/models/toy"
+    tree.write(f"{toy}/configuration_toy.py", CONFIGURATION.format(table=table))
+    tree.write(f"{toy}/modeling_toy.py", PARENT.format(call=call, more=more))
+    path = tree.write("modular_toy_x.py", VARIANT.format(changed=changed) + ending)
+    result = flatten(path, make_environment(tmp_path, search=[]), Settings())
+    assert result.problems == ()
+    (file,) = [file for file in result.files if file.kind == "modeling"]
+    value = file.text.partition("self.text = ")[2].splitlines()[0]
+    imported = "import AutoModel\n" in file.text
+    return value, imported, any("AutoModel" in note.what for note in file.notes)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({}, id="a model behind a changed class"),
+        pytest.param({"changed": "ToyTextModel"}, id="a changed model"),
+        pytest.param({"table": f"sub_configs{FIXED[20:]}"}, id="as older releases write it"),
+        pytest.param(
+            {"table": FIXED.replace("ToyTextConfig", "Spec(config_class=ToyTextConfig)")},
+            id="with defaults",
+        ),
+    ],
+)
+def test_the_file_builds_its_own_model(given, tmp_path):
+    assert built(tmp_path, **given) == (OWN, False, False)
+
+
+def test_in_a_condition(tmp_path):
+    call = f"{CALL} if config.text_config is not None else None"
+    own = f"{OWN} if config.text_config is not None else None"
+    assert built(tmp_path, call=call) == (own, False, False)
+
+
+def test_auto_model_stays_imported_for_another_part(tmp_path):
+    more = "\n        self.seen = AutoModel.from_config(config.vision_config)"
+    assert built(tmp_path, more=more) == (OWN, True, True)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"table": FIXED.replace("ToyTextConfig", "AutoConfig")}, id="of any type"),
+        pytest.param({"table": ""}, id="nothing said"),
+        pytest.param(
+            {
+                "table": FIXED
+                + '\n\n\nclass OtherConfig:\n    sub_configs = {"text_config": ToyConfig}'
+            },
+            id="two classes for one part",
+        ),
+        pytest.param(
+            {"table": FIXED.replace("ToyTextConfig", "ImportedConfig")}, id="of another model"
+        ),
+        pytest.param({"call": CALL.replace("config.text", "self.config.text")}, id="not the given"),
+        pytest.param({"call": CALL.replace(")", ", dtype=None)")}, id="with more arguments"),
+        pytest.param({"call": CALL.replace("from_config", "from_pretrained")}, id="loaded"),
+    ],
+)
+def test_auto_model_stays(given, tmp_path):
+    call = given.get("call", CALL)
+    assert built(tmp_path, **given) == (call, True, True)
+
+
+def test_auto_model_is_right_where_the_model_is_the_parents(tmp_path):
+    value, imported, _ = built(tmp_path, changed="ToyModel")
+    assert (value, imported) == (CALL, True)
+
+
+def test_a_configuration_of_its_own_decides_itself(tmp_path):
+    own = (
+        "\n\nfrom transformers.models.toy import configuration_toy\n\n\n"
+        'class ToyConfig(configuration_toy.ToyConfig):\n    model_type = "toy_x"\n'
+    )
+    value, imported, _ = built(tmp_path, ending=own)
+    assert (value, imported) == (CALL, True)
