@@ -1,4 +1,4 @@
-# expect: E PG401 toypack/modeling_toy.py:3:16
+# expect: E PG401 toypack/modular_neo.py:4:1
 # hint: another name
 # --- modeling_toy.py
 class ToyBlock:
