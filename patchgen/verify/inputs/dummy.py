@@ -31,7 +31,7 @@ from patchgen.verify.inputs.arguments import (
 from patchgen.verify.inputs.audio import by_optimum, series
 from patchgen.verify.inputs.batch import FIRST_WORD, Batch, batch
 from patchgen.verify.inputs.calls import apply_argument_styles
-from patchgen.verify.inputs.vision import image_inputs, images
+from patchgen.verify.inputs.vision import image_inputs, images, patch_inputs
 from patchgen.verify.parts.scenario import Scenario
 
 ONE_ROW = ("tvp",)  # their forward is right for one row only
@@ -56,6 +56,8 @@ def _inputs(
         made = _text(model_class, config, scenario, seed)
     elif scenario.rows != "full":
         raise CannotBuild("there is no text to pad")
+    elif "grid_thw" in names:
+        made = patch_inputs(names, config, seed)
     elif "pixel_values" in names or "pixel_values_videos" in names:
         made = image_inputs(model_class, config, seed)
     elif "past_values" in names:

@@ -5,6 +5,8 @@ Sizes come from the tiny configuration or from that of its backbone.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -15,6 +17,27 @@ IMAGE, PYRAMID = (
     32,
     96,
 )  # pixels each way where a configuration does not say how many; above a backbone
+
+# In time, height and width; heights and widths can be merged by two or by four.
+GRIDS = ((1, 4, 4), (1, 4, 8), (1, 8, 4))
+SQUARE = ("kimi_k25_vision",)  # whose patches are not flattened
+
+
+def patch_inputs(names: frozenset[str], config: PreTrainedConfig, seed: int) -> Inputs:
+    """The patches of all images, one after the other, and how many each image has."""
+    names_of_channels = ("in_channels", "in_chans", "num_channels")
+    channels = [getattr(config, each) for each in names_of_channels if hasattr(config, each)]
+    shape = [(channels or [3])[0], config.patch_size, config.patch_size]
+    if config.model_type not in SQUARE:
+        shape = [math.prod(shape) * getattr(config, "temporal_patch_size", 1)]
+    grids = torch.tensor(GRIDS)
+    draw = torch.Generator().manual_seed(seed)
+    count = int(grids.prod(-1).sum())
+    patches = torch.randn(count, *shape, generator=draw, dtype=torch.float64)
+    given = {"hidden_states" if "hidden_states" in names else "pixel_values": patches}
+    if "merge_sizes" in names:
+        given["merge_sizes"] = torch.full((len(GRIDS),), 2)
+    return Inputs({**given, "grid_thw": grids})
 
 
 def image_inputs(model_class: type[PreTrainedModel], config: PreTrainedConfig, seed: int) -> Inputs:
