@@ -128,6 +128,11 @@ SET_BY_CHECKPOINTS: dict[str, dict[str, Any]] = {
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention", "linear_attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv"]},
     "longcat_flash": {"num_key_value_heads": SIZES["num_attention_heads"]},
+    # The frames of each sound, which a convolution halves.
+    **dict.fromkeys(
+        ("moss_transcribe_diarize_audio", "qwen2_audio_encoder", "voxtral_encoder"),
+        {"max_source_positions": 12},
+    ),
     "mamba2": {"head_dim": 16, "n_groups": 1},
     **dict.fromkeys(
         ("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), {"vision_start_token_id": 151652}

@@ -53,6 +53,9 @@ def by_optimum(names: frozenset[str], config: PreTrainedConfig, *, labels: bool)
     if first == "input_values" and (hasattr(config, "conv_stride") or config.is_encoder_decoder):
         heard = Inputs({first: torch.randn(ROWS, SAMPLES, generator=draw, dtype=torch.float64)})
         return _answered(heard, names, labels=labels) if "decoder_input_ids" in names else heard
+    if first == "input_features" and config.model_type.endswith(("_encoder", "_audio")):
+        if hasattr(config, "num_mel_bins"):
+            return Inputs(_spectra(names, config, draw))
     if first is None:
         raise CannotBuild(
             f"no inputs are known for a forward of {', '.join(sorted(names - {'self'}))}"
@@ -60,6 +63,18 @@ def by_optimum(names: frozenset[str], config: PreTrainedConfig, *, labels: bool)
     make = _audio_generator(config)
     torch.manual_seed(0)
     return Inputs({first: make(first).double()})
+
+
+def _spectra(
+    names: frozenset[str], config: PreTrainedConfig, draw: torch.Generator
+) -> dict[str, Tensor]:
+    """For the encoder of sound in a larger model; a convolution halves the frames."""
+    frames = 2 * getattr(config, "max_source_positions", getattr(config, "n_window", FRAMES))
+    shape = (ROWS, config.num_mel_bins, frames)
+    given = {"input_features": torch.randn(shape, generator=draw, dtype=torch.float64)}
+    if "input_features_mask" in names:
+        given["input_features_mask"] = torch.ones(ROWS, frames, dtype=torch.long)
+    return given
 
 
 def _answered(made: Inputs, names: frozenset[str], *, labels: bool) -> Inputs:
