@@ -1,16 +1,21 @@
 """The command line, as `patchgen` and as `python -m patchgen`."""
 
+import gc
 import sys
+from collections.abc import Sequence
 
 
-def main() -> None:
-    """Run the command line on `sys.argv` and exit with its status."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line on `argv`, by default that of the process, and exit with its status."""
+    # Before anything is imported, and for good: `run` would enable it again, and the collection
+    # that follows then walks everything once more.
+    gc.disable()
     try:
         # Imported here: worker processes import this module too, and use no command line.
         from patchgen.cli import main as run
     except KeyboardInterrupt:  # from then on `run` answers for it
         sys.exit(130)
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,6 @@ from pathlib import Path
 if __name__ == "__main__":
     if find_spec("patchgen") is None:
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from patchgen.cli import main
+    from patchgen.__main__ import main
 
-    sys.exit(main(["check", *sys.argv[1:]]))
+    main(["check", *sys.argv[1:]])
