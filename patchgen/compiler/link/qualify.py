@@ -107,14 +107,21 @@ class _Qualifier:
         data: tuple[DataString, ...] = ()
         if self._renamed:
             taken = {(change.line, change.start) for change in self._changes}
-            self._changes |= set(rename_in_text(block.text, self._tree, self._renamed, taken))
+            changes = rename_in_text(
+                block.text, self._tree, self._renamed, taken, with_prose=not self._is_modular
+            )
+            self._changes |= set(changes)
             data = tuple(self._find_data())
         text, edits = apply_changes(self._lines, self._changes)
+        leading = block.leading
+        # An author who names a class of transformers in a comment means that class.
+        if not self._is_modular:
+            leading = rename_words(leading, self._renamed)
         return RewrittenBlock(
             symbol=self._key,
             kind=block.kind,
             name=name,
-            leading=rename_words(block.leading, self._renamed),
+            leading=leading,
             text=text,
             source=self._module.source,
             first=block.first,

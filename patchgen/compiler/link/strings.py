@@ -44,15 +44,20 @@ Text = ast.Constant | ast.JoinedStr
 
 
 def rename_in_text(
-    text: str, tree: ast.Module, renamed: Mapping[str, str], taken: Collection[tuple[int, int]]
+    text: str,
+    tree: ast.Module,
+    renamed: Mapping[str, str],
+    taken: Collection[tuple[int, int]],
+    with_prose: bool,
 ) -> Iterator[TextChange]:
     """The changes that rename whole identifiers in comments and in strings that name classes.
 
-    `taken` are the positions (line, byte) that are changed already.
+    `taken` are the positions (line, byte) that are changed already.  Without `with_prose`, comments
+    and texts for people stay.
     """
     # Spans, and not texts: a word stands somewhere inside a string, perhaps on its second line.
     spans = []
-    for node in find_naming_strings(tree):
+    for node in find_naming_strings(tree, with_prose):
         end = (node.end_lineno or 0, node.end_col_offset or 0)
         spans.append((position_of(node), end))
     for word in find_words(text, renamed):
@@ -60,7 +65,7 @@ def rename_in_text(
         if place in taken:
             continue
         # A comment is for people, and nothing can depend on it.
-        if word.is_comment or _is_within(place, spans):
+        if (word.is_comment and with_prose) or _is_within(place, spans):
             yield TextChange(word.line, word.start, word.end, renamed[word.text])
 
 
@@ -69,13 +74,12 @@ def _is_within(place: Position, spans: Sequence[tuple[Position, Position]]) -> b
     return any(first <= place < last for first, last in spans)
 
 
-def find_naming_strings(tree: ast.Module) -> Iterator[Text]:
+def find_naming_strings(tree: ast.Module, with_prose: bool = True) -> Iterator[Text]:
     """The strings of `tree` in which a word that equals the name of a class names it."""
     for node in walk(tree):
+        if with_prose:
+            yield from _find_prose_of(node)
         match node:
-            # Docstrings, and strings that stand alone.
-            case ast.Expr(value=ast.Constant() | ast.JoinedStr()):
-                yield from _find_texts(node)
             case (
                 ast.arg(annotation=ast.expr() as annotation)
                 | ast.AnnAssign(annotation=annotation)
@@ -83,13 +87,21 @@ def find_naming_strings(tree: ast.Module) -> Iterator[Text]:
                 | ast.AsyncFunctionDef(returns=ast.expr() as annotation)
             ):
                 yield from quoted_annotations(annotation)
-            case ast.Call() if _is_log_call(node.func):
-                yield from _find_prose(node)
-            case ast.Call() if _last_name(node.func).endswith(_DOCUMENTATION):
-                yield from _find_texts(node)
             case ast.Compare() if _compares_class_name(node):
                 yield from _find_texts(node)
         if _lists_classes(node):
+            yield from _find_texts(node)
+
+
+def _find_prose_of(node: ast.AST) -> Iterator[Text]:
+    """The texts for people that `node` holds: documentation and log messages."""
+    match node:
+        # Docstrings, and strings that stand alone.
+        case ast.Expr(value=ast.Constant() | ast.JoinedStr()):
+            yield from _find_texts(node)
+        case ast.Call() if _is_log_call(node.func):
+            yield from _find_prose(node)
+        case ast.Call() if _last_name(node.func).endswith(_DOCUMENTATION):
             yield from _find_texts(node)
 
 

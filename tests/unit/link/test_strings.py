@@ -10,7 +10,7 @@ from patchgen.compiler.link.strings import find_data_strings, looks_up_class_nam
 
 def renamed(text: str) -> str:
     """`text` with `ToyMLP` as `FastMLP` wherever a string or a comment surely names the class."""
-    changes = rename_in_text(text, ast.parse(text), {"ToyMLP": "FastMLP"}, ())
+    changes = rename_in_text(text, ast.parse(text), {"ToyMLP": "FastMLP"}, (), with_prose=True)
     lines = [line.encode() for line in text.split("\n")]
     for change in sorted(changes, key=lambda each: (each.line, each.start), reverse=True):
         line = lines[change.line - 1]
