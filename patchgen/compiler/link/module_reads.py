@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from patchgen.compiler.plan.naming import Naming
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.bound import ScopeNode, own_nodes
+from patchgen.syntax.bound import ScopeNode, bound_names, own_nodes
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.trees import parse_once, walk
 
@@ -92,7 +92,7 @@ def _find_module_reads(text: str) -> tuple[tuple[int, int, str], ...]:
 def _find_reads_in(tree: ast.Module) -> Iterator[tuple[int, int, str]]:
     """As `_find_module_reads`, of a tree."""
     inside = find_inner_nodes(tree)
-    harmless = _find_class_docstrings(tree)
+    harmless = _find_names_of_classes(tree)
     for node in walk(tree):
         harmless |= {id(name) for name in _find_harmless_names(node)}
     # A parent is walked before its children: what it adds to `harmless` counts for them.
@@ -131,15 +131,25 @@ def find_inner_nodes(tree: ast.Module) -> set[int]:
     return inside
 
 
-def _find_class_docstrings(tree: ast.Module) -> set[int]:
-    """The ids of the names `__doc__` in the bodies of classes that have a docstring."""
+def _find_names_of_classes(tree: ast.Module) -> set[int]:
+    """The ids of names in class bodies that mean an attribute of the class, as `__doc__` may."""
     found: set[int] = set()
     for owner in walk(tree):
-        if not isinstance(owner, ast.ClassDef) or ast.get_docstring(owner) is None:
+        if not isinstance(owner, ast.ClassDef):
             continue
-        for node in own_nodes(owner.body):
-            if isinstance(node, ast.Name) and node.id == "__doc__":
-                found.add(id(node))
+        # A docstring binds `__doc__` before the first statement runs.
+        bound = set() if ast.get_docstring(owner) is None else {"__doc__"}
+        for statement in owner.body:
+            is_assignment = isinstance(statement, ast.Assign | ast.AnnAssign)
+            for node in own_nodes([statement]):
+                if not isinstance(node, ast.Name):
+                    continue
+                # `__doc__ += "..."` reads what is bound above, in the class or in the module.
+                is_set = is_assignment and isinstance(node.ctx, ast.Store)
+                if is_set or node.id in bound:
+                    found.add(id(node))
+            if is_assignment:
+                bound.update(bound_names([statement]))
     return found
 
 
