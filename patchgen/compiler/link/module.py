@@ -160,9 +160,9 @@ def _render_imports_at_top(draft: Draft) -> list[str]:
 PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
     ("blocks", gather, lambda draft: _count(draft.gathered.blocks, "block")),
     (
-        "submodels",
+        "models",
         put_models_on_own_models,
-        lambda draft: "models in models are those of the file",
+        lambda draft: "inner models are those of the file",
     ),
     ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
     ("imports", choose_imports, lambda draft: _describe_imports(draft)),
