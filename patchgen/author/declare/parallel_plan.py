@@ -47,7 +47,7 @@ def _rules(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
         for node in walk(ast.parse(text), ast.stmt):
             if _is_plan(node):
                 for path, style in _entries(node.value):
-                    yield str(path), str(style)
+                    yield path, str(style)
 
 
 def _is_plan(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
@@ -57,8 +57,23 @@ def _is_plan(node: ast.stmt) -> TypeGuard[ast.Assign | ast.AnnAssign]:
     return False
 
 
-def _entries(value: ast.expr | None) -> Iterator[tuple[object, object]]:
-    if isinstance(value, ast.Dict):
-        for key, style in zip(value.keys, value.values, strict=True):
-            if key is not None:  # `**other`
-                yield constant(key), constant(style)
+def _entries(value: ast.expr | None) -> Iterator[tuple[str, object]]:
+    match value:
+        case ast.Dict(keys=keys, values=styles):
+            for key, style in zip(keys, styles, strict=True):
+                if key is None:  # `**other`
+                    yield from _entries(style)
+                else:
+                    yield _path(key), constant(style)
+        case ast.DictComp(key=key, value=style):
+            yield _path(key), constant(style)
+
+
+def _path(key: ast.expr) -> str:
+    """The text of `key`; of an f-string with the code of what is filled in."""
+    if isinstance(key, ast.JoinedStr):
+        parts = (
+            part.value if isinstance(part, ast.FormattedValue) else part for part in key.values
+        )
+        return "".join(str(constant(part) or ast.unparse(part)) for part in parts)
+    return str(constant(key))

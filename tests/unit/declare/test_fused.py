@@ -147,6 +147,11 @@ def test_a_plan_with_a_style_of_its_own_is_not_kept(env):
     assert "(KnownConversions, WholeProjections, " in answer(env, "qwen2_moe", ["fused"]).text
 
 
+def test_a_plan_is_read_where_its_paths_are_put_together(env):
+    """HRM has each layer twice: `f"{stack}.layers.*.mlp.up_proj"`."""
+    assert "(KnownConversions, SplitProjections, " in answer(env, "hrm_text", ["fused"]).text
+
+
 def test_one_product_is_redundant(env):
     found = answer(env, "phi3", ["fused"])
     assert not found.text and "by one product already" in found.left_out[0].redundant
