@@ -16,8 +16,9 @@ from __future__ import annotations
 import ast
 import bisect
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen.compiler.emit.parsed import parse_output
 from patchgen.facts.decorators import KEEPING_SIGNATURE
@@ -25,6 +26,8 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.trees import Position, called_function, decorator_names, position_of, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+# The name of a parent's method that is kept beside the one that calls it.
+_KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +125,24 @@ def _check_calls_on_object(
     for call, attribute in _find_calls_on(receiver, calls):
         target = _find_method(owner, attribute, classes)
         # A decorator may give the method another signature.
-        if target is not None and not target.decorator_list:
-            yield from _check(call, target, 1, f"{owner.name}.{attribute}")
+        if target is None or target.decorator_list:
+            continue
+        for misfit in _check(call, target, 1, f"{owner.name}.{attribute}"):
+            yield _spell_as_super(misfit, f"{receiver}.{attribute}", owner)
+
+
+def _spell_as_super(misfit: Misfit, callee: str, owner: ast.ClassDef) -> Misfit:
+    """`misfit` as its author wrote it: `super().f(x)`, for `self._f_of_Parent(x)`."""
+    kept = _KEPT_NAME.search(callee)
+    if kept is None:
+        return misfit
+    # `__init__` is kept as `_init_of_Parent`.
+    methods = [node.name for node in owner.body if isinstance(node, Function)]
+    name = next((each for each in methods if each.strip("_") == kept["method"]), None)
+    if name is None:
+        return misfit
+    call = misfit.call.replace(callee, f"super().{name}", 1)
+    return replace(misfit, call=call, callee=f"{kept['owner']}.{name}")
 
 
 def _find_calls_on(receiver: str, calls: Iterable[ast.Call]) -> Iterator[tuple[ast.Call, str]]:
