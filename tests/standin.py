@@ -94,12 +94,22 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
     return Flattened(tuple(files))
 
 
+def in_steps(flatten):
+    """`flatten` as a run calls the core: here it needs nothing formatted."""
+
+    def steps(*arguments):
+        yield from ()
+        return flatten(*arguments)
+
+    return steps
+
+
 def install(monkeypatch) -> None:
     """The stand-in takes the place of the core, in this process."""
     import patchgen.compiler.flatten
     import patchgen.project.batch.run
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten", stand_in)
+    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", in_steps(stand_in))
     monkeypatch.setattr(
         patchgen.project.batch.run, "FILES_THAT_PAY", 1_000_000
     )  # a worker would load the core itself

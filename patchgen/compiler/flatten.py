@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.compiler.emit.format import Steps, finish
 from patchgen.compiler.emit.outputs import make_outputs
 from patchgen.compiler.flat import Flattened, Section
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, Merge
@@ -37,7 +38,13 @@ from patchgen.syntax.text import read_source, require_compilable
 
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
     """The outputs of the modular file at `path`, or its problems."""
-    return _flatten(path, env, settings)[0]
+    return finish(flatten_in_steps(path, env, settings))
+
+
+def flatten_in_steps(path: Path, env: Environment, settings: Settings) -> Steps[Flattened]:
+    """As `flatten`, where the caller has the texts formatted, as together with other files."""
+    result, _ = yield from _flatten(path, env, settings)
+    return result
 
 
 @dataclass(frozen=True)
@@ -50,19 +57,19 @@ class Traced:
 
 def trace(path: Path, env: Environment, settings: Settings) -> Traced:
     """What `flatten` gives, with what each edit matched."""
-    result, merged = _flatten(path, env, settings)
+    result, merged = finish(_flatten(path, env, settings))
     matches = [describe() for each in merged for describe in each.edits]
     return Traced(result, tuple(matches))
 
 
 def _flatten(
     path: Path, env: Environment, settings: Settings
-) -> tuple[Flattened, tuple[MergedClass, ...]]:
+) -> Steps[tuple[Flattened, tuple[MergedClass, ...]]]:
     """The outputs or problems, and the merged classes that the outputs are made of."""
     try:
         with _quote_syntax_errors(path, env):
             steps = _link(path, env, settings)
-            result = make_outputs(steps.modules, steps.builder, settings)
+            result = yield from make_outputs(steps.modules, steps.builder, settings)
     except PatchgenError as error:
         return Flattened(problems=problems_of(error)), ()
     return result, tuple(steps.merged.values())

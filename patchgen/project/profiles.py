@@ -1,8 +1,8 @@
 """The profiles by which modular files are flattened.
 
-A profile takes a group of files and yields one `Flattened` each, in the same order.  The strict
-profile works file by file.  A profile in which one file needs another's output, or that formats
-many files at once, takes the group as a whole.
+A profile either flattens one file, in steps between which its texts are formatted, or it takes a
+group of files and yields one `Flattened` each, in the same order.  The strict profile works file by
+file.  A profile in which one file needs another's output takes the group as a whole.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.settings import Settings
 from patchgen.project.files import Modular
 from patchgen.syntax.locate import Environment
 
+if TYPE_CHECKING:
+    from patchgen.compiler.emit.format import Steps
+
+FlattenOne = Callable[[Path, Environment, Settings], "Steps[Flattened]"]
 Flatten = Callable[[Sequence[Path], Environment, Settings, int], Iterator[Flattened]]
 Split = Callable[[Sequence[Modular], int], Sequence[Sequence[Modular]]]
 
@@ -27,16 +32,17 @@ CHUNKS_PER_WORKER = 4
 class Profile:
     """How a profile works on a group of files.
 
-    `flatten` yields one result per path, in order, with so many processes; `split` partitions files
-    among workers.  `chained`: outputs are parents of other files, so that all files of a run are
-    flattened together.  `keeps`: what is made of texts is kept for later runs.
+    `flatten_one` takes one file, and lets what is made of its texts be kept for later runs.
+    `flatten` takes many and yields one result per path, in order, with so many processes.  A
+    profile has one of the two.  `split` partitions files among workers.  `chained`: outputs are
+    parents of other files, so that all files of a run are flattened together.
     """
 
     name: str
-    flatten: Flatten
     split: Split
+    flatten_one: FlattenOne | None = None
+    flatten: Flatten | None = None
     chained: bool = False
-    keeps: bool = False
 
 
 def evenly(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modular]]:
@@ -51,14 +57,11 @@ def together(modulars: Sequence[Modular], jobs: int) -> Sequence[Sequence[Modula
     return [modulars]
 
 
-def _flatten_strictly(
-    paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
-) -> Iterator[Flattened]:
+def _flatten_strictly(path: Path, env: Environment, settings: Settings) -> Steps[Flattened]:
     # Imported here: a run that finds everything in its cache never loads the core.
-    from patchgen.compiler.flatten import flatten
+    from patchgen.compiler.flatten import flatten_in_steps
 
-    for path in paths:
-        yield flatten(path, env, settings)
+    return flatten_in_steps(path, env, settings)
 
 
 def _flatten_as_transformers(
@@ -79,21 +82,21 @@ def _lint(
     return lint_files(paths, env, settings, jobs)
 
 
-def _lint_strictly(
-    paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
-) -> Iterator[Flattened]:
+def _lint_strictly(path: Path, env: Environment, settings: Settings) -> Steps[Flattened]:
     from patchgen.upstream.lint.own import with_findings
 
-    for path, flat in zip(paths, _flatten_strictly(paths, env, settings, jobs), strict=True):
-        yield with_findings(flat, env.display_path(path.parent.resolve() / path.name))
+    flat = yield from _flatten_strictly(path, env, settings)
+    return with_findings(flat, env.display_path(path.parent.resolve() / path.name))
 
 
 # What they give is not written: it is how files go through workers and cache to be linted, those of
 # transformers by `LINT`, a project's own by `LINT_STRICT`.
 LINT, LINT_STRICT = "lint", "lint-strict"
 PROFILES: Mapping[str, Profile] = {
-    "strict": Profile("strict", _flatten_strictly, evenly, keeps=True),
-    "transformers": Profile("transformers", _flatten_as_transformers, together, chained=True),
-    LINT: Profile(LINT, _lint, evenly),
-    LINT_STRICT: Profile(LINT_STRICT, _lint_strictly, evenly, keeps=True),
+    "strict": Profile("strict", evenly, _flatten_strictly),
+    "transformers": Profile(
+        "transformers", together, flatten=_flatten_as_transformers, chained=True
+    ),
+    LINT: Profile(LINT, evenly, flatten=_lint),
+    LINT_STRICT: Profile(LINT_STRICT, evenly, _lint_strictly),
 }

@@ -30,9 +30,14 @@ _CURRENT: list[_Memory] = []  # the innermost `keeping` last
 
 
 @contextmanager
-def keeping(known: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Let `recall` find `known`; gives all answers that are asked for or made meanwhile."""
-    memory = _Memory(known)
+def keeping(
+    known: Mapping[str, Any], used: dict[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Let `recall` find `known`; gives all answers that are asked for or made meanwhile.
+
+    They are added to those that are `used` already.
+    """
+    memory = _Memory(known, {} if used is None else used)
     _CURRENT.append(memory)
     try:
         yield memory.used

@@ -103,13 +103,13 @@ def test_16_a_file_that_changes_during_the_run(made: Path) -> None:
     put(made, {SOURCE: MODULAR.replace("* 2", "* 3")})
     program = (
         "import sys\nfrom pathlib import Path\nfrom patchgen.compiler import flatten\n"
-        "real = flatten.flatten\n"
+        "real = flatten.flatten_in_steps\n"
         "def changed(path, env, settings):\n"
-        "    result = real(path, env, settings)\n"
+        "    result = yield from real(path, env, settings)\n"
         "    parent = Path('toypack/modeling_toy.py')\n"
         "    parent.write_text(parent.read_text() + '# changed\\n')\n"
         "    return result\n"
-        "flatten.flatten = changed\n"
+        "flatten.flatten_in_steps = changed\n"
         "from patchgen.cli import main\nsys.exit(main(['convert', '-j', '1']))\n"
     )
     before = tree(made / "generated")

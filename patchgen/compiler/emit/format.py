@@ -1,6 +1,7 @@
 """Format generated texts with the formatter that the project chose.
 
-All texts go to one process, because starting ruff costs more than formatting a file.
+Starting ruff costs more than formatting a file, so the texts of many files go to one process: what
+flattens a file is a generator, which yields a `Request` and is sent what it asked for.
 
     def scale( x ): return [x,2]        def scale(x):
                                             return [x, 2]
@@ -12,9 +13,10 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from patchgen.compiler.emit.ruff import clean_environment, ruff_program
 from patchgen.compiler.settings import Settings
@@ -38,6 +40,25 @@ class Unformatted:
     body: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Named texts that have to be formatted as `settings` say.
+
+    `own` are the packages that count as the project's own beside transformers.
+    """
+
+    texts: Mapping[str, Unformatted]
+    settings: Settings
+    own: tuple[str, ...] = ()
+
+
+_T = TypeVar("_T")
+Formatted = dict[str, str] | PatchgenError
+"""The texts of a request by their names, or why they cannot be had."""
+Steps = Generator[Request, Formatted, _T]
+"""What gives a `_T` once each of its requests has been answered."""
+
+
 def imported_packages(text: str) -> set[str]:
     """The top-level packages that lines of `text` import.
 
@@ -49,34 +70,88 @@ def imported_packages(text: str) -> set[str]:
 def format_texts(
     texts: Mapping[str, str | Unformatted], settings: Settings, own: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Sort the imports of each named text, then format it as `settings.formatter` does.
-
-    `own` are the packages that count as the project's own beside transformers.  Nothing else
-    decides: ruff is kept from the current folder, its own variables, and what git ignores.
-    Raises PatchgenError PG911 when the formatter is not installed, PG912 when it refuses a text.
-    """
+    """As `ask`, of texts that are not formatted with those of other files."""
     unformatted = {
         name: Unformatted(text) if isinstance(text, str) else text for name, text in texts.items()
     }
-    listed = [[name, text.opening, text.body] for name, text in unformatted.items()]
-    chosen = [settings.formatter, settings.line_length, sorted(own)]
+    return finish(ask(Request(unformatted, settings, tuple(own))))
+
+
+def ask(request: Request) -> Steps[dict[str, str]]:
+    """Sort the imports of each text of `request`, then format it as the settings say.
+
+    Nothing but the request decides: ruff is kept from the current folder, its own variables, and
+    what git ignores.  Raises PatchgenError PG911 when the formatter is not installed, PG912 when it
+    refuses a text.
+    """
+    listed = [[name, text.opening, text.body] for name, text in request.texts.items()]
+    chosen = [request.settings.formatter, request.settings.line_length, sorted(request.own)]
     kept = recall("format", listed, chosen)
-    formatted: dict[str, str] | None = kept.answer
-    if formatted is None:
-        formatted = _format(unformatted, settings, own)
-        kept.keep(formatted)
+    known: dict[str, str] | None = kept.answer
+    if known is not None:
+        return known
+    formatted = yield request
+    if isinstance(formatted, PatchgenError):
+        raise formatted
+    kept.keep(formatted)
     return formatted
 
 
-def _format(
-    texts: Mapping[str, Unformatted], settings: Settings, own: Iterable[str]
-) -> dict[str, str]:
-    """As `format_texts`, by the programs."""
+def finish(steps: Steps[_T]) -> _T:
+    """What `steps` give, where each request is answered by itself."""
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(_format_alone(request))
+    except StopIteration as end:
+        result: _T = end.value
+        return result
+
+
+def format_all(requests: Sequence[Request]) -> list[Formatted]:
+    """The answers to `requests`, in order; those with the same settings share their processes."""
+    alike: dict[tuple[Settings, tuple[str, ...]], list[int]] = {}
+    for number, request in enumerate(requests):
+        alike.setdefault((request.settings, request.own), []).append(number)
+    answers: dict[int, Formatted] = {}
+    for numbers in alike.values():
+        answers |= zip(numbers, _format_alike([requests[n] for n in numbers]), strict=True)
+    return [answers[number] for number in range(len(requests))]
+
+
+def _format_alike(requests: Sequence[Request]) -> Sequence[Formatted]:
+    """The answers to requests that differ in their texts only."""
+    every: dict[str, Unformatted] = {}
+    for number, request in enumerate(requests):
+        # Outputs of several files may have one name: each request gets a folder.
+        every |= {f"{number}/{name}": text for name, text in request.texts.items()}
+    try:
+        formatted = _format(replace(requests[0], texts=every))
+    except PatchgenError:
+        # Alone, each says what is wrong with it, and the others are formatted all the same.
+        return [_format_alone(request) for request in requests]
+    return [
+        {name: formatted[f"{number}/{name}"] for name in request.texts}
+        for number, request in enumerate(requests)
+    ]
+
+
+def _format_alone(request: Request) -> Formatted:
+    """The answer to one request."""
+    try:
+        return _format(request)
+    except PatchgenError as error:
+        return error
+
+
+def _format(request: Request) -> dict[str, str]:
+    """The formatted texts, by the programs."""
+    texts, settings = request.texts, request.settings
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         names = list(texts)
         for name, text in texts.items():
             _write(folder, name, text.opening)
-        _sort_imports(folder, names, settings, own)
+        _sort_imports(folder, names, settings, request.own)
         for name, text in texts.items():
             _write(folder, name, _join(_read(folder, name), text.body))
         if settings.formatter == "ruff":
@@ -169,7 +244,9 @@ def _format_with_black(name: str, text: str, settings: Settings) -> str:
 
 
 def _write(folder: str, name: str, text: str) -> None:
-    Path(folder, name).write_text(text, encoding="utf-8", newline="\n")
+    path = Path(folder, name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _read(folder: str, name: str) -> str:

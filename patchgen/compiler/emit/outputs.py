@@ -1,9 +1,9 @@
 """Make the output files of a modular file: text, origins of lines, notes and summary.
 
-In: the linked modules.  Out: `FlatFile`s, or what is wrong with them.  All texts are formatted by
-one process.  Each output that follows a parent comes with the *diff base*: the parent linked and
-formatted in the same way with nothing declared, so that their diff shows the variant and nothing
-else.
+In: the linked modules.  Out: `FlatFile`s, or what is wrong with them.  Each output that follows a
+parent comes with the *diff base*: the parent linked and formatted in the same way with nothing
+declared, so that their diff shows the variant and nothing else.  Texts are formatted together, also
+with those of other files (`format`).
 
     modular_llama_loss.py     modeling_llama_loss.py    the output
                               modeling_llama_loss.diff  what it changes in transformers' file
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.emit.banner import banner
-from patchgen.compiler.emit.format import Unformatted, format_texts, imported_packages
+from patchgen.compiler.emit.format import Request, Steps, Unformatted, ask, imported_packages
 from patchgen.compiler.emit.linemap import map_lines
 from patchgen.compiler.emit.overrides import find_overrides
 from patchgen.compiler.emit.validate import validate
@@ -53,7 +53,7 @@ class _Output:
 
 def make_outputs(
     modules: tuple[FlatModule, ...], builder: Builder, settings: Settings
-) -> Flattened:
+) -> Steps[Flattened]:
     """Format, map and validate the text of every module."""
     modular = builder.naming.plan.modular.source.path.rpartition("/")[2]
     outputs: list[_Output] = []
@@ -65,7 +65,7 @@ def make_outputs(
     for output in outputs:
         texts |= _assemble_texts(output, builder)
     own = _find_own_packages([text.opening for text in texts.values()], builder)
-    formatted = format_texts(texts, settings, own)
+    formatted = yield from ask(Request(texts, settings, own))
     files: list[FlatFile] = []
     problems: list[Problem] = []
     for output in outputs:
@@ -107,13 +107,13 @@ def _assemble_texts(output: _Output, builder: Builder) -> dict[str, Unformatted]
     return texts
 
 
-def _find_own_packages(texts: Iterable[str], builder: Builder) -> list[str]:
+def _find_own_packages(texts: Iterable[str], builder: Builder) -> tuple[str, ...]:
     """The top-level packages of the project that `texts` import: isort's first party."""
     packages: set[str] = set()
     for text in texts:
         packages |= imported_packages(text)
     env = builder.naming.bindings.env
-    return sorted(package for package in packages if env.holds(package))
+    return tuple(sorted(package for package in packages if env.holds(package)))
 
 
 def _make_file(output: _Output, formatted: dict[str, str], builder: Builder) -> FlatFile:

@@ -1,9 +1,9 @@
 """Store what is kept of texts between runs (`syntax.kept`), one file for each modular file.
 
-In: a modular file that is about to be flattened.  Out: a context in which the answers of earlier
-runs are known; behind it, those that were used are stored.  An outcome (`batch.cache`) is about all
-files that it was made from.  An answer is about one text, so that it also holds for another release
-of these files.
+In: a modular file that is about to be flattened.  Out: contexts in which the answers of earlier
+runs are known; at the end, those that were used are stored.  An outcome (`batch.cache`) is about
+all files that it was made from.  An answer is about one text, so that it also holds for another
+release of these files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +38,43 @@ class Answers:
     project: Project
     on: bool = True
 
-    @contextmanager
-    def known_for(self, modular: Modular) -> Iterator[None]:
-        """Let what is known be found while `modular` is flattened, and store what was used."""
+    def load(self, modular: Modular) -> FileAnswers:
+        """What is known for `modular`."""
         if not self.on:
-            yield
-            return
+            return FileAnswers(None, {})
         path = self._path(modular)
-        known = _load(path)
-        with keeping(known) as used:
-            yield
-        if used != known:
-            _store(path, used)
+        return FileAnswers(path, _load(path))
 
     def _path(self, modular: Modular) -> Path:
         """The file of the answers for `modular`: written over, so that they never pile up."""
         name = hashlib.sha256(str(modular.path).encode("utf-8", "surrogateescape")).hexdigest()
         return answers_of(self.project, root_of(self.project, modular.path)) / f"{name[:32]}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FileAnswers:
+    """The answers that are `known` for one modular file, and those that were `used`.
+
+    `path` is where they are stored; None where nothing is.
+    """
+
+    path: Path | None
+    known: Mapping[str, Any]
+    used: dict[str, Any] = field(default_factory=dict)
+
+    @contextmanager
+    def at_hand(self) -> Iterator[None]:
+        """Let what is known be found while the file is flattened, as often as that goes on."""
+        if self.path is None:
+            yield
+            return
+        with keeping(self.known, self.used):
+            yield
+
+    def store(self) -> None:
+        """Store what was used."""
+        if self.path is not None and self.used != self.known:
+            _store(self.path, self.used)
 
 
 def _made_with() -> dict[str, Any]:

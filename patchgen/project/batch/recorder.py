@@ -7,7 +7,7 @@ system has the same answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgen.compiler.flat import Flattened
@@ -57,6 +57,10 @@ class DependencyRecorder(Environment):
         """Forget everything, before another modular file."""
         self.asked.clear()
         self.read.clear()
+
+    def for_another(self) -> DependencyRecorder:
+        """A recorder for another modular file, which shares all caches."""
+        return replace(self, asked={}, read={})
 
 
 def make_recorder(project: Project) -> DependencyRecorder:

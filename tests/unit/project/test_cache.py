@@ -19,7 +19,7 @@ def flattened(tree, cli, monkeypatch):
         seen.append(path.stem)
         return standin.stand_in(path, env, settings)
 
-    monkeypatch.setattr("patchgen.compiler.flatten.flatten", flatten)
+    monkeypatch.setattr("patchgen.compiler.flatten.flatten_in_steps", standin.in_steps(flatten))
     assert cli("convert")[0] == 0
     seen.clear()
     return seen
@@ -122,7 +122,7 @@ def test_a_file_that_changes_while_it_is_flattened_is_not_remembered(
 
     tree.edit("modular/two/modular_two.py", "y = 4", "y = 5")
     with monkeypatch.context() as during:
-        during.setattr("patchgen.compiler.flatten.flatten", flatten)
+        during.setattr("patchgen.compiler.flatten.flatten_in_steps", standin.in_steps(flatten))
         cli("check", "modular/two")
     flattened.clear()
     cli("check", "modular/two")
