@@ -29,6 +29,7 @@ from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.link.submodels import rebind_submodels
 from patchgen.compiler.plan.kinds import MODELING
 from patchgen.compiler.plan.model import Symbol
+from patchgen.syntax.blocks import Block
 
 
 @dataclass(frozen=True)
@@ -137,14 +138,28 @@ def write_text(draft: Draft) -> Draft:
     opening += [block.text for block in docstring]
     opening += _render_imports_at_top(draft)
     blocks = [block for block in draft.blocks if block not in docstring]
-    tail = ""
+    tail = _find_tail(draft)
     if gathered.base:
-        tail = builder.index(gathered.base).tail
+        tail = builder.index(gathered.base).tail + tail
     body = assemble(blocks, tail, render_exports(gathered, builder))
     # Below `__all__`, as the statements read classes of the file.
     if draft.ending:
         body += f"\n\n{draft.ending}"
     return replace(draft, opening="".join(opening), body=body)
+
+
+def _find_tail(draft: Draft) -> str:
+    """The comments at the end of the modular file, if its last statement is in this output."""
+    modular = draft.builder.naming.plan.modular
+    last = [block.first for block in modular.blocks if _is_carried(block)][-1:]
+    home = modular.source.module
+    held = [block.block_id.first for block in draft.blocks if block.block_id.module == home]
+    return modular.tail if last and last[0] in held else ""
+
+
+def _is_carried(block: Block) -> bool:
+    """Whether a statement goes to one output: imports and `__all__` are made for each."""
+    return block.kind not in ("doc", "import") and not block.is_of_exports
 
 
 def _render_imports_at_top(draft: Draft) -> list[str]:
