@@ -58,7 +58,7 @@ def remove_duplicates(
         if strangers:
             if _are_copies([block, *strangers], builder):
                 continue
-            _raise_collision(block, strangers, owner)
+            _raise_collision(block, strangers, owner, builder)
         _refuse_imported(block, imports)
         kept.append(block)
     return tuple(kept)
@@ -96,7 +96,7 @@ def _are_copies(blocks: list[FlatBlock], builder: Builder) -> bool:
 
 
 def _raise_collision(
-    block: FlatBlock, strangers: list[FlatBlock], owner: dict[str, FlatBlock]
+    block: FlatBlock, strangers: list[FlatBlock], owner: dict[str, FlatBlock], builder: Builder
 ) -> None:
     """Raise PG401 for the first name that two modules define."""
     name = next(name for name in block.defines if owner[name] in strangers)
@@ -110,8 +110,11 @@ def _raise_collision(
         "give one of them another name, "
         f"or define {name} in the modular file: it then counts for both"
     )
-    at = choose_reported_block([block, *strangers]).rewritten[0].at(1, 0)
-    raise PatchgenError("PG401", at, what, hint)
+    reported = choose_reported_block([block, *strangers])
+    # A guarded definition of the modular file does not count for both.
+    if reported.block_id.module == builder.naming.plan.modular.source.module:
+        hint = f"give the {name} of this file another name"
+    raise PatchgenError("PG401", reported.rewritten[0].at(1, 0), what, hint)
 
 
 def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:

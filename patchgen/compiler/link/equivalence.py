@@ -20,7 +20,7 @@ from patchgen.compiler.plan.plain_values import is_plain, is_plain_value
 from patchgen.facts.decorators import STATELESS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location
-from patchgen.syntax.trees import called_function, list_defaults, parse_once
+from patchgen.syntax.trees import called_function, list_arguments, list_defaults, parse_once
 
 _LIBRARIES = frozenset({"torch", "nn"})
 _NOWHERE = Location("")
@@ -163,8 +163,7 @@ def _only_imports(node: ast.stmt) -> bool:
             for handler in node.handlers:
                 inner += handler.body
             return all(map(_only_imports, inner))
-        # `if is_flash_attn_available():`, which asks for no argument that could differ.
-        case ast.If(test=ast.Name() | ast.Call(func=ast.Name(), args=[], keywords=[])):
+        case ast.If() if _asks_what_is_installed(node.test):
             return all(map(_only_imports, [*node.body, *node.orelse]))
         case ast.Assign(targets=[ast.Name()], value=value):
             return is_plain_value(value)
@@ -189,3 +188,24 @@ def _has_no_state(node: ast.stmt) -> bool:
 def _makes_object(value: ast.expr) -> bool:
     kinds = ast.Call | ast.List | ast.Dict | ast.Set
     return any(isinstance(node, kinds) for node in ast.walk(value))
+
+
+def _asks_what_is_installed(test: ast.expr) -> bool:
+    """Whether a condition has one answer in all modules: `is_torch_available() and not SLOW`.
+
+    Of a call, the arguments have to be plain values: others could differ.
+    """
+    match test:
+        case ast.BoolOp(values=values):
+            return all(map(_asks_what_is_installed, values))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _asks_what_is_installed(operand)
+        case ast.Compare(left=left, comparators=others):
+            return all(map(_asks_what_is_installed, [left, *others]))
+        case ast.Attribute(value=owner):
+            return _asks_what_is_installed(owner)
+        case ast.Call(func=function):
+            are_plain = all(map(is_plain_value, list_arguments(test)))
+            return are_plain and _asks_what_is_installed(function)
+        case _:
+            return isinstance(test, ast.Name) or is_plain_value(test)
