@@ -95,7 +95,7 @@ def home_of(names: Iterable[str]) -> Path:
     """The project of the first path in `names`, or of the working directory if there is none."""
     paths = [Path(name).resolve() for name in names if Path(name).exists()]
     starts = [path if path.is_dir() else path.parent for path in paths[:1]]
-    return find_config([*starts, Path.cwd()]).home
+    return find_config(starts or [Path.cwd()]).home
 
 
 def describe_variant(record: Record, home: Path) -> Variant:

@@ -518,10 +518,10 @@ def test_help_loads_nothing_that_works():
 def test_one_changed_file_is_the_only_one_that_is_flattened(clean, monkeypatch, capsys):
     import patchgen.compiler.flatten
 
-    real, seen = patchgen.compiler.flatten.flatten, []
+    real, seen = patchgen.compiler.flatten.flatten_in_steps, []
     monkeypatch.setattr(
         patchgen.compiler.flatten,
-        "flatten",
+        "flatten_in_steps",
         lambda path, *rest: seen.append(path.name) or real(path, *rest),
     )
     monkeypatch.chdir(clean.top)

@@ -9,9 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from patchgen.cli import main
 from patchgen.verify.parts.checkpoint import PART_CHECK
 from patchgen.verify.run.one import verify_variant
-from patchgen.verify.variants import find_variant_at, home_of
+from patchgen.verify.variants import find_variant_at, find_variants, home_of
 from tests.toytree import REPOSITORY
 
 PYPROJECT = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'
@@ -71,3 +72,15 @@ def test_a_file_that_no_record_has_is_said(elsewhere):
     other.write_text("")
     with pytest.raises(LookupError, match="no variant that patchgen.lock records"):
         verify_variant(other)
+
+
+def test_a_file_of_no_project_has_its_record_beside_it(tmp_path, monkeypatch):
+    """`patchgen new` and `patchgen convert FILE` in an empty folder write it there."""
+    folder = tmp_path / "modular" / "mpnet"
+    folder.mkdir(parents=True)
+    modular = folder / "modular_mpnet_checkpoint.py"
+    shutil.copy("modular/mpnet/modular_mpnet_checkpoint.py", modular)
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", str(modular)]) == 0
+    (variant,) = find_variants(home_of([str(modular)]), [str(modular)])
+    assert variant.name == "mpnet_checkpoint"
