@@ -73,6 +73,9 @@ class Asked:
             what = f"{self.what} beside code that can see the local variable __class__"
             hint = "name the variables one by one, instead of locals(), vars(), eval() or exec()"
             raise PatchgenError("PG210", self.at, what, hint)
+        if _reads_name(self.method, self.use.node):
+            what = f"the name of {self.what}, which the flat class keeps under another name"
+            raise PatchgenError("PG210", self.at, what, f"write {self.use.name!r}")
 
 
 def _lists_locals(method: FunctionNode) -> bool:
@@ -85,6 +88,17 @@ def _lists_locals(method: FunctionNode) -> bool:
                 # With an argument, these look at that object.
                 case ast.Call(func=ast.Name(id="vars" | "dir"), args=[]):
                     return True
+    return False
+
+
+def _reads_name(method: FunctionNode, member: ast.Attribute) -> bool:
+    """Whether `method` reads the `__name__` of `member`, an attribute of `super()`."""
+    for statement in list_body(method):
+        for node in walk(statement):
+            match node:
+                case ast.Attribute(value=value, attr="__name__" | "__qualname__"):
+                    if value is member:
+                        return True
     return False
 
 

@@ -147,6 +147,16 @@ def <M>(self, a):
 # --- calls
 obj.<M>(2)
 
+# === the name of the inherited method
+# --- parent
+def <M>(self, a, b=<1>):
+    return a + b
+# --- child
+def <M>(self, a):
+    return super().<M>(a), super().<M>.__name__, super().<M>.__qualname__.count("<M>")
+# --- calls
+obj.<M>(2)
+
 # === vars, dir, eval and exec
 # --- parent
 def <M>(self, a):
