@@ -223,7 +223,7 @@ def test_no_memory_while_flattening_costs_one_file(tree, monkeypatch, capsys):
             raise MemoryError
         return standin.stand_in(path, env, settings)
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten", flatten)
+    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", standin.in_steps(flatten))
     old = tree.read("generated/one/modeling_one.py")
     assert main(["convert"]) == 2
     assert "modular/one/modular_one.py: PG907 there is not enough memory" in capsys.readouterr().out
@@ -237,7 +237,7 @@ def test_interrupt_while_flattening(tree, monkeypatch, capsys):
     def flatten(path, env, settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten", flatten)
+    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", standin.in_steps(flatten))
     before = tree.snapshot()
     assert main(["convert"]) == 130
     assert (

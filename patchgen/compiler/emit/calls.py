@@ -32,12 +32,16 @@ _KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A call on `line` of the generated text: `call` as written, and why it does not fit."""
+    """A call on `line` of the generated text: `call` as written, and why it does not fit.
+
+    `caller` is the class that holds the call, where its author wrote `super()`.
+    """
 
     line: int
     call: str
     callee: str
     why: str
+    caller: str = ""
 
 
 # Many variants of a run have one parent, whose text is asked about each time.
@@ -142,7 +146,7 @@ def _spell_as_super(misfit: Misfit, callee: str, owner: ast.ClassDef) -> Misfit:
     if name is None:
         return misfit
     call = misfit.call.replace(callee, f"super().{name}", 1)
-    return replace(misfit, call=call, callee=f"{kept['owner']}.{name}")
+    return replace(misfit, call=call, callee=f"{kept['owner']}.{name}", caller=owner.name)
 
 
 def _find_calls_on(receiver: str, calls: Iterable[ast.Call]) -> Iterator[tuple[ast.Call, str]]:

@@ -183,7 +183,8 @@ def _find_misfit_calls(output: _Output) -> Iterator[Problem]:
             at = output.locate(misfit.line)
             what = f"the call {misfit.call} does not fit: {misfit.callee} {misfit.why}"
             hint = "change the call, or keep the parameters that it passes"
-            yield Problem(at, "PG406", what, hint, subject=(misfit.callee, misfit.why))
+            subject = (misfit.caller, misfit.callee, misfit.why)
+            yield Problem(at, "PG406", what, hint, subject=subject)
 
 
 def _find_unknown_layers(tree: ast.Module, output: _Output) -> Iterator[Problem]:

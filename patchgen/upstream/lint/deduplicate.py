@@ -6,15 +6,10 @@ better.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from patchgen.syntax.errors import Location, Problem
-
-# The name under which the strict profile keeps a parent's method that is called:
-# `LlamaMLP._init_of_OldMLP`.
-_KEPT = re.compile(r"(?P<owner>\w+)\._(?P<method>\w+)_of_(?P<parent>\w+)")
 
 
 def deduplicate(found: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -34,30 +29,19 @@ def deduplicate(found: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def _merge_super_calls(others: Iterable[Problem], refused: Iterable[Problem]) -> Iterator[Problem]:
-    """Report a `super()` call that Python would refuse as PG729 alone, which says why.
-
-    PG701 reports the call under the private name of the kept method, which is in no file.
-    """
-    calls = {_without_underscores(p): p for p in others if p.code == "PG729"}
+    """Report a `super()` call that Python would refuse as PG729 alone, which says why."""
+    calls = {problem.subject: problem for problem in others if problem.code == "PG729"}
     explained: dict[Problem, Problem] = {}
     for problem in refused:
-        callee, why = "", ""
+        caller, callee, why = "", "", ""
         # Of all refusals, only this one is about the arguments of a call.
         if problem.cause and problem.cause.code == "PG406":
-            callee, why = problem.cause.subject
-        kept = _KEPT.fullmatch(callee)
-        call = calls.get((kept["owner"], kept["method"])) if kept else None
-        if kept is None or call is None:
+            caller, callee, why = problem.cause.subject
+        method = callee.rpartition(".")[2]
+        call = calls.get((caller, method))
+        if call is None:
             yield problem
         else:
-            reason = f"in Python {kept['parent']}.{call.subject[1]} {why}"
+            reason = f"in Python {callee} {why}"
             explained.setdefault(call, replace(call, what=f"{call.what}; {reason}"))
     yield from (explained.get(problem, problem) for problem in others)
-
-
-def _without_underscores(problem: Problem) -> tuple[str, str]:
-    """The class and the method that `problem` is about, the latter as it stands in the name of what
-    is kept.
-    """
-    owner, method = problem.subject
-    return owner, method.strip("_")

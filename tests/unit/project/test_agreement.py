@@ -31,9 +31,6 @@ def without_records(tree):
 # What changes nothing in an output.
 SAME = {
     "nothing": lambda tree: None,
-    "a comment that ends the file": lambda tree: tree.write(
-        MODULAR, tree.read(MODULAR) + "\n\n# why\n"
-    ),
     "a comment within a line": lambda tree: tree.edit(MODULAR, "as toy", "as toy  # the parent"),
     "a docstring of the module": lambda tree: tree.write(
         MODULAR, '"""Why."""\n' + tree.read(MODULAR)
@@ -54,6 +51,9 @@ SAME = {
 OTHER = {
     "the modular file": lambda tree: tree.edit(MODULAR, "return 1", "return 3"),
     "a comment above": lambda tree: tree.write(MODULAR, "# why\n\n" + tree.read(MODULAR)),
+    "a comment that ends the file": lambda tree: tree.write(
+        MODULAR, tree.read(MODULAR) + "\n\n# why\n"
+    ),
     "a comment that goes along": lambda tree: tree.edit(MODULAR, "return 1", "return 1  # why"),
     "the parent": lambda tree: tree.edit(PARENT, "math.sqrt(x)", "math.sqrt(2 * x)"),
     "another definition of the parent, above": lambda tree: tree.edit(
