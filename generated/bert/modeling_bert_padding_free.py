@@ -721,9 +721,9 @@ class BertModel(BertPreTrainedModel):
         )
 
         texts, batch = None, embedding_output.shape[:2]
-        told = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
-        told = attention_mask is not None or (told and batch[0] == 1)
-        if told and past_key_values is None and encoder_hidden_states is None:
+        packed = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
+        has_texts = attention_mask is not None or (packed and batch[0] == 1)
+        if has_texts and past_key_values is None and encoder_hidden_states is None:
             texts = self.find_texts(attention_mask, position_ids, kwargs)
         if texts is not None:
             embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask

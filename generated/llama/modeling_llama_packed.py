@@ -390,8 +390,8 @@ class LlamaModel(LlamaPreTrainedModel):
         if use_cache and past_key_values is None and not self.training:
             past_key_values = DynamicCache(config=self.config)
 
-        texts, told = None, attention_mask is None and position_ids is not None
-        if past_key_values is None and (told or getattr(attention_mask, "ndim", 0) == 2):
+        texts, packed = None, attention_mask is None and position_ids is not None
+        if past_key_values is None and (packed or getattr(attention_mask, "ndim", 0) == 2):
             texts = find_texts(self, attention_mask, position_ids, kwargs)
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0

@@ -25,8 +25,8 @@ class TakesPaddingOut:
             if position_ids is None:
                 ...
         with new:
-            texts, told = None, attention_mask is None and position_ids is not None
-            if past_key_values is None and (told or getattr(attention_mask, "ndim", 0) == 2):
+            texts, packed = None, attention_mask is None and position_ids is not None
+            if past_key_values is None and (packed or getattr(attention_mask, "ndim", 0) == 2):
                 texts = find_texts(self, attention_mask, position_ids, kwargs)
             if position_ids is None:
                 ...
