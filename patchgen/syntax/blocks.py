@@ -209,7 +209,7 @@ def index(source: Source) -> ModuleIndex:
 
 def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
     """`index` for a tree that the caller has parsed already."""
-    lazy = _has_lazy_annotations(tree)
+    lazy = has_lazy_annotations(tree.body)
     blocks: list[Block] = []
     end = 0
     # Blocks are whole lines, so that they can be moved as text.
@@ -236,10 +236,10 @@ def _find_last_comment(source: Source, last: int) -> int:
     return found
 
 
-def _has_lazy_annotations(tree: ast.Module) -> bool:
-    """Whether the file has `from __future__ import annotations`."""
+def has_lazy_annotations(body: Iterable[ast.stmt]) -> bool:
+    """Whether a file with the statements `body` has `from __future__ import annotations`."""
     imported: set[str] = set()
-    for node in tree.body:
+    for node in body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
             imported.update(alias.name for alias in node.names)
     return "annotations" in imported

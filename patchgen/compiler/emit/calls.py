@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.emit.parsed import parse_output
+from patchgen.compiler.emit.parsed import Part, parse_output
 from patchgen.facts.decorators import KEEPING_SIGNATURE
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.trees import Position, called_function, decorator_names, position_of, walk
@@ -44,29 +44,62 @@ class Misfit:
     caller: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Definitions:
+    """The functions and classes of a module, and the part of its text that each class stands in.
+
+    Of several classes with one name, the last counts.
+    """
+
+    functions: Mapping[str, Function]
+    classes: Mapping[str, ast.ClassDef]
+    homes: Mapping[str, Part]
+
+    def classes_in(self, part: Part) -> list[ast.ClassDef]:
+        """The classes of the module that stand in `part`."""
+        names = dict.fromkeys(
+            node.name for node in part.tree.body if isinstance(node, ast.ClassDef)
+        )
+        return [self.classes[name] for name in names if self.homes[name] is part]
+
+
 # Many variants of a run have one parent, whose text is asked about each time.
 @functools.lru_cache(maxsize=64)
 def find_misfits(text: str) -> tuple[Misfit, ...]:
     """Every call of `text` that would raise TypeError for its arguments."""
     parsed = parse_output(text)
-    tree = parsed.tree
-    classes: dict[str, ast.ClassDef] = {}
+    definitions = _find_definitions(parsed.parts)
+    found: list[Misfit] = []
+    for part in parsed.parts:
+        # The positions at which a name is the one of the module, and not a local one.
+        certain = {read.position for read in parsed.references(part) if not read.quoted}
+        for misfit in _check_part(part, certain, definitions):
+            found.append(replace(misfit, line=part.locate(misfit.line)))
+    return tuple(sorted(found, key=lambda misfit: (misfit.line, misfit.call)))
+
+
+def _find_definitions(parts: Iterable[Part]) -> _Definitions:
+    """What `parts` define."""
     functions: dict[str, Function] = {}
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            classes[node.name] = node
-        elif isinstance(node, Function) and not node.decorator_list:
-            functions[node.name] = node
-    # The positions at which a name is the one of the module, and not a local one.
-    certain = {read.position for read in parsed.reads if not read.quoted}
-    calls = [node for node in walk(tree) if isinstance(node, ast.Call)]
+    classes: dict[str, ast.ClassDef] = {}
+    homes: dict[str, Part] = {}
+    for part in parts:
+        for node in part.tree.body:
+            if isinstance(node, ast.ClassDef):
+                classes[node.name], homes[node.name] = node, part
+            elif isinstance(node, Function) and not node.decorator_list:
+                functions[node.name] = node
+    return _Definitions(functions, classes, homes)
+
+
+def _check_part(part: Part, certain: set[Position], definitions: _Definitions) -> Iterator[Misfit]:
+    """The misfits in one part of the text, by its own lines."""
+    calls = [node for node in walk(part.tree) if isinstance(node, ast.Call)]
     # By line, so that those of a method stand together.
     calls.sort(key=_line_of)
-    found = [
-        *_check_names(calls, certain, functions, classes),
-        *_check_methods(calls, classes),
-    ]
-    return tuple(sorted(found, key=lambda misfit: (misfit.line, misfit.call)))
+    yield from _check_names(calls, certain, definitions)
+    for owner in definitions.classes_in(part):
+        yield from _check_methods(calls, owner, definitions.classes)
 
 
 def _line_of(call: ast.Call) -> int:
@@ -74,12 +107,10 @@ def _line_of(call: ast.Call) -> int:
 
 
 def _check_names(
-    calls: Sequence[ast.Call],
-    certain: set[Position],
-    functions: Mapping[str, Function],
-    classes: Mapping[str, ast.ClassDef],
+    calls: Sequence[ast.Call], certain: set[Position], definitions: _Definitions
 ) -> Iterator[Misfit]:
     """Check the calls of functions and classes by their names."""
+    functions, classes = definitions.functions, definitions.classes
     for call in calls:
         # A local variable may have the name of a function.
         if not isinstance(call.func, ast.Name) or position_of(call.func) not in certain:
@@ -94,14 +125,13 @@ def _check_names(
 
 
 def _check_methods(
-    calls: Sequence[ast.Call], classes: Mapping[str, ast.ClassDef]
+    calls: Sequence[ast.Call], owner: ast.ClassDef, classes: Mapping[str, ast.ClassDef]
 ) -> Iterator[Misfit]:
-    """Check the calls of methods on `self`, or on `cls`."""
-    for owner in classes.values():
-        for method in owner.body:
-            if isinstance(method, Function):
-                within = _find_calls_within(method, calls)
-                yield from _check_calls_on_object(within, method, owner, classes)
+    """Check the calls of methods on `self`, or on `cls`, in the class `owner`."""
+    for method in owner.body:
+        if isinstance(method, Function):
+            within = _find_calls_within(method, calls)
+            yield from _check_calls_on_object(within, method, owner, classes)
 
 
 def _find_calls_within(method: Function, calls: Sequence[ast.Call]) -> Sequence[ast.Call]:

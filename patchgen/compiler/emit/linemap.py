@@ -58,14 +58,15 @@ def _map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]
         name = _find_defined(block)
         if name:
             by_name.setdefault(name, []).append(block)
-    lines = text.split("\n")
     found: list[tuple[int, str, int]] = []
-    for node in parse_output(text).tree.body:
-        candidates = by_name.get(_find_name(node))
-        if candidates:
-            # Statements of one name stand in the order of their blocks.
-            origins = _match(lines, node, candidates.pop(0))
-            found += [(line, *origins[line]) for line in sorted(origins)]
+    for part in parse_output(text).parts:
+        lines = part.text.split("\n")
+        for node in part.tree.body:
+            candidates = by_name.get(_find_name(node))
+            if candidates:
+                # Statements of one name stand in the order of their blocks.
+                origins = _match(lines, node, candidates.pop(0))
+                found += [(part.locate(line), *origins[line]) for line in sorted(origins)]
     return tuple(_join_ranges(found))
 
 
@@ -94,7 +95,7 @@ def _find_name(node: ast.stmt) -> str:
 
 
 def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> _Origins:
-    """The origins of the lines of one statement of the module."""
+    """The origins of the lines of one statement among `lines`."""
     first, last = first_line(node), node.end_lineno or node.lineno
     generated = "\n".join(lines[first - 1 : last])
     origins: _Origins = {}

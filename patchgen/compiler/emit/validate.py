@@ -16,9 +16,10 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 
 from patchgen.compiler.emit.calls import find_misfits
-from patchgen.compiler.emit.parsed import parse_output
+from patchgen.compiler.emit.parsed import Parsed, parse_output, read_parts
 from patchgen.compiler.flat import LineOrigin
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
@@ -97,23 +98,35 @@ def _validate(
         at = output.locate(getattr(error, "lineno", 1) or 1)
         what = f"the generated module does not compile: {error}"
         return (Problem(at, "PG404", what, "please report this"),)
-    tree = parse_output(text).tree
+    parsed = parse_output(text)
     # A variant that changes nothing is a mistake: the parent itself would do.
-    if base is not None and is_same_code(tree, parse_output(base).tree):
+    if base is not None and _equals(parsed, base):
         hint = "declare what the variant changes, or delete the modular file"
         return (Problem(declared, "PG408", "the generated code equals its parent's", hint),)
     found = {
         *_find_unbound(output),
         *_find_misfit_calls(output),
-        *_find_patchgen_imports(tree, output),
-        *_find_unknown_layers(tree, output),
+        *_find_patchgen_imports(parsed, output),
+        *_find_unknown_layers(parsed, output),
     }
     return tuple(sorted(found))
 
 
-def _find_patchgen_imports(tree: ast.Module, output: _Output) -> Iterator[Problem]:
+def _equals(parsed: Parsed, base: str) -> bool:
+    """Whether the code of `base` is that of `parsed`; no more of it is parsed than it takes."""
+    theirs = (node for part in read_parts(base) for node in part.tree.body)
+    for own, other in zip_longest(parsed.body, theirs):
+        # Parts of one text share their trees.
+        if own is other:
+            continue
+        if own is None or other is None or not is_same_code(own, other):
+            return False
+    return True
+
+
+def _find_patchgen_imports(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     """A problem for each import of patchgen, because generated files are used without it."""
-    for node in statements_within(tree):
+    for node in chain.from_iterable(statements_within(part.tree) for part in parsed.parts):
         for name in _list_imported_modules(node):
             if name.partition(".")[0] == "patchgen":
                 what = f"the generated module would import {name}"
@@ -161,15 +174,20 @@ def _find_unbound(output: _Output) -> Iterator[Problem]:
 def _find_unbound_names(text: str) -> tuple[tuple[str, int], ...]:
     """The names that nothing binds, with their lines."""
     parsed = parse_output(text)
-    bound = {*bound_names(parsed.tree.body), *_KNOWN}
+    bound = {*bound_names(parsed.body), *_KNOWN}
     # A function may bind a global name before another one reads it.
-    if "global" in text:
-        bound |= global_names(parsed.tree)
+    for part in parsed.parts:
+        if "global" in part.text:
+            bound |= global_names(part.tree)
     if "*" in bound:
         return ()  # a star import may bind any name
-    unbound = [read for read in parsed.reads if read.name not in bound]
-    # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
-    return tuple((read.name, read.position[0]) for read in unbound if not read.quoted)
+    unbound: list[tuple[str, int]] = []
+    for part in parsed.parts:
+        for read in parsed.references(part):
+            # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
+            if read.name not in bound and not read.quoted:
+                unbound.append((read.name, part.locate(read.line)))
+    return tuple(unbound)
 
 
 def _find_misfit_calls(output: _Output) -> Iterator[Problem]:
@@ -187,18 +205,18 @@ def _find_misfit_calls(output: _Output) -> Iterator[Problem]:
             yield Problem(at, "PG406", what, hint, subject=subject)
 
 
-def _find_unknown_layers(tree: ast.Module, output: _Output) -> Iterator[Problem]:
+def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     """A problem for each name in `_no_split_modules` that the flat file neither has nor imports.
 
     A model that is made from a configuration brings classes of its own; there nothing is checked.
     """
     if "_no_split_modules" not in output.text or _MAKES_MODELS.search(output.text):
         return
-    bound = set(bound_names(tree.body))
+    bound = set(bound_names(parsed.body))
     # transformers looks for modules of these names: one that is unknown has no effect.
-    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        for listed in _find_unsplit(owner):
-            at, name = output.locate(listed.lineno), str(listed.value)
+    for part in parsed.parts:
+        for listed in _find_unsplit(part.tree):
+            at, name = output.locate(part.locate(listed.lineno)), str(listed.value)
             # Upstream lists classes of other models too; transformers ignores them.
             is_declared = at.path == output.modular
             if is_declared and name not in bound:
@@ -207,16 +225,17 @@ def _find_unknown_layers(tree: ast.Module, output: _Output) -> Iterator[Problem]
                 yield Problem(at, "PG409", what, hint)
 
 
-def _find_unsplit(owner: ast.ClassDef) -> Iterator[ast.Constant]:
-    """What the `_no_split_modules` of a class lists, where that is written out."""
-    for node in owner.body:
-        match node:
-            case (
-                ast.Assign(targets=[ast.Name(id="_no_split_modules"), *_], value=listed)
-                | ast.AnnAssign(target=ast.Name(id="_no_split_modules"), value=listed)
-                | ast.AugAssign(target=ast.Name(id="_no_split_modules"), value=listed)
-            ):
-                yield from _find_constants(listed)
+def _find_unsplit(tree: ast.Module) -> Iterator[ast.Constant]:
+    """What the `_no_split_modules` of each class lists, where that is written out."""
+    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        for node in owner.body:
+            match node:
+                case (
+                    ast.Assign(targets=[ast.Name(id="_no_split_modules"), *_], value=listed)
+                    | ast.AnnAssign(target=ast.Name(id="_no_split_modules"), value=listed)
+                    | ast.AugAssign(target=ast.Name(id="_no_split_modules"), value=listed)
+                ):
+                    yield from _find_constants(listed)
 
 
 def _find_constants(listed: ast.expr | None) -> Iterator[ast.Constant]:
