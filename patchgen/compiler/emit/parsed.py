@@ -5,7 +5,7 @@ statements and the global names that they read.  Most parts of a variant stand i
 in another variant.  `parse_once` and `references_in` remember what is known of such a text.
 
     import torch                one part
-    @torch.no_grad()            one part: its decorator, its lines, and the blank lines below
+    @torch.no_grad()            one part: the function with its decorator
     def scale(x): ...
 """
 

@@ -25,7 +25,7 @@ from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
 from patchgen.syntax.kept import recall
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import global_names, statements_within
+from patchgen.syntax.trees import global_names, parse_once, statements_within
 
 _KNOWN = frozenset(dir(builtins)) | {
     "__name__",
@@ -93,7 +93,9 @@ def _validate(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, name, "exec", dont_inherit=True)
+            # Which of its lines is wrong, only the whole text says.
+            if not _compiles_by_parts(text):
+                compile(text, name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         at = output.locate(getattr(error, "lineno", 1) or 1)
         what = f"the generated module does not compile: {error}"
@@ -110,6 +112,34 @@ def _validate(
         *_find_unknown_layers(parsed, output),
     }
     return tuple(sorted(found))
+
+
+def _compiles_by_parts(text: str) -> bool:
+    """Whether each part of `text` compiles, and none decides how the others are compiled."""
+    try:
+        parsed = parse_output(text)
+    except (SyntaxError, ValueError):
+        return False
+    # A future import changes the rules for what is below it, and must stand above all else.  After
+    # `global x`, other rules hold for x.
+    if "global" in text or any(map(_is_future_import, parsed.body)):
+        return False
+    return all(_compiles(part.text) for part in parsed.parts)
+
+
+def _is_future_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+# Variants of one parent have most parts in common.
+@functools.lru_cache(maxsize=4096)
+def _compiles(text: str) -> bool:
+    """Whether Python compiles `text`, which it parses, as a module of its own."""
+    try:
+        compile(parse_once(text), "", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _equals(parsed: Parsed, base: str) -> bool:
