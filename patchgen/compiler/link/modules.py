@@ -142,14 +142,15 @@ def _link_with_annotations(builder: Builder) -> Linked:
 
 def _mixes_annotations(module: FlatModule, builder: Builder) -> bool:
     """Whether `from __future__ import annotations` of one file would change another file's code."""
-    is_any_lazy = has_eager_annotations = False
-    for block in module.blocks:
-        for rewritten in block.rewritten:
-            if has_future_annotations(builder.index(rewritten.symbol.module)):
-                is_any_lazy = True
-            elif has_annotations(rewritten.text):
-                has_eager_annotations = True
-    return is_any_lazy and has_eager_annotations
+    rewritten = [each for block in module.blocks for each in block.rewritten]
+    lazy = {
+        home
+        for home in {each.symbol.module for each in rewritten}
+        if has_future_annotations(builder.index(home))
+    }
+    if not lazy:
+        return False
+    return any(each.symbol.module not in lazy and has_annotations(each.text) for each in rewritten)
 
 
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
