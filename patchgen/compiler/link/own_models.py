@@ -14,22 +14,28 @@ from collections.abc import Collection, Iterator, Mapping
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE
+from patchgen.syntax.same import is_same_code
 
 
 def read_base_models(builder: Builder) -> Mapping[str, str]:
     """Model type and base model, from transformers' table; empty where a release has none."""
     if builder.naming.bindings.env.path(AUTO_MODELS) is None:
         return {}
-    return _read_table(builder.index(AUTO_MODELS).source.text)
+    for block in builder.index(AUTO_MODELS).blocks_that_bind(AUTO_MODELS_TABLE):
+        table = _read_table(block.text)
+        if table is not None:
+            return table
+    return {}
 
 
 @functools.lru_cache(maxsize=4)  # of one release, for every variant
-def _read_table(text: str) -> Mapping[str, str]:
+def _read_table(text: str) -> Mapping[str, str] | None:
+    """The table in the statements of `text`; None where they hold none."""
     for node in ast.parse(text).body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=table) if name == AUTO_MODELS_TABLE:
                 return dict(_find_string_pairs(table))
-    return {}
+    return None
 
 
 def _find_string_pairs(table: ast.expr) -> Iterator[tuple[str, str]]:
@@ -78,14 +84,14 @@ def _is_changed(block: FlatBlock, builder: Builder) -> bool:
     if block.text == source.text:
         return False
     # Comments and docstrings may differ.
-    return _dump_code(block.text) != _dump_code(source.text)
+    return not is_same_code(_parse_code(block.text), _parse_code(source.text))
 
 
-def _dump_code(text: str) -> str:
+def _parse_code(text: str) -> ast.Module:
     """The code of a block without docstrings, which change nothing of a model."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if ast.get_docstring(node):
                 node.body = node.body[1:]
-    return ast.dump(tree)
+    return tree
