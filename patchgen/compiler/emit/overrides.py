@@ -29,6 +29,7 @@ from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location
 from patchgen.syntax.locate import display_module
 from patchgen.syntax.same import is_docstring
+from patchgen.syntax.trees import parse_once
 
 
 def find_overrides(builder: Builder) -> tuple[Override, ...]:
@@ -81,7 +82,7 @@ def _overrides_in_class(
     """The members that a class writes anew, each with the parent's if there is one."""
     modular = builder.naming.plan.modular
     bases = frozenset(base.expression for base in declaration.bases)
-    (node,) = (n for n in ast.parse(block.text).body if isinstance(n, ast.ClassDef))
+    (node,) = (n for n in parse_once(block.text).body if isinstance(n, ast.ClassDef))
     for statement in node.body:
         if not _writes_members(statement, modular, builder):
             continue
@@ -142,7 +143,7 @@ def read_members(text: str, name: str) -> Mapping[str, str]:
     """The texts of the statements of a class body by the names that they bind."""
     lines = text.split("\n")
     members: dict[str, str] = {}
-    for node in ast.parse(text).body:
+    for node in parse_once(text).body:
         if not isinstance(node, ast.ClassDef) or node.name != name:
             continue
         for statement in node.body:
