@@ -19,6 +19,7 @@ built.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -180,6 +181,7 @@ def _write_init(
     return replace(block, text=_add_method(block.text, method)), tuple(needed)
 
 
+@functools.lru_cache(maxsize=64)  # Every variant asks about the same few generic classes.
 def _is_as_expected(method: str) -> bool:
     """Whether both calls that `_rewrite_init` changes stand in the method once.
 
