@@ -116,16 +116,18 @@ class Data:
 
 def find_data_strings(tree: ast.Module, names: Collection[str]) -> Iterator[Data]:
     """The strings of `tree` that are one of `names`, and do not surely name a class."""
+    constants = [node for node in walk(tree) if isinstance(node, ast.Constant)]
+    found = [node for node in constants if isinstance(node.value, str) and node.value in names]
+    # Nearly no tree has one.
+    if not found:
+        return
     known: set[int] = set()
     for text in find_naming_strings(tree):
         # An f-string holds its parts as constants of their own.
         known |= {id(node) for node in walk(text)}
-    for node in walk(tree):
-        if id(node) in known:
-            continue
-        match node:
-            case ast.Constant(value=str(value)) if value in names:
-                yield Data(value, node.lineno, node.col_offset)
+    for node in found:
+        if id(node) not in known:
+            yield Data(str(node.value), node.lineno, node.col_offset)
 
 
 def looks_up_class_names(tree: ast.Module) -> bool:
