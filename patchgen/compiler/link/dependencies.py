@@ -53,8 +53,8 @@ def find_dependencies(
         if known is None:
             continue  # a builtin
         # One eager read is enough.
-        if reference.eager or name not in found:
-            known = replace(known, eager=reference.eager)
+        if reference.eager and not known.eager:
+            known = replace(known, eager=True)
         found[name] = known
     return tuple(found.values())
 
