@@ -18,6 +18,7 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.scopes import Reference
 from patchgen.syntax.trees import Position, parse_once, position_of, statements_within, walk
 
 _GLOBAL = re.compile(r"\bglobal\b")
@@ -154,7 +155,11 @@ def _refuse_stale_imports(module: ModuleIndex, block: Block, naming: Naming) -> 
 
     In Python the importing file keeps the first value; in the flat file both are one name.
     """
+    # What holds for the first read of a name holds for all of them.
+    firsts: dict[str, Reference] = {}
     for reference in block.references:
+        firsts.setdefault(reference.name, reference)
+    for reference in firsts.values():
         imported = _find_flattened_import(module, reference.name, naming)
         if imported is not None and _is_rebound(imported, naming):
             at = module.source.at(block.first + reference.line - 1, reference.column)
