@@ -92,6 +92,7 @@ class Builder:
     executed: dict[BlockId, tuple[str, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
+    _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
     _acting: dict[str, Mapping[Symbol, list[int]]] = field(
         default_factory=dict, repr=False, compare=False
@@ -109,6 +110,13 @@ class Builder:
 
     def index(self, module: str) -> ModuleIndex:
         """The blocks of `module`, a modular file or a module below the roots."""
+        # The environment records once what is read, which is enough.
+        if module not in self._indexes:
+            self._indexes[module] = self._find_index(module)
+        return self._indexes[module]
+
+    def _find_index(self, module: str) -> ModuleIndex:
+        """As `index`, for the first time."""
         for layer in self.naming.plan.layers:
             if layer.source.module == module:
                 return layer
