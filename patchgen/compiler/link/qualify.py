@@ -139,20 +139,23 @@ class _Qualifier:
     def _at(self, line: int, column: int) -> Location:
         return self._module.source.at(self._block.first + line - 1, column)
 
+    def _locate(self, reference: Reference) -> Location:
+        # A line may have to be decoded for it, so it is asked for where a problem is possible.
+        return self._at(reference.line, reference.column)
+
     # References
 
     def _qualify(self, reference: Reference) -> None:
         """Give one name its name in the flat file, and record what it stands for."""
-        at = self._at(reference.line, reference.column)
         symbol = self._resolve_name(reference)
         if self._has_stars:
             refuse_star_import(self._module, reference.name, self._naming)
         if symbol is None:
             if reference.name not in _BUILTINS:
-                self._record_unbound(reference, at)
+                self._record_unbound(reference)
             return
-        symbol, used = self._follow_attributes(symbol, reference, at)
-        self._require_definition(symbol, reference, at)
+        symbol, used = self._follow_attributes(symbol, reference)
+        self._require_definition(symbol, reference)
         place = self._find_place(symbol, reference)
         if place.key is None:
             name = self._name_in_parent(reference, symbol, used)
@@ -163,6 +166,7 @@ class _Qualifier:
                 self._replace(reference, used, name)
             return
         called = self._is_modular and is_called(self._lines, reference, used)
+        at = self._locate(reference)
         refuse_replaced(self._module, symbol, place, at, self._naming, called)
         if place.name in reference.hidden:
             written = ".".join([reference.name, *reference.attributes[:used]])
@@ -177,10 +181,11 @@ class _Qualifier:
             self._needs[place.name] = place.key
         self._replace(reference, used, new)
 
-    def _require_definition(self, symbol: Symbol, reference: Reference, at: Location) -> None:
+    def _require_definition(self, symbol: Symbol, reference: Reference) -> None:
         """Raise PG103 or PG113 where a name of a flattened module is no definition of it."""
         if not self._is_flattened(symbol):
             return
+        at = self._locate(reference)
         if not symbol.name:
             hint = f"write {reference.name}.<name> for what is needed of it"
             what = f"the flattened module {symbol.module} is used as a value"
@@ -198,17 +203,16 @@ class _Qualifier:
             return replaced
         return self._bindings.meaning(self._module, reference.name)
 
-    def _record_unbound(self, reference: Reference, at: Location) -> None:
+    def _record_unbound(self, reference: Reference) -> None:
         if self._is_modular:
+            at = self._locate(reference)
             refuse_unbound(self._module, self._block, reference, at, self._naming)
         # An annotation in quotes is a string, and means what the flat file has under the name.
         if reference.quoted:
             return
         self._needs.setdefault(reference.name, Symbol("", reference.name))
 
-    def _follow_attributes(
-        self, symbol: Symbol, reference: Reference, at: Location
-    ) -> tuple[Symbol, int]:
+    def _follow_attributes(self, symbol: Symbol, reference: Reference) -> tuple[Symbol, int]:
         """Follow `llama.LlamaMLP` into flattened modules.
 
         Returns the symbol that it stands for, and how many attributes were followed.
@@ -217,7 +221,7 @@ class _Qualifier:
         for attribute in reference.attributes:
             if symbol.name or not self._bindings.flatten_scope.flattens(symbol.module):
                 break
-            symbol = self._find_member(symbol, attribute, at)
+            symbol = self._find_member(symbol, attribute, self._locate(reference))
             used += 1
         return symbol, used
 
@@ -313,7 +317,7 @@ class _Qualifier:
             return
         span = find_span(self._lines, reference, used, old)
         if span is None:
-            at = self._at(reference.line, reference.column)
+            at = self._locate(reference)
             hint = "bind it to a name on a line before"
             raise PatchgenError("PG114", at, f"{old} cannot be renamed here", hint)
         self._changes.add(TextChange(reference.line, *span, new))
