@@ -115,6 +115,10 @@ def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
     Each is (offset in `generated`, offset in `original`).
     """
     ours = [_normalize(line) for line in generated.split("\n")]
+    if generated == original.rstrip("\n"):
+        # difflib would match each line with itself, from the first that may begin a match on.
+        start = next((n for n, line in enumerate(ours) if _has_words(line)), len(ours))
+        return tuple((n, n) for n in range(start, len(ours)) if ours[n])
     theirs = [_normalize(line) for line in original.split("\n")]
     found: list[tuple[int, int]] = []
     matcher = difflib.SequenceMatcher(None, ours, _make_unique(theirs), autojunk=False)
@@ -144,11 +148,12 @@ def _make_unique(lines: list[str]) -> list[str]:
     Such a line is alike everywhere.  It may continue a match, but if it began one, it would prevent
     better ones.
     """
-    found = []
-    for number, line in enumerate(lines):
-        has_words = len(_WORD.findall(line)) > 1
-        found.append(line if has_words else f"\0{number}")
-    return found
+    return [line if _has_words(line) else f"\0{number}" for number, line in enumerate(lines)]
+
+
+def _has_words(line: str) -> bool:
+    """Whether `line` is more than a bracket or a single word."""
+    return len(_WORD.findall(line)) > 1
 
 
 def _count_equal(ours: list[str], theirs: list[str]) -> int:
