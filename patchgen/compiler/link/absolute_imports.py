@@ -16,7 +16,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import PatchgenError
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import statements_within
 
 # `from .module import` matches the groups 1 and 2, `from . import` matches group 3.
 _RELATIVE_IMPORT = re.compile(r"from\s*(\.[.\s]*)(?!import\b)([\w.]*)|from\s*(\.+)")
@@ -31,7 +31,7 @@ def make_imports_absolute(
     that would bring what the flat file replaces.
     """
     lines = block.text.split("\n")
-    for node in walk(tree):
+    for node in statements_within(tree):
         if not isinstance(node, ast.ImportFrom):
             continue
         at = module.source.at(block.first + node.lineno - 1, node.col_offset)
