@@ -9,10 +9,8 @@ names the class itself, which does not exist before its body has run.
 
 from __future__ import annotations
 
-import ast
-
 from patchgen.syntax.annotations import find_annotations
-from patchgen.syntax.trees import mentions, position_of
+from patchgen.syntax.trees import mentions, parse_once, position_of
 
 
 def quote_own_name(text: str, name: str) -> str:
@@ -24,7 +22,7 @@ def quote_own_name(text: str, name: str) -> str:
     if text.count(name) < 2:
         return text
     lines = text.split("\n")
-    found = [node for node in find_annotations(ast.parse(text)) if mentions(node, name)]
+    found = [node for node in find_annotations(parse_once(text)) if mentions(node, name)]
     # From the last to the first, so that the positions of the others stay true.
     for node in sorted(found, key=position_of, reverse=True):
         if node.end_lineno != node.lineno:
