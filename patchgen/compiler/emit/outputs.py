@@ -28,7 +28,6 @@ from patchgen.compiler.link.module_reads import note_module_state
 from patchgen.compiler.link.unused import find_unused_classes
 from patchgen.compiler.plan.declare import ModulePlan
 from patchgen.compiler.plan.kinds import output_name
-from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import ModuleIndex
@@ -91,7 +90,9 @@ def _make_diff_base(module: FlatModule, builder: Builder) -> FlatModule | None:
     # imports only, which the diff then leaves out.
     empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
     plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
-    plain = Builder(Naming(plan, bindings), Lineages(bindings), builder.merge, builder.spells)
+    # What follows from the files alone, and not from the plan, is known already.
+    known = builder.lineages, builder.merge, builder.spells, builder.executed
+    plain = Builder(Naming(plan, bindings), *known)
     return link_module(module.kind, (), plain)
 
 
