@@ -132,23 +132,29 @@ def _find_member(
         definition = builder.index(symbol.module).definition(symbol.name)
         if definition is None:
             continue
-        members = read_members(definition.text, symbol.name)
-        if name in members:
-            return symbol, members[name]
+        member = read_member(definition.text, symbol.name, name)
+        if member:
+            return symbol, member
     return None, ""
 
 
-@functools.lru_cache(maxsize=512)  # The next modular file has the same parents.
-def read_members(text: str, name: str) -> Mapping[str, str]:
-    """The texts of the statements of a class body by the names that they bind."""
+def read_member(text: str, owner: str, name: str) -> str:
+    """The text of the statements that bind `name` in the body of the class `owner`, or ""."""
     lines = text.split("\n")
-    members: dict[str, str] = {}
+    # A property and its setter are one member, and so are the overloads of a method.
+    found = ["\n".join(lines[each]) for each in _find_members(text, owner).get(name, ())]
+    return "".join(textwrap.dedent(f"{statement}\n") for statement in found)
+
+
+@functools.lru_cache(maxsize=512)  # The next modular file has the same parents.
+def _find_members(text: str, owner: str) -> Mapping[str, Sequence[slice]]:
+    """The lines of the statements of a class body by the names that they bind."""
+    members: dict[str, list[slice]] = {}
     for node in parse_once(text).body:
-        if not isinstance(node, ast.ClassDef) or node.name != name:
+        if not isinstance(node, ast.ClassDef) or node.name != owner:
             continue
         for statement in node.body:
-            own = "\n".join(lines[first_line(statement) - 1 : statement.end_lineno]) + "\n"
-            # A property and its setter are one member, and so are the overloads of a method.
+            own = slice(first_line(statement) - 1, statement.end_lineno)
             for bound in dict.fromkeys(bound_names([statement])):
-                members[bound] = members.get(bound, "") + textwrap.dedent(own)
+                members.setdefault(bound, []).append(own)
     return members
