@@ -23,7 +23,14 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.emit.parsed import Part, parse_output
 from patchgen.facts.decorators import KEEPING_SIGNATURE
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.trees import Position, called_function, decorator_names, position_of, walk
+from patchgen.syntax.trees import (
+    Position,
+    called_function,
+    decorator_names,
+    parse_once,
+    position_of,
+    walk,
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # The name of a parent's method that is kept beside the one that calls it.
@@ -94,12 +101,17 @@ def _find_definitions(parts: Iterable[Part]) -> _Definitions:
 
 def _check_part(part: Part, certain: set[Position], definitions: _Definitions) -> Iterator[Misfit]:
     """The misfits in one part of the text, by its own lines."""
-    calls = [node for node in walk(part.tree) if isinstance(node, ast.Call)]
-    # By line, so that those of a method stand together.
-    calls.sort(key=_line_of)
+    calls = _find_calls(part.text)
     yield from _check_names(calls, certain, definitions)
     for owner in definitions.classes_in(part):
         yield from _check_methods(calls, owner, definitions.classes)
+
+
+@functools.lru_cache(maxsize=512)  # Variants of one parent have most parts in common.
+def _find_calls(text: str) -> Sequence[ast.Call]:
+    """The calls in a part of a text, by line, so that those of a method stand together."""
+    calls = [node for node in walk(parse_once(text)) if isinstance(node, ast.Call)]
+    return sorted(calls, key=_line_of)
 
 
 def _line_of(call: ast.Call) -> int:
