@@ -11,6 +11,7 @@ through this module.
 
 from __future__ import annotations
 
+import ast
 import functools
 import itertools
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from patchgen.compiler.edits.capture import Check, EditNames
 from patchgen.compiler.edits.declared import EditDeclaration
 from patchgen.compiler.edits.ellipsis_arguments import find_repeated
 from patchgen.compiler.edits.nearmiss import describe_nearest_miss
-from patchgen.compiler.edits.numbered import make_numbers, number_tree, read_names, read_numbered
+from patchgen.compiler.edits.numbered import make_numbers, number_names, read_names, read_numbered
 from patchgen.compiler.edits.pattern import Match, Run, find_expressions, find_statements, suites
 from patchgen.compiler.edits.replacement import Replacement, replace_matches
 from patchgen.compiler.edits.syntax import is_ellipsis, statements
@@ -44,7 +45,10 @@ class Target:
 
     @property
     def name(self) -> str:
-        return f"{self.owner.own_name}.{self.tree.function.name.value}"
+        # Not from `tree`, whose names may have got numbers.
+        node = self.statement.node
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        return f"{self.owner.own_name}.{node.name}"
 
     def line(self, match: Match) -> int:
         """The line of the parent's file that `match` begins on, if it is known.
@@ -145,20 +149,16 @@ def _write(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None
     """
     numbers = make_numbers([target.statement.text, *(one.edit.statement.text for one in made)])
     # The numbers of the edits follow those of the method: each is unique.
-    method, following = number_tree(target.tree, numbers, 0)
-    changes: list[Replacement] = []
+    following = number_names(target.tree, numbers, 0)
     edits: list[EditNames] = []
     for one in made:
-        declaration, following = number_tree(
-            one.tree, numbers, following, frozenset(one.edit.holes)
-        )
-        changes += [declaration.replacement(change, method) for change in one.changes]
-        edits.append(EditNames(one.edit, read_numbered(declaration.tree.text, numbers)))
-    text = replace_matches(method.tree, changes)
+        following = number_names(one.tree, numbers, following, frozenset(one.edit.holes))
+        edits.append(EditNames(one.edit, read_numbered(one.tree.text, numbers)))
+    text = replace_matches(target.tree, [change for one in made for change in one.changes])
     # Only a text can be compared name by name.
     if text is None:
         return None
-    before = read_numbered(method.tree.text, numbers)
+    before = read_numbered(target.tree.text, numbers)
     Check(target.name, before, edits, read_names(text, numbers)).require_meanings(body)
     return numbers.remove(text)
 

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 
 from patchgen.compiler.classes.fragment import parse_fragment
-from patchgen.compiler.edits.pattern import Bound, Match, Rest, Run
-from patchgen.compiler.edits.replacement import Replacement
-from patchgen.compiler.edits.tree import Tree, read_children
+from patchgen.compiler.edits.tree import Tree
 from patchgen.syntax.meanings import Occurrence, Scope, occurrences
 
-_Node = TypeVar("_Node", bound=cst.CSTNode)
 # libcst has these as names.
 _CONSTANTS = frozenset({"None", "True", "False"})
 
@@ -55,87 +51,21 @@ def make_numbers(texts: Sequence[str]) -> Numbers:
     return Numbers(tag)
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
-    """A numbered copy of a tree; `copies` has the copy of each node, by the node's identity."""
-
-    tree: Tree
-    copies: Mapping[int, cst.CSTNode]
-
-    def copy(self, node: _Node) -> _Node:
-        """The copy of `node`."""
-        copied = self.copies[id(node)]
-        assert isinstance(copied, type(node))
-        return copied
-
-    def replacement(self, change: Replacement, method: Numbered) -> Replacement:
-        """`change`, whose new code is of this tree, in the numbered `method`."""
-        bound = change.match.bound
-        holes = {name: node and method.copy(node) for name, node in bound.holes.items()}
-        rest = bound.rest and method._rest(bound.rest)
-        run = bound.run and method._run(bound.run)
-        place = change.match.place
-        place = method._run(place) if isinstance(place, Run) else method.copy(place)
-        return Replacement(Match(place, Bound(holes, rest, run)), self.copy(change.new))
-
-    def _rest(self, rest: Rest) -> Rest:
-        """The same arguments in the copy."""
-        return Rest(self.copy(rest.call), tuple(self.copy(argument) for argument in rest.arguments))
-
-    def _run(self, run: Run) -> Run:
-        """The same statements in the copy."""
-        suite = self.copies.get(id(run.suite))
-        # The suite was made for the search; its statements have copies.
-        if suite is None:  # it holds an `elif`, and is no node of the tree
-            suite = run.suite.with_changes(body=[self.copy(node) for node in run.suite.body])
-        assert isinstance(suite, cst.BaseSuite)
-        return replace(run, suite=suite)
-
-
-class _Numbering:
-    """Copies nodes with numbers from `first` on; `copies` has each copy by the node's identity."""
-
-    def __init__(self, numbers: Numbers, first: int, kept: frozenset[str]) -> None:
-        self.numbers, self.next, self.kept = numbers, first, kept
-        self.copies: dict[int, cst.CSTNode] = {}
-
-    def copy(self, node: cst.CSTNode) -> cst.CSTNode:
-        """`node` with numbers; what holds no name, such as a constant, is not copied."""
-        changes: dict[str, object] = {}
-        for field, value in read_children(node):
-            if isinstance(value, tuple):
-                items = tuple(self.copy(item) for item in value)
-                if any(new is not old for new, old in zip(items, value, strict=True)):
-                    changes[field] = items
-            else:
-                new = self.copy(value)
-                if new is not value:
-                    changes[field] = new
-        if type(node) is cst.Name:
-            name = node.value
-            if name not in _CONSTANTS and name not in self.kept:
-                changes["value"] = self.numbers.write(self.next, name)
-                self.next += 1
-        copied = node.with_changes(**changes) if changes else node
-        # Matches refer to the original nodes, the numbered tree has others.
-        self.copies[id(node)] = copied
-        return copied
-
-
-def number_tree(
+def number_names(
     tree: Tree, numbers: Numbers, first: int, kept: frozenset[str] = frozenset()
-) -> tuple[Numbered, int]:
-    """Copy `tree` with numbers from `first` on; with it comes the number after the last.
+) -> int:
+    """Number the names of `tree` in place, from `first` on; gives the number after the last.
 
     The names that are `kept` get none.
     """
-    numbering = _Numbering(numbers, first, kept)
-    function = numbering.copy(tree.function)
-    assert isinstance(function, cst.FunctionDef)
-    spans = {id(copy): tree.spans[original] for original, copy in numbering.copies.items()}
-    nodes = tuple(numbering.copies[id(node)] for node in tree.nodes)
-    numbered = Tree(tree.replace_function(function), function, nodes, spans)
-    return Numbered(numbered, numbering.copies), numbering.next
+    following = first
+    for node in tree.nodes:
+        if type(node) is cst.Name and node.value not in _CONSTANTS | kept:
+            # libcst's nodes are frozen, but `tree` belongs to one edit.  A copy of it would take
+            # half as long as reading it, and every match would have to be found again there.
+            object.__setattr__(node, "value", numbers.write(following, node.value))
+            following += 1
+    return following
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 import io
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
@@ -69,14 +68,6 @@ class Tree:
         # The first line of the tree is that of the class around the statement.
         return [(at[run[0]].start.line - 1, at[run[-1]].end.line - 1) for run in runs]
 
-    def replace_function(self, function: cst.FunctionDef) -> cst.Module:
-        """The module with another function, in the same class, so that the text is read alike."""
-        holder = self.module.body[0]
-        assert isinstance(holder, cst.ClassDef)
-        body = [function if old is self.function else old for old in holder.body.body]
-        changed = holder.with_changes(body=holder.body.with_changes(body=body))
-        return self.module.with_changes(body=[changed, *self.module.body[1:]])
-
     def visited(self, transformer: Transformer) -> tuple[cst.FunctionDef, str]:
         """The function after `transformer`, and the text of the statement."""
         module = self.module.visit(transformer)
@@ -110,7 +101,7 @@ def read_tree(text: str, at: Location) -> Tree:
     if _count_brackets(text) > _MOST_BRACKETS or _count_levels(text) > _MOST_LEVELS:
         raise _too_deep(at)
     try:
-        module = parse_method(text)
+        module = _parse_method(text)
         function = _function(module)
         nodes, spans = number_nodes(function)
         return Tree(module, function, nodes, spans)
@@ -124,12 +115,11 @@ def read_tree(text: str, at: Location) -> Tree:
 
 def read_function(text: str) -> cst.FunctionDef:
     """The function that `text` is; raises cst.ParserSyntaxError where it is none."""
-    return _function(parse_method(text))
+    return _function(_parse_method(text))
 
 
-@functools.lru_cache(maxsize=128)  # Variants of one parent edit the same methods.
-def parse_method(text: str) -> cst.Module:
-    """The module that has `text` as the body of its only class; nobody changes it."""
+def _parse_method(text: str) -> cst.Module:
+    """The module that has `text` as the body of its only class."""
     return cst.parse_module(f"{_HEAD}{text}", _CONFIG)
 
 
@@ -146,19 +136,16 @@ def number_nodes(node: cst.CSTNode) -> tuple[list[cst.CSTNode], dict[int, tuple[
     def add(node: cst.CSTNode) -> None:
         first = len(nodes)
         nodes.append(node)
-        for _, value in read_children(node):
-            for child in value if isinstance(value, tuple) else (value,):
-                add(child)
+        for child in _list_children(node):
+            add(child)
         spans[id(node)] = (first, len(nodes) - 1)
 
     add(node)
     return nodes, spans
 
 
-def read_children(
-    node: cst.CSTNode,
-) -> Iterator[tuple[str, cst.CSTNode | tuple[cst.CSTNode, ...]]]:
-    """The fields of `node` that hold code, in the order of the text.
+def _list_children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The code right below `node`, in the order of the text.
 
     Two thirds of the nodes are white space.  A visit by libcst, and `CSTNode.children` too, would
     copy every node below it.
@@ -166,12 +153,14 @@ def read_children(
     kind = type(node)
     if kind not in _FIELDS:
         _FIELDS[kind] = _order_fields(node)
+    found: list[cst.CSTNode] = []
     for name in _FIELDS[kind]:
-        value: object = getattr(node, name)
+        value: Any = getattr(node, name)
         if isinstance(value, tuple | list):
-            yield name, tuple(value)
+            found += value
         elif _is_node(value):
-            yield name, cast(cst.CSTNode, value)
+            found.append(value)
+    return found
 
 
 # The fields of each kind of node that has been met.
@@ -220,7 +209,7 @@ def _is_node(value: object) -> bool:
 
 
 def _function(module: cst.Module) -> cst.FunctionDef:
-    """The one function in the one class of a module that `parse_method` gives."""
+    """The one function in the one class of a module that `_parse_method` gives."""
     holder = module.body[0]
     assert isinstance(holder, cst.ClassDef)
     function = holder.body.body[0]
