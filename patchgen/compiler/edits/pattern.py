@@ -50,15 +50,11 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What each hole and `...` stands for; None where nothing has been matched yet.
-
-    `literal`: there are no holes, and `...` is an ellipsis.
-    """
+    """What each hole and `...` stands for; None where nothing has been matched yet."""
 
     holes: Mapping[str, cst.CSTNode | None]
     rest: Rest | None = None
     run: Run | None = None
-    literal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +74,10 @@ def find_statements(pattern: cst.BaseSuite, method: Tree, holes: Sequence[str]) 
     """Every run of statements of one suite of `method` that the statements of `pattern` fit."""
     wanted, nothing = statements(pattern), Bound(dict.fromkeys(holes))
     for suite in suites(method):
-        for start in range(len(statements(suite))):
+        code = statements(suite)
+        for start in range(len(code)):
             # At one place, the shortest match counts.
-            found = next(_find_ends(wanted, suite, start, nothing), None)
+            found = next(_find_ends(wanted, suite, code, start, nothing), None)
             if found is not None:
                 stop, bound = found
                 yield Match(Run(suite, start, stop), bound)
@@ -111,27 +108,52 @@ def suites(method: Tree) -> Iterator[cst.BaseSuite]:
 
 
 def same(left: cst.CSTNode, right: cst.CSTNode) -> bool:
-    """Whether two nodes are the same code."""
-    return _fit(left, right, Bound({}, literal=True)) is not None
+    """Whether two nodes are the same code; nothing in them is a hole, and `...` is an ellipsis."""
+    if kind(type(left)) != kind(type(right)):
+        return False
+    return _are_same(parts(left), parts(right))
+
+
+def _are_same(left: object, right: object) -> bool:
+    """Whether two values that `parts` gives are the same code."""
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(_are_same, left, right))
+    # Plain values come first: to ask whether something is a node takes long.
+    if isinstance(left, _PLAIN) or isinstance(right, _PLAIN):
+        return _are_equal(left, right)
+    if isinstance(left, cst.CSTNode) and isinstance(right, cst.CSTNode):
+        return same(left, right)
+    return _are_equal(left, right)
+
+
+def _are_equal(left: object, right: object) -> bool:
+    """Whether two values without parts are equal."""
+    # `1` and `True` are equal for Python.
+    return type(left) is type(right) and left == right
 
 
 def _find_ends(
-    pattern: Sequence[Statement], suite: cst.BaseSuite, at: int, bound: Bound
+    pattern: Sequence[Statement],
+    suite: cst.BaseSuite,
+    code: Sequence[Statement],
+    at: int,
+    bound: Bound,
 ) -> Iterator[tuple[int, Bound]]:
-    """Where a run that begins at `at` may end, shortest first."""
-    code = statements(suite)
+    """Where a run in `suite`, whose statements are `code`, may end, shortest first.
+
+    It begins at `at`.
+    """
     if not pattern:
         yield at, bound
     # Try every length, the shortest first.
-    elif is_ellipsis(pattern[0]) and not bound.literal:
+    elif is_ellipsis(pattern[0]):
         for stop in range(at, len(code) + 1):
-            yield from _find_ends(
-                pattern[1:], suite, stop, replace(bound, run=Run(suite, at, stop))
-            )
+            longer = replace(bound, run=Run(suite, at, stop))
+            yield from _find_ends(pattern[1:], suite, code, stop, longer)
     elif at < len(code):
         fit = _fit(pattern[0], code[at], bound)
         if fit is not None:
-            yield from _find_ends(pattern[1:], suite, at + 1, fit)
+            yield from _find_ends(pattern[1:], suite, code, at + 1, fit)
 
 
 def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
@@ -139,19 +161,9 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
     if isinstance(pattern, tuple) and isinstance(code, tuple):
         return _fit_all(pattern, code, bound)
     # Plain values come first: to ask whether something is a node takes long.
-    if isinstance(pattern, _PLAIN) or isinstance(code, _PLAIN):
-        return _fit_value(pattern, code, bound)
-    if isinstance(pattern, cst.CSTNode) and isinstance(code, cst.CSTNode):
-        return _fit_node(pattern, code, bound)
-    return _fit_value(pattern, code, bound)
-
-
-def _fit_value(pattern: object, code: object, bound: Bound) -> Bound | None:
-    """As `_fit`, for two values without parts."""
-    # `1` and `True` are equal for Python.
-    if type(pattern) is not type(code) or pattern != code:
-        return None
-    return bound
+    if not isinstance(pattern, _PLAIN) and isinstance(pattern, cst.CSTNode):
+        return _fit_node(pattern, code, bound) if isinstance(code, cst.CSTNode) else None
+    return bound if _are_equal(pattern, code) else None
 
 
 def _fit_node(pattern: cst.CSTNode, code: cst.CSTNode, bound: Bound) -> Bound | None:
@@ -167,7 +179,7 @@ def _fit_node(pattern: cst.CSTNode, code: cst.CSTNode, bound: Bound) -> Bound | 
         return _fit_suite(pattern, code, bound)
     if common is cst.Call:
         assert isinstance(pattern, cst.Call) and isinstance(code, cst.Call)
-        if _has_rest(pattern, bound):
+        if any(map(is_ellipsis, pattern.args)):
             return _fit_call(pattern, code, bound)
     return _fit_all(parts(pattern), parts(code), bound)
 
@@ -181,10 +193,10 @@ def _find_hole(pattern: cst.CSTNode, bound: Bound) -> str | None:
 
 def _fit_suite(pattern: cst.BaseSuite, code: cst.BaseSuite, bound: Bound) -> Bound | None:
     """Match all statements of one suite with all of another."""
-    count = len(statements(code))
-    for stop, fit in _find_ends(statements(pattern), code, 0, bound):
+    every = statements(code)
+    for stop, fit in _find_ends(statements(pattern), code, every, 0, bound):
         # The shortest runs come first, and may leave statements over.
-        if stop == count:
+        if stop == len(every):
             return fit
     return None
 
@@ -196,11 +208,6 @@ def _fit_hole(name: str, code: cst.CSTNode, bound: Bound) -> Bound | None:
         return replace(bound, holes={**bound.holes, name: code})
     # The same hole stands for the same code everywhere.
     return bound if same(known, code) else None
-
-
-def _has_rest(call: cst.Call, bound: Bound) -> bool:
-    """Whether a `...` among the arguments stands for others."""
-    return not bound.literal and any(map(is_ellipsis, call.args))
 
 
 def _fit_all(

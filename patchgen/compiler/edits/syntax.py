@@ -14,7 +14,8 @@ import dataclasses
 import functools
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, get_args
 
 import libcst as cst
 
@@ -63,43 +64,9 @@ def kind(of: type[cst.CSTNode]) -> object:
 
 def parts(node: cst.CSTNode) -> tuple[object, ...]:
     """The code of `node` beside its kind: nodes, tuples, and plain values that are compared."""
-    # To ask of which class a node is takes long: the classes of libcst are abstract ones.
-    if _is_plain(type(node)):
-        return tuple(_read_fields(node))
-    match node:
-        case cst.Integer(value=value) | cst.Float(value=value) | cst.Imaginary(value=value):
-            return (ast.literal_eval(value),)
-        case (
-            cst.SimpleString()
-            | cst.ConcatenatedString()
-            | cst.FormattedString()
-            | cst.TemplatedString()
-        ):
-            return tuple(_join_texts(node))
-        case cst.Call():
-            positional, named = arguments(node)
-            return node.func, positional, named
-        case cst.Arg():
-            return node.star, node.keyword and node.keyword.value, node.value
-        case cst.Subscript():
-            return node.value, _read_index(node)
-        case cst.If():
-            return node.test, node.body, branch(node)
-        case cst.BaseSuite():
-            return (statements(node),)
-        # `!=` and `<>` are one operator.
-        case cst.NotEqual():
-            return ()
-        case _:
-            raise AssertionError(f"the parts of {type(node).__name__}")
-
-
-@functools.cache
-def _is_plain(of: type[cst.CSTNode]) -> bool:
-    """Whether the parts of such a node are its fields."""
-    numbers = cst.Integer | cst.Float | cst.Imaginary
-    others = cst.Call | cst.Arg | cst.Subscript | cst.If | cst.BaseSuite | cst.NotEqual
-    return not issubclass(of, numbers | String | others)
+    # By the class itself: `isinstance` asks libcst's abstract classes, which takes long.
+    read = _READERS.get(type(node), _read_fields)
+    return tuple(read(node))
 
 
 def expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -161,6 +128,35 @@ def _read_fields(node: cst.CSTNode) -> Iterator[object]:
             yield tuple(value) if isinstance(value, list | tuple) else value
 
 
+def _read_number(node: cst.Integer | cst.Float | cst.Imaginary) -> tuple[object, ...]:
+    return (ast.literal_eval(node.value),)
+
+
+def _read_call(node: cst.Call) -> tuple[object, ...]:
+    return (node.func, *arguments(node))
+
+
+def _read_argument(node: cst.Arg) -> tuple[object, ...]:
+    return node.star, node.keyword and node.keyword.value, node.value
+
+
+def _read_subscript(node: cst.Subscript) -> tuple[object, ...]:
+    return node.value, _read_index(node)
+
+
+def _read_if(node: cst.If) -> tuple[object, ...]:
+    return node.test, node.body, branch(node)
+
+
+def _read_suite(node: cst.BaseSuite) -> tuple[object, ...]:
+    return (statements(node),)
+
+
+def _read_nothing(node: cst.NotEqual) -> tuple[object, ...]:
+    """`!=` and `<>` are one operator."""
+    return ()
+
+
 def is_writing(field: str) -> bool:
     """Whether a field of this name holds how code is written, in any kind of node."""
     return field in _WRITING or field.startswith("whitespace")
@@ -179,12 +175,12 @@ def _fields_of_code(of: type[cst.CSTNode]) -> tuple[tuple[str, bool], ...]:
 def _read_identifier(node: object) -> object:
     """A name that is no expression, as text; None where there is none."""
     match node:
+        case cst.Name(value=value):
+            return value
         case cst.AsName(name=name):
             return _read_identifier(name)
         case cst.Attribute(value=value, attr=attr):
             return f"{_read_identifier(value)}.{attr.value}"
-        case cst.Name(value=value):
-            return value
         case _:
             return node
 
@@ -317,3 +313,16 @@ def _write_source(part: cst.FormattedStringExpression | cst.TemplatedStringExpre
     """What `{x = }` prints before the value: the expression as it is written."""
     bare = part.with_changes(conversion=None, format_spec=None)
     return cst.Module(()).code_for_node(bare)[1:-1]
+
+
+# How to read the kinds of nodes that say the same in several ways.
+_READERS: Mapping[type[cst.CSTNode], Callable[[Any], Iterable[object]]] = {
+    **dict.fromkeys((cst.Integer, cst.Float, cst.Imaginary), _read_number),
+    **dict.fromkeys(get_args(String), _join_texts),
+    **dict.fromkeys((cst.IndentedBlock, cst.SimpleStatementSuite), _read_suite),
+    cst.Call: _read_call,
+    cst.Arg: _read_argument,
+    cst.Subscript: _read_subscript,
+    cst.If: _read_if,
+    cst.NotEqual: _read_nothing,
+}
