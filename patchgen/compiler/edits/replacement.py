@@ -115,9 +115,22 @@ def _write(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) 
         meant, text = tree.visited(_ChangedMethod(tree, _find_parts(tree, changes, wrapped)))
         parse_fragment(text)
         # Precedence can change the tree: `x * a + b` is not `x * (a + b)`.
-        return text if same(read_function(text), meant) else None
+        changed = _keep_changed(meant, tree)
+        return text if same(read_function(tree.write(changed)), changed) else None
     except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError):
         return None
+
+
+def _keep_changed(meant: cst.FunctionDef, tree: Tree) -> cst.FunctionDef:
+    """A function of those statements of `meant` that are not the ones of `tree`.
+
+    Lines of statements read as each of them does, and the others were read from their own text.
+    """
+    known = set(map(id, tree.function.body.body))
+    changed = [line for line in meant.body.body if id(line) not in known]
+    # An empty suite cannot be written.
+    body = meant.body.with_changes(body=changed) if changed else meant.body
+    return cst.FunctionDef(meant.name, cst.Parameters(), body, asynchronous=meant.asynchronous)
 
 
 def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> Parts:

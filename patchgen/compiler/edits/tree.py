@@ -73,6 +73,14 @@ class Tree:
         module = self.module.visit(transformer)
         return _function(module), module.code.removeprefix(_HEAD)
 
+    def write(self, function: cst.FunctionDef) -> str:
+        """The text of another function in the place of this one."""
+        holder = self.module.body[0]
+        assert isinstance(holder, cst.ClassDef)
+        body = holder.body.with_changes(body=[function])
+        module = self.module.with_changes(body=[holder.with_changes(body=body)])
+        return module.code.removeprefix(_HEAD)
+
 
 class Transformer(cst.CSTTransformer):
     """A transformer that handles all nodes alike.
