@@ -21,6 +21,7 @@ from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.edits.declared import EditDeclaration
 from patchgen.compiler.edits.numbered import Named
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.meanings import occurrences
 
 _BUILTINS = frozenset(dir(builtins))
 _RENAME = "give {} under `with new:` another name"
@@ -28,10 +29,16 @@ _RENAME = "give {} under `with new:` another name"
 
 @dataclass(frozen=True, slots=True)
 class EditNames:
-    """The names of an edit by their numbers."""
+    """The names of an edit as they are written with their numbers."""
 
     declaration: EditDeclaration
-    names: Mapping[int, Named]
+    names: Mapping[str, Named]
+
+    def at(self, name: Named, body: ClassBody) -> Location:
+        """Where the declaration, which is in `body`, has a `name` of its own."""
+        # Numbers change no shape: the name stands at the same place among all names.
+        found = occurrences(self.declaration.node)[self.names[name.written].place]
+        return body.at(self.declaration.statement, found.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class Check:
     """The names of the method `title` before and after, and those of its edits."""
 
     title: str
-    before: Mapping[int, Named]
+    before: Mapping[str, Named]
     edits: Sequence[EditNames]
     after: Sequence[Named]
 
@@ -51,19 +58,19 @@ class Check:
         # Errors of the new code first: the author sees that code.
         for name in self.after:
             if self._is_of_new_code(name):
-                self._require_meant(name, self._edit_of(name.number or 0), body)
+                self._require_meant(name, self._edit_of(name), body)
         for name in self.after:
-            if name.number is None:
+            if not name.has_number:
                 self._refuse_bound_hole(name, body)
-            elif name.number in self.before:
+            elif name.written in self.before:
                 self._require_same(name, body)
 
     def _is_of_new_code(self, name: Named) -> bool:
         """Whether the method did not have the name: its number is one of an edit."""
-        return name.number is not None and name.number not in self.before
+        return name.has_number and name.written not in self.before
 
-    def _edit_of(self, number: int) -> EditNames:
-        return next(edit for edit in self.edits if number in edit.names)
+    def _edit_of(self, name: Named) -> EditNames:
+        return next(edit for edit in self.edits if name.written in edit.names)
 
     def _refuse_bound_hole(self, name: Named, body: ClassBody) -> None:
         """A hole stands for an expression, and is replaced only where one can stand."""
@@ -74,7 +81,7 @@ class Check:
 
     def _require_same(self, name: Named, body: ClassBody) -> None:
         """Check a name of the method: what bound it may be gone, but nothing else may bind it."""
-        was = self.before[name.number or 0]
+        was = self.before[name.written]
         # A local whose binding is gone is a global now, or unbound: Python tells.
         if name.scope is None or name.scope == was.scope:
             return
@@ -91,19 +98,15 @@ class Check:
             if other.name != name.name or other.scope != name.scope or other.is_read:
                 continue
             if self._is_of_new_code(other):
-                number = other.number or 0
-                found = self._edit_of(number)
-                declared = found.declaration
-                node = found.names[number].node
-                return declared.node.name, body.at(declared.statement, node)
+                found = self._edit_of(other)
+                return found.declaration.node.name, found.at(other, body)
         # A parameter of the edit, which stands for a name of the method.
         declared = self.edits[0].declaration
         return declared.node.name, body.at(declared.statement, declared.new)
 
     def _require_meant(self, name: Named, edit: EditNames, body: ClassBody) -> None:
         """Check that a name of new code keeps the scope that it has in the declaration."""
-        meant = edit.names[name.number or 0]
-        at = body.at(edit.declaration.statement, meant.node)
+        meant = edit.names[name.written]
         if meant.scope is None and name.scope is not None:
             kind = "builtin" if name.name in _BUILTINS else "global"
             what = f"{name.name} is a {kind} here, but {self.title} has a local {name.name}"
@@ -111,7 +114,8 @@ class Check:
                 f"list {name.name} among the edit's parameters if the local is meant, "
                 "else use another name"
             )
-            raise PatchgenError("PG309", at, what, hint)
+            raise PatchgenError("PG309", edit.at(name, body), what, hint)
         if meant.is_inner and meant.scope != name.scope:
             what = f"{name.name} would belong to another scope in {self.title} than it does here"
-            raise PatchgenError("PG309", at, what, _RENAME.format(name.name))
+            hint = _RENAME.format(name.name)
+            raise PatchgenError("PG309", edit.at(name, body), what, hint)

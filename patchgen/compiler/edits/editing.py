@@ -148,18 +148,16 @@ def _write(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None
     None where no text reads as the changed tree.
     """
     numbers = make_numbers([target.statement.text, *(one.edit.statement.text for one in made)])
-    # The numbers of the edits follow those of the method: each is unique.
-    following = number_names(target.tree, numbers, 0)
-    edits: list[EditNames] = []
-    for one in made:
-        following = number_names(one.tree, numbers, following, frozenset(one.edit.holes))
-        edits.append(EditNames(one.edit, read_numbered(one.tree.text, numbers)))
+    plain = number_names(
+        [(target.tree, ()), *((one.tree, one.edit.holes) for one in made)], numbers
+    )
     text = replace_matches(target.tree, [change for one in made for change in one.changes])
     # Only a text can be compared name by name.
     if text is None:
         return None
-    before = read_numbered(target.tree.text, numbers)
-    Check(target.name, before, edits, read_names(text, numbers)).require_meanings(body)
+    before = read_numbered(target.tree.text, plain)
+    edits = [EditNames(one.edit, read_numbered(one.tree.text, plain)) for one in made]
+    Check(target.name, before, edits, read_names(text, plain)).require_meanings(body)
     return numbers.remove(text)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from unicodedata import normalize
 
 import libcst as cst
 
@@ -36,11 +37,6 @@ class Numbers:
         """`text` without numbers."""
         return re.sub(rf"_{self.tag}\d+_", "", text)
 
-    def read(self, name: str) -> int | None:
-        """The number of `name`; None where it has none."""
-        found = re.match(rf"_{self.tag}(\d+)_", name)
-        return int(found.group(1)) if found else None
-
 
 def make_numbers(texts: Sequence[str]) -> Numbers:
     """Numbers that can be told from everything in `texts`."""
@@ -52,35 +48,43 @@ def make_numbers(texts: Sequence[str]) -> Numbers:
 
 
 def number_names(
-    tree: Tree, numbers: Numbers, first: int, kept: frozenset[str] = frozenset()
-) -> int:
-    """Number the names of `tree` in place, from `first` on; gives the number after the last.
+    trees: Sequence[tuple[Tree, Sequence[str]]], numbers: Numbers
+) -> Mapping[str, str]:
+    """Number the names of `trees` in place; gives what each of the new names was before.
 
-    The names that are `kept` get none.
+    Each tree comes with the names in it that are kept as they are.
     """
-    following = first
-    for node in tree.nodes:
-        if type(node) is cst.Name and node.value not in _CONSTANTS | kept:
-            # libcst's nodes are frozen, but `tree` belongs to one edit.  A copy of it would take
-            # half as long as reading it, and every match would have to be found again there.
-            object.__setattr__(node, "value", numbers.write(following, node.value))
-            following += 1
-    return following
+    plain: dict[str, str] = {}
+    for tree, kept in trees:
+        for node in tree.nodes:
+            if type(node) is cst.Name and node.value not in _CONSTANTS and node.value not in kept:
+                name = numbers.write(len(plain), node.value)
+                # As `ast` gives names.
+                plain[normalize("NFKC", name)] = normalize("NFKC", node.value)
+                # libcst's nodes are frozen, but the tree belongs to one edit.  A copy of it would
+                # take half as long as reading it, and each match would have to be found there.
+                object.__setattr__(node, "value", name)
+    return plain
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name in code with numbers; `number` is None where it has none.
+    """A name in code with numbers, as it is without its number and as it is `written`.
 
     `scope` labels the scope that binds it: "" is the function itself, None what is outside of it,
-    anything else a name in the scope.
+    anything else a name in the scope.  `place` is its place among all names of the code.
     """
 
     name: str
-    number: int | None
+    written: str
     scope: str | None
     is_read: bool
-    node: ast.AST
+    place: int
+
+    @property
+    def has_number(self) -> bool:
+        """Whether it has a number; only holes have none."""
+        return self.written != self.name
 
     @property
     def is_inner(self) -> bool:
@@ -88,33 +92,22 @@ class Named:
         return bool(self.scope)
 
 
-def read_names(text: str, numbers: Numbers) -> tuple[Named, ...]:
-    """The names in the numbered function `text`, with the nodes of the text without numbers."""
-    with_numbers = _read_occurrences(text)
-    without = _read_occurrences(numbers.remove(text))
-    return tuple(_compare(with_numbers, without, numbers))
-
-
-def read_numbered(text: str, numbers: Numbers) -> dict[int, Named]:
-    """The names of `text` that have numbers."""
-    return {name.number: name for name in read_names(text, numbers) if name.number is not None}
-
-
-def _read_occurrences(text: str) -> tuple[Occurrence, ...]:
+def read_names(text: str, plain: Mapping[str, str]) -> tuple[Named, ...]:
+    """The names in the numbered function `text`; `plain` has what they are without numbers."""
     function = parse_fragment(text).nodes[0]
     assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-    return occurrences(function)
+    found = occurrences(function, plain)
+    names: list[Named] = []
+    for place, one in enumerate(found):
+        scope = None if one.scope is None else _read_label(one.scope, found)
+        names.append(Named(plain.get(one.name, one.name), one.name, scope, one.is_read, place))
+    return tuple(names)
 
 
-def _compare(
-    with_numbers: Sequence[Occurrence], without: Sequence[Occurrence], numbers: Numbers
-) -> Iterator[Named]:
-    """Each name with its number, and with its node in the text without numbers."""
-    # Both texts have one shape, so that occurrences correspond.
-    for marked, plain in zip(with_numbers, without, strict=True):
-        scope = None if plain.scope is None else _read_label(plain.scope, with_numbers)
-        yield Named(plain.name, numbers.read(marked.name), scope, plain.is_read, plain.node)
+def read_numbered(text: str, plain: Mapping[str, str]) -> dict[str, Named]:
+    """The names of `text` that have numbers, as they are written."""
+    return {name.written: name for name in read_names(text, plain) if name.has_number}
 
 
-def _read_label(scope: Scope, with_numbers: Sequence[Occurrence]) -> str:
-    return with_numbers[scope.label].name if scope.outer is not None else ""
+def _read_label(scope: Scope, found: Sequence[Occurrence]) -> str:
+    return found[scope.label].name if scope.outer is not None else ""
