@@ -18,13 +18,12 @@ from patchgen.compiler.edits.syntax import (
     arguments,
     expressions,
     is_ellipsis,
+    is_node,
     kind,
     parts,
     statements,
 )
 from patchgen.compiler.edits.tree import Tree
-
-_PLAIN = (str, bytes, int, float, complex, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +100,9 @@ def suites(method: Tree) -> Iterator[cst.BaseSuite]:
     One that holds an `elif` is no node of the method's tree.
     """
     for node in method.nodes:
+        # Nearly all nodes are neither: `isinstance` would ask libcst's abstract classes each time.
+        if type(node) not in (cst.IndentedBlock, cst.SimpleStatementSuite, cst.If):
+            continue
         if isinstance(node, cst.BaseSuite):
             yield node
         elif isinstance(node, cst.If) and isinstance(node.orelse, cst.If):
@@ -118,10 +120,7 @@ def _are_same(left: object, right: object) -> bool:
     """Whether two values that `parts` gives are the same code."""
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(map(_are_same, left, right))
-    # Plain values come first: to ask whether something is a node takes long.
-    if isinstance(left, _PLAIN) or isinstance(right, _PLAIN):
-        return _are_equal(left, right)
-    if isinstance(left, cst.CSTNode) and isinstance(right, cst.CSTNode):
+    if is_node(left) and is_node(right):
         return same(left, right)
     return _are_equal(left, right)
 
@@ -160,9 +159,8 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
     """`bound` with what makes `pattern` equal to `code`, or None."""
     if isinstance(pattern, tuple) and isinstance(code, tuple):
         return _fit_all(pattern, code, bound)
-    # Plain values come first: to ask whether something is a node takes long.
-    if not isinstance(pattern, _PLAIN) and isinstance(pattern, cst.CSTNode):
-        return _fit_node(pattern, code, bound) if isinstance(code, cst.CSTNode) else None
+    if is_node(pattern) and is_node(code):
+        return _fit_node(pattern, code, bound)
     return bound if _are_equal(pattern, code) else None
 
 
@@ -186,7 +184,7 @@ def _fit_node(pattern: cst.CSTNode, code: cst.CSTNode, bound: Bound) -> Bound | 
 
 def _find_hole(pattern: cst.CSTNode, bound: Bound) -> str | None:
     """The hole that `pattern` is, by its name."""
-    if not bound.holes or not isinstance(pattern, cst.Name):
+    if not bound.holes or type(pattern) is not cst.Name:
         return None
     return pattern.value if pattern.value in bound.holes else None
 

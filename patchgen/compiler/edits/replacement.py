@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,12 +88,12 @@ class _ChangedMethod(_Changed):
 
 def replace_matches(tree: Tree, changes: Sequence[Replacement]) -> str | None:
     """The text of the method after all of `changes`, with no more parentheses than it needs."""
-    sites = sum(1 for change in changes for _ in change.sites())
-    number = sites + len(changes)
     # Most replacements need no parentheses; the others get all of them, less those that can go.
     text = _write(tree, changes, frozenset())
     if text is not None:
         return text
+    sites = sum(1 for change in changes for _ in change.sites())
+    number = sites + len(changes)
     wrapped = frozenset(range(number))
     text = _write(tree, changes, wrapped)
     if text is None:
@@ -141,8 +141,8 @@ def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[i
     number = itertools.count()
     for change in changes:
         # Sites and changes are counted in the order in which `wrapped` numbers them.
-        wraps = {id(site): next(number) in wrapped for site in change.sites()}
-        filled = _fill(change, wraps)
+        sites = [(site, next(number) in wrapped) for site in change.sites()]
+        filled = _fill(change, sites)
         block = change.new.visit(_Changed(filled)) if filled else change.new
         assert isinstance(block, cst.BaseSuite)
         wrap = next(number) in wrapped
@@ -152,7 +152,9 @@ def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[i
             assert isinstance(statement, cst.Expr)
             parts[id(place)] = _in_place(enclose(statement.value, wrap))
             # An expression has no line of its own for the comments of new code.
-            comments.setdefault(id(_find_line(tree, place)), []).append(_drop_statement(block))
+            above = _drop_statement(block)
+            if above.below:
+                comments.setdefault(id(_find_line(tree, place)), []).append(above)
             continue
         lines = _drop_statement(block) if change.deletes else read_lines(block)
         if id(place.suite) in tree.spans:
@@ -162,8 +164,8 @@ def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[i
             parts[id(place.nodes[0])] = _branch(lines)
     for suite, replaced in runs.items():
         parts[suite] = _with_runs(replaced)
-    for line, above in comments.items():
-        parts[line] = _add_comments(above)
+    for line, found in comments.items():
+        parts[line] = _add_comments(found)
     return parts
 
 
@@ -193,8 +195,6 @@ def _branch(lines: Lines) -> Callable[[cst.If], cst.If | cst.Else | cst.RemovalS
 def _add_comments(above: list[Lines]) -> Callable[[Any], Any]:
     """Put `above` over the statement, below what stands there already."""
     lines = join_lines(above).below
-    if not lines:
-        return lambda line: line
     return lambda line: line.with_changes(leading_lines=(*line.leading_lines, *lines))
 
 
@@ -226,14 +226,17 @@ def _drop_statement(block: cst.BaseSuite) -> Lines:
     return Lines(below=every) if has_comment else Lines()
 
 
-def _fill(change: Replacement, wraps: Mapping[int, bool]) -> Parts:
-    """The holes and the `...` of `new` with what they stand for."""
+def _fill(change: Replacement, sites: Iterable[tuple[cst.Name, bool]]) -> Parts:
+    """The holes and the `...` of `new` with what they stand for.
+
+    With each of the holes comes whether it gets parentheses.
+    """
     bound = change.match.bound
     filled: dict[int, Callable[[Any], Any]] = {}
-    for site in change.sites():
+    for site, wrap in sites:
         value = bound.holes[site.value]
         if isinstance(value, cst.BaseExpression):
-            value = enclose(value, wraps[id(site)])
+            value = enclose(value, wrap)
         filled[id(site)] = _put(value)
     # The arguments, or the statements, that a `...` of the pattern matched.
     if bound.rest:

@@ -15,7 +15,7 @@ import functools
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 import libcst as cst
 
@@ -62,6 +62,17 @@ def kind(of: type[cst.CSTNode]) -> object:
     return cst.BaseString if issubclass(of, String) else of
 
 
+_IS_NODE: dict[type[object], bool] = {}
+
+
+def is_node(value: object) -> TypeGuard[cst.CSTNode]:
+    """Whether `value` is a node: to ask libcst's abstract classes each time takes long."""
+    of = type(value)
+    if of not in _IS_NODE:
+        _IS_NODE[of] = issubclass(of, cst.CSTNode)
+    return _IS_NODE[of]
+
+
 def parts(node: cst.CSTNode) -> tuple[object, ...]:
     """The code of `node` beside its kind: nodes, tuples, and plain values that are compared."""
     # By the class itself: `isinstance` asks libcst's abstract classes, which takes long.
@@ -71,15 +82,15 @@ def parts(node: cst.CSTNode) -> tuple[object, ...]:
 
 def expressions(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Every expression in `node`, itself included."""
-    if isinstance(node, cst.BaseExpression):
-        yield node
-    stack = list(parts(node))
+    stack: list[object] = [node]
     while stack:
-        part = stack.pop(0)
-        if isinstance(part, cst.CSTNode):
-            yield from expressions(part)
-        elif isinstance(part, tuple):
-            stack = [*part, *stack]
+        part = stack.pop()
+        if isinstance(part, tuple):
+            stack += part[::-1]
+        elif is_node(part):
+            stack += parts(part)[::-1]
+            if isinstance(part, cst.BaseExpression):
+                yield part
 
 
 def statements(suite: cst.BaseSuite) -> tuple[Statement, ...]:

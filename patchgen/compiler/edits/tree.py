@@ -15,13 +15,12 @@ import io
 import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from patchgen.compiler.classes.fragment import INDENT, parse_fragment
-from patchgen.compiler.edits.syntax import is_writing
+from patchgen.compiler.edits.syntax import is_node, is_writing
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import children
 
@@ -163,10 +162,10 @@ def _list_children(node: cst.CSTNode) -> list[cst.CSTNode]:
         _FIELDS[kind] = _order_fields(node)
     found: list[cst.CSTNode] = []
     for name in _FIELDS[kind]:
-        value: Any = getattr(node, name)
+        value: object = getattr(node, name)
         if isinstance(value, tuple | list):
             found += value
-        elif _is_node(value):
+        elif is_node(value):
             found.append(value)
     return found
 
@@ -203,17 +202,6 @@ def _order_fields(node: cst.CSTNode) -> tuple[str, ...]:
     # libcst passes by a field that is None in two kinds of nodes: there it is the last.
     every = [field.name for field in dataclasses.fields(node)]
     return tuple(name for name in dict.fromkeys([*order.names, *every]) if not is_writing(name))
-
-
-_IS_NODE: dict[type[object], bool] = {}
-
-
-def _is_node(value: object) -> bool:
-    """Whether `value` is a node: to ask libcst's abstract classes each time takes long."""
-    kind = type(value)
-    if kind not in _IS_NODE:
-        _IS_NODE[kind] = issubclass(kind, cst.CSTNode)
-    return _IS_NODE[kind]
 
 
 def _function(module: cst.Module) -> cst.FunctionDef:
