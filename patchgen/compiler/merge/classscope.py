@@ -14,6 +14,8 @@ allows.
 
 from __future__ import annotations
 
+import ast
+import copy
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,11 +54,20 @@ def read_names(statement: Statement) -> frozenset[str]:
 def _read_names(text: str) -> frozenset[str]:
     nodes = parse_fragment(text).nodes
     names = {node.attr for node in find_class_reads(nodes[0])}
-    for reference in references(nodes):
+    for reference in references(map(_without_body, nodes)):
         # What functions read, they find when they are called.
         if reference.eager and not reference.quoted:
             names.add(reference.name)
     return frozenset(names)
+
+
+def _without_body(node: ast.stmt) -> ast.stmt:
+    """`node`, without the body of a method, where nothing is read when the class body runs."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node
+    head = copy.copy(node)
+    head.body = []
+    return head
 
 
 def read_written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
