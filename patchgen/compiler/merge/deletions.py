@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from patchgen.compiler.classes.assigned import find_assigned, registers_by_expression
 from patchgen.compiler.classes.classbody import ClassBody
+from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.supers.supercall import find_methods, first_parameter
 from patchgen.facts.bases import MODEST_BASES, SET_BY_BASES
 from patchgen.facts.decorators import SETTING_NOTHING
@@ -33,22 +34,20 @@ def find_useless_deletions(bodies: Sequence[ClassBody], bases: Sequence[str]) ->
 
     `bases` are the bases outside the chain.
     """
+    # Nearly no class has any: then nothing else need be read.
+    deletions = list(_find_deletions(bodies[0]))
     # Silence is better than a wrong error.
-    if len(bodies) == 1 or not _all_is_seen(bodies, bases):
+    if len(bodies) == 1 or not deletions or not _all_is_seen(bodies, bases):
         return
     own = bodies[0].own_name
     known = _find_known(bodies)
-    for statement in bodies[0].binders("__init__"):
-        if not isinstance(statement.node, ast.FunctionDef):
+    for statement, deletion, name in deletions:
+        if name in known:
             continue
-        for deletion, name in _deletions(statement.node):
-            # Bases set private attributes that are not listed above.
-            if name in known or name.startswith("_"):
-                continue
-            what = f"self.{name} is deleted, but no class that {own} is merged with sets it"
-            hint = did_you_mean(name, known) or "remove the line"
-            at = bodies[0].at(statement, deletion)
-            yield PatchgenError("PG232", at, what, hint).problem
+        what = f"self.{name} is deleted, but no class that {own} is merged with sets it"
+        hint = did_you_mean(name, known) or "remove the line"
+        at = bodies[0].at(statement, deletion)
+        yield PatchgenError("PG232", at, what, hint).problem
 
 
 def _find_known(bodies: Sequence[ClassBody]) -> set[str]:
@@ -62,13 +61,18 @@ def _find_known(bodies: Sequence[ClassBody]) -> set[str]:
     return known
 
 
-def _deletions(method: ast.FunctionDef) -> Iterator[tuple[ast.stmt, str]]:
-    """Each `del self.x` at the top of the method's body."""
-    for node in method.body:
-        match node:
-            case ast.Delete(targets=[ast.Attribute(value=ast.Name(id=owner), attr=name)]):
-                if owner == first_parameter(method):
-                    yield node, name
+def _find_deletions(body: ClassBody) -> Iterator[tuple[Statement, ast.stmt, str]]:
+    """Each `del self.x` at the top of `__init__`, with the statement that it stands in."""
+    for statement in body.binders("__init__"):
+        method = statement.node
+        if not isinstance(method, ast.FunctionDef):
+            continue
+        for node in method.body:
+            match node:
+                case ast.Delete(targets=[ast.Attribute(value=ast.Name(id=owner), attr=name)]):
+                    # Bases set private attributes that are not listed above.
+                    if owner == first_parameter(method) and not name.startswith("_"):
+                        yield statement, node, name
 
 
 def _all_is_seen(bodies: Sequence[ClassBody], bases: Sequence[str]) -> bool:
