@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, list_body
-from patchgen.syntax.trees import decorator_names, list_defaults, walk
+from patchgen.syntax.trees import children, decorator_names, list_defaults, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MARKER = re.compile(r"__parent_(\d+)__")
@@ -64,7 +64,7 @@ def find_methods(statement: ast.stmt) -> Iterator[FunctionNode]:
         if isinstance(node, FunctionNode):
             yield node
         elif not isinstance(node, ast.ClassDef):
-            stack.extend(reversed(list(ast.iter_child_nodes(node))))
+            stack.extend(reversed(children(node)))
 
 
 def first_parameter(method: FunctionNode) -> str | None:
@@ -101,7 +101,7 @@ def find_class_reads(statement: ast.stmt) -> Iterator[ast.Attribute]:
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 stack.append(node.generators[0].iter)
             case _:
-                stack.extend(ast.iter_child_nodes(node))
+                stack.extend(children(node))
 
 
 def find_marker(statement: ast.stmt) -> ast.Name | None:
@@ -181,7 +181,7 @@ class _Walker:
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 self._visit_comprehension(node, nested)
                 return
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             self.visit(child, node, nested)
 
     def _visit_name(self, node: ast.Name) -> None:
@@ -202,12 +202,12 @@ class _Walker:
         """Visit a function in the method, which may run at another time."""
         # Defaults and decorators are evaluated outside the function.
         inner = {id(child) for child in list_body(node)}
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             self.visit(child, node, nested or id(child) in inner)
 
     def _visit_class(self, node: ast.ClassDef, nested: bool) -> None:
         """Visit a class in the method, whose body has a `super` of its own."""
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             inner = isinstance(child, ast.stmt)
             self._in_class += inner
             self.visit(child, node, nested or inner)
@@ -219,9 +219,9 @@ class _Walker:
         first = generator.iter  # evaluated outside the comprehension
         self.visit(first, node, nested)
         parts: list[ast.AST] = []
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if child is generator:
-                parts += ast.iter_child_nodes(child)
+                parts += children(child)
             else:
                 parts.append(child)
         for part in parts:
