@@ -26,6 +26,11 @@ _BINDERS = frozenset(
     | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Import, ast.ImportFrom}
     | {ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping}
 )
+# Those of them whose names are no `Name` of their own.
+_NAMING = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom}
+    | {ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping}
+)
 
 
 def bound_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -92,9 +97,8 @@ def names_in(nodes: Sequence[ast.AST]) -> frozenset[str]:
                     found.add(name)
                 case ast.Global(names=names) | ast.Nonlocal(names=names):
                     found.update(names)
-        # Imports, handlers and patterns bind names that are no `Name`.
-        binders = [n for n in inside if isinstance(n, ast.stmt | ast.excepthandler | ast.pattern)]
-        found.update(bound_names(binders))
+        # Definitions, imports, handlers and patterns bind names that are no `Name`.
+        found.update(bound_names(n for n in inside if type(n) in _NAMING))
     return frozenset(found)
 
 
