@@ -27,8 +27,7 @@ def _main(argv: Sequence[str]) -> int:
     collecting = gc.isenabled()
     # A collection walks every syntax tree that is kept, and a command ends before that would pay.
     gc.disable()
-    # Otherwise Python collects everything once more when the process ends.
-    atexit.register(gc.freeze)
+    atexit.register(_leave_memory)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name that the locale cannot print is no reason to fail.
@@ -80,6 +79,15 @@ def _run(argv: Sequence[str]) -> int:
     except Exception as error:
         _print_error(_describe_defect(error))
         return 2
+
+
+def _leave_memory() -> None:
+    """Let the process end without freeing what patchgen remembers: the system takes back all."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("patchgen.")]
+    kept: list[object] = [dict(vars(module)) for module in modules]
+    # Only a collection frees what refers to itself, and none looks at what is frozen.
+    kept.append(kept)
+    gc.freeze()
 
 
 def _open_streams() -> None:
