@@ -21,6 +21,7 @@ from patchgen.project.batch.outcome import (
     make_short,
 )
 from patchgen.project.files import Modular, Project
+from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular
@@ -36,6 +37,7 @@ class DependencyRecorder(Environment):
 
     asked: dict[tuple[str, str], str] = field(default_factory=dict, compare=False)
     read: dict[str, str] = field(default_factory=dict, compare=False)
+    _indexed: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
 
     def look(self, question: str, subject: str) -> str:
         """As in `Environment`."""
@@ -53,14 +55,22 @@ class DependencyRecorder(Environment):
         self.read[path] = source.digest
         return source
 
+    def index(self, module: str, at: Location) -> ModuleIndex:
+        """As in `Environment`."""
+        # Each module is asked for hundreds of times, and has to be recorded once.
+        if module not in self._indexed:
+            self._indexed[module] = super().index(module, at)
+        return self._indexed[module]
+
     def forget(self) -> None:
         """Forget everything, before another modular file."""
         self.asked.clear()
         self.read.clear()
+        self._indexed.clear()
 
     def for_another(self) -> DependencyRecorder:
         """A recorder for another modular file, which shares all caches."""
-        return replace(self, asked={}, read={})
+        return replace(self, asked={}, read={}, _indexed={})
 
 
 def make_recorder(project: Project) -> DependencyRecorder:
