@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.regular import read_regular
-from patchgen.syntax.text import MAX_BYTES, decode
+from patchgen.syntax.text import INVISIBLE, MAX_BYTES, decode
 
 # `from .class import *` is no Python.
 _NAME = rb"(?!(?:%s)\b)[A-Za-z_]\w*" % "|".join(keyword.kwlist).encode()
@@ -33,13 +33,14 @@ _PACKAGE = re.compile(
     rb"__name__, _file, define_import_structure\(_file\), module_spec=__spec__\)\n"
     % (_IMPORT, _STAR)
 )
-# The characters that `decode` may refuse as invisible, in UTF-8: by how they begin, and as a whole.
-# No character begins within another one.
+# One of the first two lines may declare another encoding.
+_MAY_DECLARE = re.compile(rb"(?:[^\n]*\n)?[^\n]*coding")
+# The invisible characters in UTF-8, and how they go on by their first byte: no character holds one
+# of these bytes but as its first.
+_INVISIBLE = [character.encode() for character in INVISIBLE]
 _HIDING = {
-    b"\xd8\x9c": re.compile(rb"\xd8\x9c"),  # U+061C
-    b"\xe2\x80": re.compile(rb"\xe2\x80[\x8b-\x8f\xaa-\xae]"),  # U+200B to 200F, 202A to 202E
-    b"\xe2\x81": re.compile(rb"\xe2\x81[\xa0-\xa4\xa6-\xa9]"),  # U+2060 to 2064, 2066 to 2069
-    b"\xef\xbb\xbf": re.compile(rb"\xef\xbb\xbf"),  # U+FEFF
+    start: tuple(each[1:] for each in _INVISIBLE if each.startswith(start))
+    for start in {each[:1] for each in _INVISIBLE}
 }
 
 
@@ -79,9 +80,21 @@ def may_export(data: bytes, word: bytes) -> bool:
     """
     if word not in data:
         return False
-    if b"\n__all__" not in data:
-        return True
-    return b'"%s"' % word in data or b"'%s'" % word in data
+    # From the end, as it nearly always stands there.
+    sets_exports = data.rfind(b"\n__all__") >= 0
+    return not sets_exports or _quotes(data, word)
+
+
+def _quotes(data: bytes, word: bytes) -> bool:
+    """Whether `word` stands in quotes anywhere in `data`."""
+    start = data.find(word)
+    while start >= 0:
+        end = start + len(word)
+        before, behind = data[start - 1 : start], data[end : end + 1]
+        if before == behind and before in (b'"', b"'"):
+            return True
+        start = data.find(word, start + 1)
+    return False
 
 
 def _list_stars(data: bytes) -> list[str] | None:
@@ -98,11 +111,10 @@ def _list_stars(data: bytes) -> list[str] | None:
 def read_searched(path: str, allow_bidi: bool = False) -> bytes | None:
     """The text of the file at `path` in UTF-8 with `\\n` line ends; None where it is refused."""
     try:
-        if os.stat(path).st_size > MAX_BYTES:
-            return None
-        data = read_regular(path)
+        data = read_regular(path, MAX_BYTES)
         if _is_plain(data):
-            data.decode()
+            if not data.isascii():
+                data.decode()
             return data
         return decode(data, path, allow_bidi=allow_bidi).encode()
     except (OSError, UnicodeDecodeError, PatchgenError):
@@ -113,14 +125,13 @@ def _is_plain(data: bytes) -> bool:
     """Whether the text is `data` as it stands, if that is UTF-8: nearly always."""
     if b"\0" in data or b"\r" in data or (not data.isascii() and _may_hide(data)):
         return False
-    # One of the first two lines may declare another encoding.
-    return not any(b"coding" in line for line in data.split(b"\n", 2)[:2])
+    return _MAY_DECLARE.match(data) is None
 
 
 def _may_hide(data: bytes) -> bool:
     """Whether UTF-8 may hold one of the invisible characters that `decode` refuses."""
-    # A single byte is found ten times as fast as two.
-    return any(
-        start[:1] in data and start in data and whole.search(data) is not None
-        for start, whole in _HIDING.items()
-    )
+    for start, rests in _HIDING.items():
+        # A single byte is found ten times as fast as two.
+        if start in data and any(rest.startswith(rests) for rest in data.split(start)[1:]):
+            return True
+    return False

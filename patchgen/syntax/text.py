@@ -26,7 +26,11 @@ from patchgen.syntax.regular import read_regular
 _T = TypeVar("_T")
 MAX_BYTES = 5_000_000
 # Invisible characters that change the order or the look of code.
-_BIDI = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+INVISIBLE = (
+    "\u061c\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
+    "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
+)
+_BIDI = re.compile(f"[{INVISIBLE}]")
 _NO_CODE = re.compile(rb"[ \t\f]*(?:#.*)?$")
 _TYPE_PARAMETERS = re.compile(r"\s*(?:class|def|async\s+def)\s+\w+\s*\[|\s*type\s+\w+\s*[\[=]")
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
