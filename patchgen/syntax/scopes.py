@@ -11,8 +11,8 @@ no enclosing function, class or comprehension binds.  The rules are Python's; th
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,20 +20,12 @@ from patchgen.syntax.annotations import quoted_annotations
 from patchgen.syntax.bound import (
     ComprehensionNode,
     FunctionNode,
-    bound_names,
+    bound_by,
     list_body,
-    local_names,
     outer_expressions,
-    own_statements,
+    parameters,
 )
 from patchgen.syntax.trees import Position, children
-
-# The kinds of nodes that `_Walker` has a rule for.  All others, which are most, only have children.
-_HANDLED = frozenset(
-    {ast.Name, ast.Attribute, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef}
-    | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Import, ast.ImportFrom}
-    | {ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, getattr(ast, "TypeAlias", None)}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +62,7 @@ def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tup
     walker = _Walker(lazy_annotations)
     for node in nodes:
         walker.visit(node)
-    return tuple(walker.found)
+    return tuple(walker.list_global_reads())
 
 
 def is_private(name: str) -> bool:
@@ -85,50 +77,99 @@ def mangle(name: str, class_name: str) -> str:
     return f"_{prefix}{name}" if prefix and is_private(name) else name
 
 
-class _TypeParameters(set[str]):
-    """The names of a scope of type parameters, which sees the names of the class around it."""
+class _Scope:
+    """A function, class, comprehension or list of type parameters, and the names that it binds.
+
+    Python binds names for a whole scope: what code inside it sees is known when all is visited.
+    """
+
+    def __init__(self, outer: _Scope | None, kind: str, bound: Iterable[str] = ()) -> None:
+        self.outer = outer
+        self.kind = kind
+        self.bound = set(bound)
+        # Those that `global` and `nonlocal` declare are none of the scope.
+        self.declared: set[str] = set()
+        self.declared_global: set[str] = set()
+
+    @functools.cached_property
+    def visible(self) -> frozenset[str]:
+        """The names that this scope and those around it bind for the code inside it."""
+        around = self.outer.visible if self.outer else frozenset()
+        # The names of a class are visible in its own body only, not in functions inside it.
+        if self.kind == "class":
+            return around
+        # A `global x` makes reads of x global whatever stands around.
+        return (around - self.declared_global) | self.bound
+
+
+@dataclass(slots=True)
+class _Read:
+    """A read of a name in `scope`; `bound_above` is what the body of a class has bound by then."""
+
+    node: ast.Name
+    chain: Sequence[ast.Attribute]
+    scope: _Scope | None
+    bound_above: frozenset[str]
+    class_name: str
+    quoted: Position | None
+    eager: bool
+
+    def as_reference(self, hidden: frozenset[str]) -> Reference:
+        """The reference of a name that no scope binds."""
+        # A name inside quotes has no place in the file but that of the string.
+        line, column = self.quoted or (self.node.lineno, self.node.col_offset)
+        name = self.node.id
+        return Reference(
+            name=name if self.quoted else mangle(name, self.class_name),
+            line=line,
+            column=column,
+            eager=self.eager,
+            quoted=self.quoted is not None,
+            attributes=tuple(link.attr for link in self.chain),
+            ends=tuple((link.end_lineno or line, link.end_col_offset or 0) for link in self.chain),
+            hidden=hidden,
+        )
 
 
 class _Walker:
-    """Visits nodes with a stack of scopes; each scope is (is_class, names bound in it)."""
+    """Visits each node once, and collects the reads of names that the scope does not bind above."""
 
     def __init__(self, lazy_annotations: bool) -> None:
-        self.found: list[Reference] = []
-        self._scopes: list[tuple[bool, set[str]]] = []
+        self._reads: list[_Read] = []
+        self._scope: _Scope | None = None
         # How many function bodies and unevaluated annotations stand around the node.
         self._lazy = 0
-        self._quoted: tuple[int, int] | None = None
+        self._quoted: Position | None = None
         self._lazy_annotations = lazy_annotations
         # The innermost class around the node, by whose name Python mangles private names.
         self._class_name = ""
 
     def visit(self, node: ast.AST) -> None:
         """Visit `node` by the rule of its kind."""
-        if type(node) not in _HANDLED:
-            for child in children(node):
-                self.visit(child)
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            rule(self, node)
             return
-        match node:
-            case ast.Name(ctx=ast.Load()):
-                self._read(node)
-            case ast.Name():
-                self._bind_in_class([node.id])
-            case ast.Attribute():
-                self._visit_attribute(node)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                self._visit_function(node)
-            case ast.ClassDef():
-                self._visit_class(node)
-            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self._visit_comprehension(node)
-            case ast.AnnAssign():
-                self._visit_annotated(node)
-            case ast.Assign() | ast.AugAssign() | ast.NamedExpr():
-                self._visit_assignment(node)
-            case ast.Import() | ast.ImportFrom():
-                self._bind_in_class(bound_names([node]))
-            case _:  # ast.TypeAlias, from Python 3.12 on
-                self._visit_type_alias(node)
+        for child in children(node):
+            self.visit(child)
+
+    def list_global_reads(self) -> Iterable[Reference]:
+        """The reads of names that no scope binds, in order, once everything has been visited."""
+        for read in self._reads:
+            visible = read.scope.visible if read.scope else frozenset()
+            if read.node.id not in visible:
+                yield read.as_reference(visible | read.bound_above)
+
+    def _visit_all(self, nodes: Iterable[ast.AST | None]) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+
+    def _visit_name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._read(node)
+        else:
+            self._bind(node.id)
 
     def _visit_attribute(self, node: ast.Attribute) -> None:
         """Read a chain such as `nn.functional.silu` as one reference."""
@@ -143,16 +184,27 @@ class _Walker:
         else:
             self.visit(inner)
 
-    def _visit_assignment(self, node: ast.Assign | ast.AugAssign | ast.NamedExpr) -> None:
+    def _visit_assignment(self, node: ast.Assign) -> None:
         """Visit value and targets in the order in which Python evaluates them."""
         # The value is read before the target is bound, which matters in a class body: `x = x`.
         self.visit(node.value)
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        # `x += 1` reads x too, although its context says only that it is stored.
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        self._visit_all(node.targets)
+
+    def _visit_augmented(self, node: ast.AugAssign) -> None:
+        """Visit `x += 1`, which reads x too, although its context says only that it is stored."""
+        self.visit(node.value)
+        if isinstance(node.target, ast.Name):
             self._read(node.target)
-        for target in targets:
-            self.visit(target)
+        self.visit(node.target)
+
+    def _visit_walrus(self, node: ast.NamedExpr) -> None:
+        """Visit `x := v`, which binds x around the comprehensions that it stands in."""
+        self.visit(node.value)
+        inner = self._scope
+        while self._scope is not None and self._scope.kind == "comprehension":
+            self._scope = self._scope.outer
+        self.visit(node.target)
+        self._scope = inner
 
     def _visit_annotated(self, node: ast.AnnAssign) -> None:
         """Visit `x: T = v`, of which the value comes first."""
@@ -183,145 +235,166 @@ class _Walker:
         for deeper in quoted_annotations(annotation):
             self._visit_quoted(deeper)
 
-    def _visit_function(self, node: FunctionNode) -> None:
+    def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Visit a function: parts of it belong to the scope around it."""
-        for expression in outer_expressions(node):
-            self.visit(expression)
-        if isinstance(node, ast.Lambda):
-            self._visit_body(node)
-            return
-        with self._enter_type_parameters(node):
-            self._visit_signature(node)
-            self._visit_body(node)
-        self._bind_in_class([node.name])
+        self._visit_all(outer_expressions(node))
+        outer = self._scope
+        self._enter_type_parameters(node)
+        self._visit_signature(node)
+        self._visit_body(node)
+        self._scope = outer
+        self._bind(node.name)
 
     def _visit_signature(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """The annotations of the parameters and of the result."""
         arguments = node.args
-        parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        parameters += [star for star in (arguments.vararg, arguments.kwarg) if star]
-        for parameter in parameters:
+        annotated = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        annotated += [star for star in (arguments.vararg, arguments.kwarg) if star]
+        for parameter in annotated:
             self._visit_annotation(parameter.annotation)
         self._visit_annotation(node.returns)
 
+    def _visit_lambda(self, node: ast.Lambda) -> None:
+        self._visit_all(outer_expressions(node))
+        self._visit_body(node)
+
+    def _visit_body(self, node: FunctionNode) -> None:
+        """Visit what a function runs, in a scope of its own."""
+        outer = self._scope
+        self._scope = _Scope(outer, "function", parameters(node))
+        self._lazy += 1
+        self._visit_all(list_body(node))
+        self._lazy -= 1
+        self._scope = outer
+
     def _visit_class(self, node: ast.ClassDef) -> None:
         """Visit a class, whose body is a scope that functions in it do not see."""
-        for decorator in node.decorator_list:
-            self.visit(decorator)
-        with self._enter_type_parameters(node):
-            # Bases may name type parameters: `class A[T](Base[T])`.
-            for base in node.bases:
-                self.visit(base)
-            for keyword in node.keywords:
-                self.visit(keyword.value)
-            # A class body binds its names one after the other, while it is walked.
-            self._scopes.append((True, set()))
-            around, self._class_name = self._class_name, node.name
-            for statement in node.body:
-                self.visit(statement)
-            self._class_name = around
-            self._scopes.pop()
-        self._bind_in_class([node.name])
-
-    def _bind_in_class(self, names: Iterable[str]) -> None:
-        """Record what a statement binds, if it stands in a class body.
-
-        The names of a function are known before its body is walked.
-        """
-        if not self._scopes:
-            return
-        is_class, bound = self._scopes[-1]
-        if is_class:
-            bound.update(names)
+        self._visit_all(node.decorator_list)
+        outer = self._scope
+        self._enter_type_parameters(node)
+        # Bases may name type parameters: `class A[T](Base[T])`.
+        self._visit_all([*node.bases, *node.keywords])
+        # A class body binds its names one after the other, while it is walked.
+        self._scope = _Scope(self._scope, "class")
+        around, self._class_name = self._class_name, node.name
+        self._visit_all(node.body)
+        self._class_name = around
+        self._scope = outer
+        self._bind(node.name)
 
     def _visit_type_alias(self, node: Any) -> None:
         """`type X[T] = list[T]`; the value is evaluated when somebody asks for it."""
         self.visit(node.name)
-        with self._enter_type_parameters(node):
-            self._lazy += 1
-            self.visit(node.value)
-            self._lazy -= 1
+        outer = self._scope
+        self._enter_type_parameters(node)
+        self._lazy += 1
+        self.visit(node.value)
+        self._lazy -= 1
+        self._scope = outer
 
-    @contextmanager
-    def _enter_type_parameters(self, node: ast.AST) -> Iterator[None]:
-        """The scope of `[T: int]` behind a name, in which bases, annotations and the body stand."""
-        parameters: Sequence[Any] = getattr(node, "type_params", [])
-        if not parameters:
-            yield
+    def _enter_type_parameters(self, node: ast.AST) -> None:
+        """Enter the scope of `[T: int]` behind a name, in which bases, annotations and body stand.
+
+        Without one, the scope stays what it is.
+        """
+        listed: Sequence[Any] = getattr(node, "type_params", [])
+        if not listed:
             return
-        self._scopes.append((False, _TypeParameters(parameter.name for parameter in parameters)))
+        names = [parameter.name for parameter in listed]
+        self._scope = _Scope(self._scope, "type parameters", names)
         # Python evaluates a bound or a default when somebody asks the parameter for it.
         self._lazy += 1
-        for parameter in parameters:
-            for expression in children(parameter):  # a bound, a default
-                self.visit(expression)
+        for parameter in listed:
+            self._visit_all(children(parameter))
         self._lazy -= 1
-        yield
-        self._scopes.pop()
-
-    def _visit_body(self, node: FunctionNode) -> None:
-        """Visit the body of a function, in which all its local names are known at once."""
-        body = list_body(node)
-        # A `global x` inside makes reads of x global whatever encloses it.
-        declared: set[str] = set()
-        for child in own_statements(body):
-            if isinstance(child, ast.Global):
-                declared.update(child.names)
-        outer = self._scopes
-        visible = outer
-        if declared:
-            visible = [(is_class, bound - declared) for is_class, bound in outer]
-        # A list of its own: the scopes around it must not see what is pushed inside.
-        self._scopes = [*visible, (False, set(local_names(node)))]
-        self._lazy += 1
-        for child in body:
-            self.visit(child)
-        self._lazy -= 1
-        self._scopes = outer
 
     def _visit_comprehension(self, node: ComprehensionNode) -> None:
         """Visit a comprehension, which binds its targets for itself alone."""
         first, *rest = node.generators
         self.visit(first.iter)  # evaluated in the enclosing scope
-        # All targets are local, also in the parts that stand before them.
-        targets = [generator.target for generator in node.generators]
-        self._scopes.append((False, set(bound_names(targets))))
-        for part in [first.target, *first.ifs, *rest]:
-            self.visit(part)
+        outer = self._scope
+        self._scope = _Scope(outer, "comprehension")
         results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        for result in results:
-            self.visit(result)
-        self._scopes.pop()
+        self._visit_all([first.target, *first.ifs, *rest, *results])
+        self._scope = outer
+
+    def _visit_import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            self._bind(bound_by(alias))
+
+    def _visit_handler(self, node: ast.ExceptHandler) -> None:
+        self._bind_in_function(node.name)
+        self._visit_all(children(node))
+
+    def _visit_pattern(self, node: ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
+        self._bind_in_function(node.rest if isinstance(node, ast.MatchMapping) else node.name)
+        self._visit_all(children(node))
+
+    def _declare(self, node: ast.Global | ast.Nonlocal) -> None:
+        """Take names from the function around; Python wants the statement above all uses."""
+        if self._scope is None or self._scope.kind == "class":
+            return
+        self._scope.declared.update(node.names)
+        if isinstance(node, ast.Global):
+            self._scope.declared_global.update(node.names)
+
+    def _bind_in_function(self, name: str | None) -> None:
+        """Bind the name of a handler or a pattern, if it has one."""
+        if name is not None and self._scope is not None and self._scope.kind != "class":
+            self._bind(name)
+
+    def _bind(self, name: str) -> None:
+        """Record that the scope binds `name`; what the module binds is global."""
+        if self._scope is not None and name not in self._scope.declared:
+            self._scope.bound.add(name)
 
     def _read(self, node: ast.Name, chain: Sequence[ast.Attribute] = ()) -> None:
-        """Record a read, unless a scope around it binds the name."""
-        innermost = self._find_innermost()
-        hidden: set[str] = set()
-        for depth, (is_class, names) in enumerate(self._scopes):
-            # A class body's names are visible in the body itself only, not in functions inside it.
-            if is_class and depth != innermost:
-                continue
-            if node.id in names:
-                return
-            hidden |= names
-        # A name inside quotes has no place in the file but that of the string.
-        is_quoted = self._quoted is not None
-        line, column = self._quoted or (node.lineno, node.col_offset)
-        reference = Reference(
-            name=node.id if is_quoted else mangle(node.id, self._class_name),
-            line=line,
-            column=column,
-            eager=not self._lazy and not is_quoted,
-            quoted=is_quoted,
-            attributes=tuple(link.attr for link in chain),
-            ends=tuple((link.end_lineno or line, link.end_col_offset or 0) for link in chain),
-            hidden=frozenset(hidden),
+        """Record a read, unless the scope has bound the name above."""
+        scope = self._scope
+        # Most reads end here: they are of parameters and of what the lines above bind.
+        if scope is not None and node.id in scope.bound:
+            return
+        bound_above = self._find_bound_above()
+        if node.id in bound_above:
+            return
+        eager = not self._lazy and self._quoted is None
+        self._reads.append(
+            _Read(node, chain, scope, bound_above, self._class_name, self._quoted, eager)
         )
-        self.found.append(reference)
 
-    def _find_innermost(self) -> int:
-        """The depth of the innermost scope that is not one of type parameters."""
-        for depth in range(len(self._scopes) - 1, -1, -1):
-            if not isinstance(self._scopes[depth][1], _TypeParameters):
-                return depth
-        return -1
+    def _find_bound_above(self) -> frozenset[str]:
+        """What the body of a class has bound by now, as far as the place is in one."""
+        scope = self._scope
+        # A scope of type parameters sees the names of the class around it.
+        while scope is not None and scope.kind == "type parameters":
+            scope = scope.outer
+        is_in_class = scope is not None and scope.kind == "class"
+        return frozenset(scope.bound) if scope is not None and is_in_class else frozenset()
+
+
+# The kinds of nodes that `_Walker` has a rule for.  All others, which are most, only have children.
+_RULES: Mapping[type[ast.AST] | None, Callable[[_Walker, Any], None]] = {
+    ast.Name: _Walker._visit_name,
+    ast.Attribute: _Walker._visit_attribute,
+    ast.FunctionDef: _Walker._visit_function,
+    ast.AsyncFunctionDef: _Walker._visit_function,
+    ast.Lambda: _Walker._visit_lambda,
+    ast.ClassDef: _Walker._visit_class,
+    ast.ListComp: _Walker._visit_comprehension,
+    ast.SetComp: _Walker._visit_comprehension,
+    ast.DictComp: _Walker._visit_comprehension,
+    ast.GeneratorExp: _Walker._visit_comprehension,
+    ast.Assign: _Walker._visit_assignment,
+    ast.AnnAssign: _Walker._visit_annotated,
+    ast.AugAssign: _Walker._visit_augmented,
+    ast.NamedExpr: _Walker._visit_walrus,
+    ast.Import: _Walker._visit_import,
+    ast.ImportFrom: _Walker._visit_import,
+    ast.ExceptHandler: _Walker._visit_handler,
+    ast.MatchAs: _Walker._visit_pattern,
+    ast.MatchStar: _Walker._visit_pattern,
+    ast.MatchMapping: _Walker._visit_pattern,
+    ast.Global: _Walker._declare,
+    ast.Nonlocal: _Walker._declare,
+    getattr(ast, "TypeAlias", None): _Walker._visit_type_alias,
+}
