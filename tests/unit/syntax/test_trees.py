@@ -12,6 +12,7 @@ from patchgen.syntax.trees import (
     global_names,
     list_arguments,
     sets_attributes,
+    walk,
 )
 
 
@@ -71,3 +72,22 @@ def test_a_class_is_found_at_the_top_only() -> None:
     found = find_class(text, "A")
     assert found is not None and found.lineno == 1
     assert find_class(text, "B") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("{**a, 'b': c}", id="a key that is not written"),
+        pytest.param("def f(a, /, b=1, *c, d, e=2, **g): ...", id="a default that is not written"),
+        pytest.param("def f():\n    global a\n    nonlocal b", id="names"),
+        pytest.param("match a:\n    case B(c, d=e): ...", id="names of attributes"),
+        pytest.param("match a:\n    case {'b': [c, *d], **e}: ...", id="patterns"),
+        pytest.param("x: int = y[a:b, ::c]\nfor z in not -x < 1: del z", id="operators"),
+        pytest.param("with a as b, c: f(*d, e=f'{g!r:{h}}')", id="calls"),
+        pytest.param("try: ...\nexcept A as a: raise B from a\nelse: ...", id="handlers"),
+    ],
+)
+def test_a_walk_meets_all_nodes_but_contexts_and_operators(text: str) -> None:
+    tree = ast.parse(text)
+    left_out = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+    assert list(walk(tree)) == [node for node in ast.walk(tree) if not isinstance(node, left_out)]
