@@ -11,7 +11,7 @@ calls.  `keeping` says what earlier runs gave; outside of it, nothing is known a
 from __future__ import annotations
 
 import hashlib
-import json
+import marshal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -63,8 +63,9 @@ def recall(question: str, *subject: Any) -> Kept:
     if not _CURRENT:
         return Kept("")
     memory = _CURRENT[-1]
-    # Through JSON, in which no two subjects look alike.
-    key = hashlib.sha256(json.dumps([question, *subject]).encode()).hexdigest()
+    # Its second version writes equal values alike and others differently, whatever shares an object.
+    written = marshal.dumps([question, *subject], 2)
+    key = hashlib.sha256(written).hexdigest()
     answer = memory.used.get(key, memory.known.get(key))
     if answer is not None:
         memory.used[key] = answer
