@@ -63,7 +63,7 @@ def recall(question: str, *subject: Any) -> Kept:
     if not _CURRENT:
         return Kept("")
     memory = _CURRENT[-1]
-    # Its second version writes equal values alike and others differently, whatever shares an object.
+    # The second version writes equal values alike, and others differently, whatever they share.
     written = marshal.dumps([question, *subject], 2)
     key = hashlib.sha256(written).hexdigest()
     answer = memory.used.get(key, memory.known.get(key))

@@ -58,8 +58,10 @@ def _find_reasons(chain: Sequence[Class], lineages: Lineages, at: Location) -> I
     for index, symbol, block in bodies[1:]:
         node = _find_statement(block, symbol.name)
         yield from check_calls(index, block, node, lineages.bindings)
+    # The bases that stay are not flattened, so all files have to be read.
+    everywhere = Lineages(Bindings(lineages.bindings.env, Everywhere("")))
     for symbol in bases:
-        yield from _check_base(symbol, lineages)
+        yield from _check_base(symbol, everywhere)
 
 
 def _find_block(index: ModuleIndex, symbol: Symbol) -> Block:
@@ -121,10 +123,8 @@ def _check_inspection(symbol: Symbol, block: Block) -> Iterator[str]:
         yield f"the body of {symbol.name} reads its docstring, of which a merged class has one"
 
 
-def _check_base(symbol: Symbol, lineages: Lineages) -> Iterator[str]:
+def _check_base(symbol: Symbol, everywhere: Lineages) -> Iterator[str]:
     """A base that stays and is notified of subclasses, by a metaclass or `__init_subclass__`."""
-    # The bases that stay are not flattened, so all files have to be read.
-    everywhere = Lineages(Bindings(lineages.bindings.env, Everywhere("")))
     nowhere = Location("")
     try:
         line = everywhere.mro(everywhere.bindings.canonical(symbol, nowhere), nowhere)
@@ -132,7 +132,7 @@ def _check_base(symbol: Symbol, lineages: Lineages) -> Iterator[str]:
             # Their hooks work alike for a merged class.
             if is_of_known_package(base) or base.module == "builtins":
                 continue
-            if lineages.bindings.env.path(base.module) is None:
+            if everywhere.bindings.env.path(base.module) is None:
                 yield f"of the base {base} nothing is known"
                 return
             block = everywhere.bindings.require(base, nowhere)

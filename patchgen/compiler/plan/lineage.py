@@ -98,6 +98,9 @@ class Lineages:
     _bases: dict[Symbol, tuple[Base, ...] | None] = field(
         default_factory=dict, repr=False, compare=False
     )
+    _linearized: dict[Symbol, tuple[Symbol, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def mro(
         self, symbol: Symbol, at: Location, below: tuple[Symbol, ...] = ()
@@ -107,6 +110,14 @@ class Lineages:
         Raises PatchgenError PG106 for a class that inherits from itself, PG107 where Python would
         refuse the order.
         """
+        if symbol not in self._linearized:
+            self._linearized[symbol] = self._linearize(symbol, at, below)
+        return self._linearized[symbol]
+
+    def _linearize(
+        self, symbol: Symbol, at: Location, below: tuple[Symbol, ...]
+    ) -> tuple[Symbol, ...]:
+        """As `mro`, computed anew."""
         # `below` is the path of classes that led here.
         if symbol in below:
             raise _make_cycle_error(symbol, below, at)
