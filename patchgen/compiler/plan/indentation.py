@@ -21,6 +21,7 @@ from patchgen.compiler.plan.model import Edit, RewrittenBlock
 
 INDENT = "    "
 _ODD = re.compile(r"^ *(?:[\t\f]|\\$)", re.MULTILINE)
+_ODD_CHARACTERS = "\t\f\\"  # one of them is in each match
 _BESIDE_CODE = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT})
 
 
@@ -35,8 +36,9 @@ class _Beginning:
 
 def normalize_indentation(block: RewrittenBlock) -> RewrittenBlock:
     """`block` with only spaces before its statements; unchanged where that is so already."""
-    # Nearly all blocks: no need to tokenize them.
-    if not _ODD.search(block.text):
+    # Nearly all blocks: no need to tokenize them, nor to look at each line.
+    has_odd = any(character in block.text for character in _ODD_CHARACTERS)
+    if not has_odd or not _ODD.search(block.text):
         return block
     lines = block.text.split("\n")
     tokens = tuple(tokenize.generate_tokens(io.StringIO(block.text).readline))
