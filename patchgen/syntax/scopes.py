@@ -323,11 +323,22 @@ class _Walker:
             self._bind(bound_by(alias))
 
     def _visit_handler(self, node: ast.ExceptHandler) -> None:
-        self._bind_in_function(node.name)
+        """Visit `except E as e`, below which Python deletes the name."""
+        scope, name = self._scope, node.name
+        if name is None:
+            self._visit_all(children(node))
+            return
+        was_bound = scope is not None and name in scope.bound
+        self._bind(name)
         self._visit_all(children(node))
+        # In a function, the name is local all the same.
+        if scope is not None and scope.kind == "class" and not was_bound:
+            scope.bound.discard(name)
 
     def _visit_pattern(self, node: ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
-        self._bind_in_function(node.rest if isinstance(node, ast.MatchMapping) else node.name)
+        name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+        if name is not None:
+            self._bind(name)
         self._visit_all(children(node))
 
     def _declare(self, node: ast.Global | ast.Nonlocal) -> None:
@@ -337,11 +348,6 @@ class _Walker:
         self._scope.declared.update(node.names)
         if isinstance(node, ast.Global):
             self._scope.declared_global.update(node.names)
-
-    def _bind_in_function(self, name: str | None) -> None:
-        """Bind the name of a handler or a pattern, if it has one."""
-        if name is not None and self._scope is not None and self._scope.kind != "class":
-            self._bind(name)
 
     def _bind(self, name: str) -> None:
         """Record that the scope binds `name`; what the module binds is global."""
