@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from patchgen.syntax.bound import bound_by, bound_names
 from patchgen.syntax.exports import is_list_of_strings, read_exports
-from patchgen.syntax.scopes import Reference, references
+from patchgen.syntax.reads import Reference
+from patchgen.syntax.scopes import references
 from patchgen.syntax.text import Source, parse
 from patchgen.syntax.trees import Position, children, parse_once
 

@@ -11,9 +11,7 @@ no enclosing function, class or comprehension binds.  The rules are Python's; th
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from patchgen.syntax.annotations import quoted_annotations
@@ -25,33 +23,8 @@ from patchgen.syntax.bound import (
     outer_expressions,
     parameters,
 )
+from patchgen.syntax.reads import Read, Reference, Scope
 from patchgen.syntax.trees import Position, children
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """One read of a global name, as `ast` counts lines and byte columns.
-
-    `name` is what Python looks up: in the body of a class `Base`, `__limit` is `_Base__limit`.
-    `attributes` is the chain behind it (`nn.Module` reads `nn` with `("Module",)`), and `ends`
-    where each of them ends.  `hidden` are the names that scopes around the read bind.
-    `eager`: evaluated when the module is imported.  `quoted`: inside a string annotation; the
-    position is that of the string.
-    """
-
-    name: str
-    line: int
-    column: int
-    eager: bool
-    quoted: bool = False
-    attributes: tuple[str, ...] = ()
-    ends: tuple[tuple[int, int], ...] = ()
-    hidden: frozenset[str] = frozenset()
-
-    @property
-    def position(self) -> Position:
-        """Where the name stands: the position of the `ast.Name` that reads it."""
-        return (self.line, self.column)
 
 
 def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tuple[Reference, ...]:
@@ -65,78 +38,12 @@ def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tup
     return tuple(walker.list_global_reads())
 
 
-def is_private(name: str) -> bool:
-    """Whether Python mangles `name` in a class body."""
-    return name.startswith("__") and not name.endswith("__") and "." not in name
-
-
-def mangle(name: str, class_name: str) -> str:
-    """`name` as Python reads it in the body of the class `class_name`."""
-    prefix = class_name.lstrip("_")
-    # A class named `_` mangles nothing.
-    return f"_{prefix}{name}" if prefix and is_private(name) else name
-
-
-class _Scope:
-    """A function, class, comprehension or list of type parameters, and the names that it binds.
-
-    Python binds names for a whole scope: what code inside it sees is known when all is visited.
-    """
-
-    def __init__(self, outer: _Scope | None, kind: str, bound: Iterable[str] = ()) -> None:
-        self.outer = outer
-        self.kind = kind
-        self.bound = set(bound)
-        # Those that `global` and `nonlocal` declare are none of the scope.
-        self.declared: set[str] = set()
-        self.declared_global: set[str] = set()
-
-    @functools.cached_property
-    def visible(self) -> frozenset[str]:
-        """The names that this scope and those around it bind for the code inside it."""
-        around = self.outer.visible if self.outer else frozenset()
-        # The names of a class are visible in its own body only, not in functions inside it.
-        if self.kind == "class":
-            return around
-        # A `global x` makes reads of x global whatever stands around.
-        return (around - self.declared_global) | self.bound
-
-
-@dataclass(slots=True)
-class _Read:
-    """A read of a name in `scope`; `bound_above` is what the body of a class has bound by then."""
-
-    node: ast.Name
-    chain: Sequence[ast.Attribute]
-    scope: _Scope | None
-    bound_above: frozenset[str]
-    class_name: str
-    quoted: Position | None
-    eager: bool
-
-    def as_reference(self, hidden: frozenset[str]) -> Reference:
-        """The reference of a name that no scope binds."""
-        # A name inside quotes has no place in the file but that of the string.
-        line, column = self.quoted or (self.node.lineno, self.node.col_offset)
-        name = self.node.id
-        return Reference(
-            name=name if self.quoted else mangle(name, self.class_name),
-            line=line,
-            column=column,
-            eager=self.eager,
-            quoted=self.quoted is not None,
-            attributes=tuple(link.attr for link in self.chain),
-            ends=tuple((link.end_lineno or line, link.end_col_offset or 0) for link in self.chain),
-            hidden=hidden,
-        )
-
-
 class _Walker:
     """Visits each node once, and collects the reads of names that the scope does not bind above."""
 
     def __init__(self, lazy_annotations: bool) -> None:
-        self._reads: list[_Read] = []
-        self._scope: _Scope | None = None
+        self._reads: list[Read] = []
+        self._scope: Scope | None = None
         # How many function bodies and unevaluated annotations stand around the node.
         self._lazy = 0
         self._quoted: Position | None = None
@@ -261,7 +168,7 @@ class _Walker:
     def _visit_body(self, node: FunctionNode) -> None:
         """Visit what a function runs, in a scope of its own."""
         outer = self._scope
-        self._scope = _Scope(outer, "function", parameters(node))
+        self._scope = Scope(outer, "function", parameters(node))
         self._lazy += 1
         self._visit_all(list_body(node))
         self._lazy -= 1
@@ -275,7 +182,7 @@ class _Walker:
         # Bases may name type parameters: `class A[T](Base[T])`.
         self._visit_all([*node.bases, *node.keywords])
         # A class body binds its names one after the other, while it is walked.
-        self._scope = _Scope(self._scope, "class")
+        self._scope = Scope(self._scope, "class")
         around, self._class_name = self._class_name, node.name
         self._visit_all(node.body)
         self._class_name = around
@@ -301,7 +208,7 @@ class _Walker:
         if not listed:
             return
         names = [parameter.name for parameter in listed]
-        self._scope = _Scope(self._scope, "type parameters", names)
+        self._scope = Scope(self._scope, "type parameters", names)
         # Python evaluates a bound or a default when somebody asks the parameter for it.
         self._lazy += 1
         for parameter in listed:
@@ -313,7 +220,7 @@ class _Walker:
         first, *rest = node.generators
         self.visit(first.iter)  # evaluated in the enclosing scope
         outer = self._scope
-        self._scope = _Scope(outer, "comprehension")
+        self._scope = Scope(outer, "comprehension")
         results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         self._visit_all([first.target, *first.ifs, *rest, *results])
         self._scope = outer
@@ -365,7 +272,7 @@ class _Walker:
             return
         eager = not self._lazy and self._quoted is None
         self._reads.append(
-            _Read(node, chain, scope, bound_above, self._class_name, self._quoted, eager)
+            Read(node, chain, scope, bound_above, self._class_name, self._quoted, eager)
         )
 
     def _find_bound_above(self) -> frozenset[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.reads import Reference
 from patchgen.syntax.same import Function, is_docstring, plain_text
-from patchgen.syntax.scopes import Reference, references
+from patchgen.syntax.scopes import references
 from patchgen.syntax.text import Source, parse
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from patchgen.syntax.blocks import has_lazy_annotations, references_in
-from patchgen.syntax.scopes import Reference
+from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import parse_once
 
 # A line that may begin a statement.  Others are blank, indented, comments, ends of brackets, or

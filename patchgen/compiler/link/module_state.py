@@ -18,7 +18,7 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.scopes import Reference
+from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import Position, parse_once, position_of, statements_within, walk
 
 _GLOBAL = re.compile(r"\bglobal\b")

@@ -38,7 +38,7 @@ from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.scopes import Reference
+from patchgen.syntax.reads import Reference
 from patchgen.syntax.text import parse
 from patchgen.syntax.trees import parse_once, sets_attributes
 

@@ -17,7 +17,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.scopes import Reference
+from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import global_names, parse_once
 
 _EDITS = "patchgen.edits"

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from patchgen.compiler.link.textchanges import find_end_of_name
-from patchgen.syntax.scopes import Reference
+from patchgen.syntax.reads import Reference
 
 
 def find_span(

@@ -22,7 +22,7 @@ from dataclasses import replace
 from patchgen.compiler.classes.fragment import split_lines
 from patchgen.compiler.plan.model import Edit, RewrittenBlock
 from patchgen.syntax.errors import PatchgenError
-from patchgen.syntax.scopes import is_private, mangle
+from patchgen.syntax.reads import is_private, mangle
 from patchgen.syntax.trees import parse_once
 
 Position = tuple[int, int]  # a line from 1 and a character column from 0

@@ -19,7 +19,7 @@ from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.fragment import INDENT
 from patchgen.compiler.classes.statement import Statement
 from patchgen.syntax.errors import PatchgenError, Problem
-from patchgen.syntax.scopes import mangle
+from patchgen.syntax.reads import mangle
 
 
 @dataclass(frozen=True, slots=True)

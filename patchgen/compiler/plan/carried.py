@@ -17,7 +17,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.plain_values import is_plain
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.scopes import Reference
+from patchgen.syntax.reads import Reference
 from patchgen.syntax.side_effects import read_import_effects
 
 _NOWHERE = Location("")

@@ -25,7 +25,7 @@ from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.carried import CarriedNames
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.scopes import Reference
+from patchgen.syntax.reads import Reference
 from patchgen.syntax.side_effects import SideEffects, read_call_effects, read_import_effects
 from patchgen.syntax.trees import Position, global_names
 

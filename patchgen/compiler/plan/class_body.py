@@ -19,7 +19,7 @@ from patchgen.compiler.plan.intent import MODULE as EDITS
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location
-from patchgen.syntax.scopes import Reference
+from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import Position, list_defaults, list_parameters, position_of, walk
 
 # What a class body may call: none of it can tell in which class, or in which order, it is called.

@@ -20,7 +20,7 @@ from patchgen.compiler.plan.class_body import find_meaning, first_name
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.annotations import find_annotations
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.scopes import Reference
+from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import Position, names_within, parse_once, position_of, walk
 
 # What Python itself gives each class: `Parent.__dict__["f"]` is about Parent, and no member of it.
