@@ -16,8 +16,8 @@ _IMPORT = re.compile(
 _DEFINITION = re.compile(r"(?:\s*\n|#[^\n]*\n)*(?:@|class\b|def\b|async\b)")
 
 
-def with_copies(pil: Body, image: Body, imports: str) -> Body:
-    """`pil` with copies of what `imports` takes from `image`, each at the index that it has there.
+def with_copies(imaging: Body, image: Body, imports: str) -> Body:
+    """`imaging` with copies of what `imports` takes from `image`, each at the index it has there.
 
     A copy stands before the definition at that index, or after it if that is a value
     (conditional_detr).
@@ -26,7 +26,7 @@ def with_copies(pil: Body, image: Body, imports: str) -> Body:
     wanted: list[str] = []
     for names in _IMPORT.findall(imports):
         wanted += [name for name in re.split(r"[,\s]+", names) if name in image]
-    pieces = list(zip(pil.names, pil.pieces, strict=True))
+    pieces = list(zip(imaging.names, imaging.pieces, strict=True))
     theirs = dict(zip(image.names, image.pieces, strict=True))
     for name in wanted:
         index = image.names.index(name)

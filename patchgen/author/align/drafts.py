@@ -155,8 +155,8 @@ class _Work:
                 and joined[-1][2]
             ):
                 both = self._run(rows[joined[-1][0] : stop])
-                apart = sum(draft.cost for draft in [*joined[-1][2], *made])
-                if both is not None and both.cost <= apart:
+                separate = sum(draft.cost for draft in [*joined[-1][2], *made])
+                if both is not None and both.cost <= separate:
                     joined[-1] = (joined[-1][0], stop, [both])
                     continue
             joined.append((start, stop, made))

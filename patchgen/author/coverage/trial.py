@@ -31,7 +31,7 @@ from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
 from patchgen.verify.cases.select import select_cases
 from patchgen.verify.inputs.arguments import CannotBuild
-from patchgen.verify.models.build import quiet
+from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.evidence import gather_evidence
 from patchgen.verify.observe.step import observe_step
@@ -57,7 +57,7 @@ def tried(found: Structural, home: Path) -> Entry:
     warnings.simplefilter("ignore")
     logging.set_verbosity_error()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    with quiet():
+    with silence_progress():
         entry = _tried(found, home)
     return replace(entry, key=found.entry.key, seconds=round(time.monotonic() - begun, 1))
 

@@ -85,8 +85,8 @@ def _find_meaning(
 def _suggest_name(name: str, own: RewrittenBlock) -> str:
     """What to change in the modular file, of which `own` is, about a name with two meanings."""
     path = own.source.path
-    means = own.dependencies.get(name)
-    if means is not None and means.module == own.source.module:
+    resolved = own.dependencies.get(name)
+    if resolved is not None and resolved.module == own.source.module:
         return f"give {name} of {path} another name"
     imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
     if imports.search(own.source.text):

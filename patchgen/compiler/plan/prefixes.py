@@ -61,20 +61,20 @@ def derive(new: str, parent: str, model: str) -> Prefix | None:
         EsmcLayer(LlamaDecoderLayer)    Llama -> Esmc, where Llama is known as the model
         Tiny(LlamaMLP)                  None
     """
-    shown = (new, parent)
+    given = (new, parent)
     is_known = bool(model) and parent.startswith(model)
     # The known prefix tells where the rest of the name begins.
     if is_known:
         stem = parent.removeprefix(model)
         if stem and new.endswith(stem) and new != stem:
-            return Prefix((model,), new.removesuffix(stem), shown)
+            return Prefix((model,), new.removesuffix(stem), given)
     suffix = _find_common_suffix(new, parent)
     # One name that is the end of the other leaves an empty prefix.
-    if not suffix or suffix in shown:
+    if not suffix or suffix in given:
         return None
     # `EsmcLayer(LlamaDecoderLayer)` says what becomes of Llama, not of LlamaDecoder.
     old = model if is_known else parent.removesuffix(suffix)
-    return Prefix((old,), new.removesuffix(suffix), shown)
+    return Prefix((old,), new.removesuffix(suffix), given)
 
 
 def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | None:

@@ -79,9 +79,9 @@ class EngineTrainer(Trainer):
         labels = inputs["labels"]
         counted = labels[..., 1:] if self._loss_shifts_labels and labels.dim() > 1 else labels
         # Gradients are averaged over the processes that see rows of their own.
-        share = (counted != IGNORED).sum() / num_items_in_batch * self.engine.data_groups
+        scale = (counted != IGNORED).sum() / num_items_in_batch * self.engine.data_groups
         loss, outputs = super().compute_loss(model, inputs, True, None)
-        return (loss * share, outputs) if return_outputs else loss * share
+        return (loss * scale, outputs) if return_outputs else loss * scale
 
     def evaluation_loop(self, *given: Any, **rest: Any) -> Any:
         """Evaluate; where all processes compute all rows, do not gather what each of them has."""

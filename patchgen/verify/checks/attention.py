@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
 from patchgen.verify.checks.numbers import compare
 from patchgen.verify.models.attention_functions import flex_on_cpu
-from patchgen.verify.models.build import quiet
+from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import reload
@@ -76,7 +76,7 @@ def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Excepti
     """The error of building and running a model with this attention."""
     try:
         if model_class is pair.variant_class and pair.build is not reload:
-            with tempfile.TemporaryDirectory() as folder, quiet():
+            with tempfile.TemporaryDirectory() as folder, silence_progress():
                 settings = {**pair.routes[0].variant, "attn_implementation": name}
                 model = pair.build(pair.master(torch.float32), model_class, Path(folder), settings)
         else:

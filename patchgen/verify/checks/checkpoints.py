@@ -9,14 +9,14 @@ import torch
 from transformers import PreTrainedModel
 
 from patchgen.verify.checks.context import CheckContext, Verdict
-from patchgen.verify.models.build import quiet
+from patchgen.verify.models.build import silence_progress
 from patchgen.verify.parts.part_check import load_strictly, reload
 
 
 def check_checkpoints(context: CheckContext) -> Verdict:
     """A checkpoint goes from the parent to the variant and back with all tensors equal."""
     pair, route = context.pair, context.pair.routes[0]
-    with tempfile.TemporaryDirectory() as folder, quiet():
+    with tempfile.TemporaryDirectory() as folder, silence_progress():
         pair.master(torch.float32).save_pretrained(Path(folder, "parent"))
         # Load the parent once: transformers itself then changes Funnel's padding row.
         parent = load_strictly(pair.parent_class, Path(folder, "parent"), **route.parent)

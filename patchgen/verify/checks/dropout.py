@@ -48,9 +48,9 @@ def _moved(model: PreTrainedModel, context: CheckContext, pair: Pair) -> float:
     still = still[real]
     model.train()
     torch.manual_seed(0)
-    draws = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(DRAWS)]
+    noise = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(DRAWS)]
     model.eval()
-    return float((torch.stack(draws).mean() / still.square().mean()).sqrt())
+    return float((torch.stack(noise).mean() / still.square().mean()).sqrt())
 
 
 def _first(model: PreTrainedModel, given: dict[str, Tensor]) -> Tensor:

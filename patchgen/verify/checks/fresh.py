@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
-from patchgen.verify.models.build import quiet
+from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
 
 SEED = 5
@@ -74,7 +74,7 @@ def _parent_as_variant(pair: Pair, *, blank: bool = False) -> PreTrainedModel:
         with torch.no_grad():
             for parameter in parent.parameters():
                 parameter.zero_()
-    with tempfile.TemporaryDirectory() as folder, quiet():
+    with tempfile.TemporaryDirectory() as folder, silence_progress():
         return pair.build(parent, pair.variant_class, Path(folder), dict(pair.routes[0].variant))
 
 

@@ -41,7 +41,7 @@ def build_both(
 ) -> tuple[PreTrainedModel, PreTrainedModel]:
     """Parent and variant from the checkpoint of `master`, along `route`, in eval mode."""
     more = _in_float64(master, variant_class)
-    with tempfile.TemporaryDirectory() as folder, quiet():
+    with tempfile.TemporaryDirectory() as folder, silence_progress():
         saved, place = Path(folder, "parent"), Path(folder, "variant")
         master.save_pretrained(saved)
         parent = load_strictly(type(master), saved, dtype=master.dtype, **{**route.parent, **more})
@@ -54,7 +54,7 @@ def build_variant(
     master: PreTrainedModel, variant_class: type[PreTrainedModel], build: Build, route: Route
 ) -> PreTrainedModel:
     """The variant alone, as `build_both` makes it."""
-    with tempfile.TemporaryDirectory() as folder, quiet():
+    with tempfile.TemporaryDirectory() as folder, silence_progress():
         settings = {**route.variant, **_in_float64(master, variant_class)}
         return build(master, variant_class, Path(folder), settings).eval()
 
@@ -67,7 +67,7 @@ def _in_float64(master: PreTrainedModel, variant_class: type[PreTrainedModel]) -
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_progress() -> Iterator[None]:
     """No bars of transformers for checkpoints of a hundred kilobytes."""
     enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
