@@ -27,8 +27,9 @@ def find_orphans(
     def is_orphan(path: Path) -> bool:
         return path not in expected and not _belongs_to(path, failed)
 
-    in_scope = [path for path in records if _is_in_scope(path, records[path], found)]
-    recorded = [path for path in in_scope if is_orphan(path)]
+    # Few records are orphans; whether the run is about them takes longer to say.
+    orphans = [path for path in records if is_orphan(path)]
+    recorded = [path for path in orphans if _is_in_scope(path, records[path], found)]
     # A file may have lost its record, or may have been moved away from it.
     loose = _generated_files(found.folders, {*recorded, *expected})
     unrecorded = [path for path in loose if is_orphan(path)]
