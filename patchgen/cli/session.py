@@ -13,7 +13,15 @@ from patchgen.project.batch.outcome import Outcome
 from patchgen.project.batch.run import Progress, run
 from patchgen.project.config import FILE, Config, find_config, nearest_config, read_config
 from patchgen.project.disk.write_lock import read_consistently
-from patchgen.project.files import Found, Modular, Project, confine, discover, profile_of
+from patchgen.project.files import (
+    Found,
+    Modular,
+    Project,
+    confine,
+    discover,
+    profile_of,
+    resolver,
+)
 from patchgen.project.gate.check import Evidence, examine
 from patchgen.project.gate.convert import Written, convert, load_overrides, load_records
 from patchgen.project.gate.drift import Drift, find_drift
@@ -130,7 +138,8 @@ def _config_of(paths: Sequence[Path], here: Path, package_root: Path | None) -> 
     Paths in the tree of transformers have none: for those, that of the current folder is used.
     Raises PatchgenError PG913 for paths of several projects.
     """
-    folders = sorted({(path if path.is_dir() else path.parent).resolve() for path in paths})
+    resolved = resolver()
+    folders = sorted({resolved(path if path.is_dir() else path.parent) for path in paths})
     own = [folder for folder in folders if not _is_foreign(folder, package_root)]
     read = functools.cache(read_config)
     configs = {

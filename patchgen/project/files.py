@@ -104,7 +104,7 @@ def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
     # By path, as several of `paths` may lead to one file.
     modulars: dict[Path, Modular] = {}
     folders: list[Path] = []
-    resolved, is_package = _resolver(), functools.cache(_is_package)
+    resolved, is_package = resolver(), functools.cache(_is_package)
     for path in paths or [project.home / source for source in project.config.sources]:
         # A modular file that is a link keeps its own name, which says what it is.
         top = resolved(path.parent) / path.name
@@ -112,10 +112,10 @@ def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
         if not files:
             problems.append(_nothing_at(project, path))
         if not MODULAR.fullmatch(top.name) and top.is_dir():
-            folders.append(output_folder(project, top.resolve()))
+            folders.append(output_folder(project, top.resolve(), resolved))
         for file in files:
             if MODULAR.fullmatch(file.name):
-                modulars[file] = make_modular(project, file, is_package)
+                modulars[file] = make_modular(project, file, is_package, resolved)
             else:
                 problems.append(_not_modular(project, file))
     if not modulars and not problems:
@@ -127,10 +127,13 @@ def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
 
 
 def make_modular(
-    project: Project, path: Path, is_package: Callable[[str], bool] = _is_package
+    project: Project,
+    path: Path,
+    is_package: Callable[[str], bool] = _is_package,
+    resolved: Callable[[Path], Path] = Path.resolve,
 ) -> Modular:
     """The modular file at the absolute `path`."""
-    folder = output_folder(project, path.parent)
+    folder = output_folder(project, path.parent, resolved)
     profile = profile_of(path, is_package)
     root = project.package_root
     is_foreign = profile == "transformers" or (root is not None and is_below(path, root))
@@ -142,7 +145,9 @@ def make_modular(
     return Modular(project.display_path(path), path, folder, profile, recorded)
 
 
-def output_folder(project: Project, folder: Path) -> Path:
+def output_folder(
+    project: Project, folder: Path, resolved: Callable[[Path], Path] = Path.resolve
+) -> Path:
     """The folder for outputs of modular files in `folder`, which is absolute and resolved.
 
     It is `--out`, else what the longest mapping says, else `folder` itself.  Raises PatchgenError
@@ -152,8 +157,8 @@ def output_folder(project: Project, folder: Path) -> Path:
         return project.out
     by_length = sorted(project.config.outputs, key=lambda pair: -len(Path(pair[0]).parts))
     for source, output in by_length:
-        base = (project.home / source).resolve()
-        if folder.is_relative_to(base):
+        base = resolved(project.home / source)
+        if is_below(folder, base):
             target = (project.home / output / folder.relative_to(base)).resolve()
             if not target.is_relative_to(project.home):
                 what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
@@ -195,7 +200,7 @@ def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> s
     return "transformers" if inside else "strict"
 
 
-def _resolver() -> Callable[[Path], Path]:
+def resolver() -> Callable[[Path], Path]:
     """`Path.resolve` for many folders, which resolves their common parents once."""
 
     @functools.cache

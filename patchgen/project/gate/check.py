@@ -144,10 +144,10 @@ def judge(
     """
     modular, wanted = outcome.modular, tuple(files_of(outcome.modular, made))
     output = wanted[0][0]
-    record = evidence.records.get(output)
     wrong = [path for path, digest in wanted if files[path].digest != digest]
     if not wrong:
-        return _judge_record(project.display_path(output), modular, made, record)
+        return _judge_record(project.display_path(output), modular, made, output, evidence.records)
+    record = evidence.records.get(output)
     texts = outcome.texts or {}
     fixes = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
     # A file that somebody wrote says most: nothing may be written over it.
@@ -181,13 +181,17 @@ def judge(
 
 
 def _judge_record(
-    display_path: str, modular: Modular, made: Made, record: Record | None
+    display_path: str, modular: Modular, made: Made, output: Path, records: Mapping[Path, Record]
 ) -> Verdict:
     """The verdict on an output whose files are right: its record may still be wrong."""
-    if is_of(record, made) or not modular.recorded:
-        return Verdict(display_path, modular.display_path, Status.OK, made=made)
+    right = Verdict(display_path, modular.display_path, Status.OK, made=made)
+    if not modular.recorded:
+        return right
+    record = records.get(output)
+    if is_of(record, made):
+        return right
     flaws = (record.flaw,) if record is not None and record.flaw else ()
-    return Verdict(display_path, modular.display_path, Status.UNRECORDED, flaws, made=made)
+    return replace(right, status=Status.UNRECORDED, why=flaws)
 
 
 def _first_difference(old: str, new: str) -> int:

@@ -8,7 +8,7 @@ killed one.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,15 @@ from patchgen.project.disk.write import Change, Unfinished, apply
 from patchgen.project.disk.write_lock import hold_write_lock
 from patchgen.project.files import Found, Project, confine
 from patchgen.project.gate.check import Evidence, examine
-from patchgen.project.gate.lock import Record, is_of, make_record, read_lock, render_lock
+from patchgen.project.gate.lock import (
+    LazyRecords,
+    Record,
+    is_of,
+    make_record,
+    read_later,
+    read_lock,
+    render_lock,
+)
 from patchgen.project.gate.overrides import FILE as OVERRIDES
 from patchgen.project.gate.overrides import Records, read_overrides, render_overrides
 from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
@@ -49,7 +57,7 @@ class Written:
         return tuple(sorted({*self.report.problems, *self.problems, *left}))
 
 
-def load_records(project: Project) -> dict[Path, Record]:
+def load_records(project: Project) -> LazyRecords:
     """The records of every place that a run may write to, by the paths of outputs.
 
     With `--out`, the project's own records are left out, because they are about other files.
@@ -57,12 +65,12 @@ def load_records(project: Project) -> dict[Path, Record]:
     roots = project.writable
     if project.out is not None:
         roots = () if is_own(project, project.out) else (project.out,)
-    records: dict[Path, Record] = {}
+    readers: dict[Path, Callable[[], Record]] = {}
     for root in roots:
         base = _base(project, root)
-        for name, record in read_lock(lock_of(project, root)).items():
-            records[base / name] = record
-    return records
+        for name, reader in read_later(lock_of(project, root)).items():
+            readers[base / name] = reader
+    return LazyRecords(readers)
 
 
 def load_overrides(project: Project) -> Records:

@@ -11,10 +11,11 @@ is noticed; `convert` then writes the record again.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,6 +73,29 @@ class RecordedOutput:
 _Entry = TypeVar("_Entry")
 
 
+class LazyRecords(Mapping[Path, Record]):
+    """The records of outputs by their paths.
+
+    Each is read from its entry when it is first asked for.  The check of an unchanged tree asks for
+    none of those that are in the cache, of which a copy of transformers has hundreds.
+    """
+
+    def __init__(self, readers: Mapping[Path, Callable[[], Record]]) -> None:
+        self._readers = readers
+        self._read: dict[Path, Record] = {}
+
+    def __getitem__(self, path: Path) -> Record:
+        if path not in self._read:
+            self._read[path] = self._readers[path]()
+        return self._read[path]
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+
 def make_record(
     output: str, outcome: Outcome, made: Made, made_by: str, settings: Settings
 ) -> Record:
@@ -126,6 +150,11 @@ def read_lock(path: Path) -> dict[str, Record]:
     conflicts.
     """
     return _read(path, _record)
+
+
+def read_later(path: Path) -> dict[str, Callable[[], Record]]:
+    """What gives the record of each output; the file is found and refused as by `read_lock`."""
+    return _read(path, lambda *entry: functools.partial(_record, *entry))
 
 
 def read_outputs(path: Path) -> tuple[RecordedOutput, ...]:

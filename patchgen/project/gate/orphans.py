@@ -29,7 +29,7 @@ def find_orphans(
 
     # Few records are orphans; whether the run is about them takes longer to say.
     orphans = [path for path in records if is_orphan(path)]
-    recorded = [path for path in orphans if _is_in_scope(path, records[path], found)]
+    recorded = _find_in_scope(orphans, records, found)
     # A file may have lost its record, or may have been moved away from it.
     loose = _generated_files(found.folders, {*recorded, *expected})
     unrecorded = [path for path in loose if is_orphan(path)]
@@ -77,19 +77,23 @@ def _places_of_others(project: Project, found: Found) -> set[tuple[Path, str]]:
     return places - _places(found.modulars)
 
 
-def _is_in_scope(path: Path, record: Record, found: Found) -> bool:
-    """Whether the run is about the output at `path`.
+def _find_in_scope(
+    paths: Sequence[Path], records: Mapping[Path, Record], found: Found
+) -> list[Path]:
+    """Those of the recorded outputs at `paths` that the run is about.
 
-    Its folder or its modular file decides.
+    The folder of an output or its modular file decides.
     """
-    if any(path.is_relative_to(folder) for folder in found.folders):
-        return True
-    for modular in found.modulars:
-        # With `--out`, outputs that stand elsewhere are not what the run is about.
-        is_place = modular.recorded or modular.folder == path.parent
-        if modular.display_path == record.modular and is_place:
-            return True
-    return False
+    recorded = {modular.display_path for modular in found.modulars if modular.recorded}
+    # With `--out`, outputs that stand elsewhere are not what the run is about.
+    places = {(modular.display_path, modular.folder) for modular in found.modulars}
+    in_scope: list[Path] = []
+    for path in paths:
+        modular = records[path].modular
+        is_asked = modular in recorded or (modular, path.parent) in places
+        if is_asked or any(path.is_relative_to(folder) for folder in found.folders):
+            in_scope.append(path)
+    return in_scope
 
 
 def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:
