@@ -15,6 +15,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from patchgen.cli.commands import COMMANDS, load_command
 from patchgen.cli.commands import patchgen as command_line
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -66,7 +67,8 @@ def _command_line() -> str:
     """What `--help` prints, for patchgen and for each command."""
     top = click.Context(command_line, info_name="patchgen", max_content_width=90)
     sections = ["# Command line", _help_block(top)]
-    for name, command in sorted(command_line.commands.items()):
+    for name in sorted(COMMANDS):
+        command = load_command(name)
         context = click.Context(command, parent=top, info_name=name, max_content_width=90)
         sections += [f"## patchgen {name}", _help_block(context)]
     return "\n\n".join(sections) + "\n"

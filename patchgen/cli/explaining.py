@@ -17,7 +17,7 @@ from patchgen.project.batch.cache import Cache
 from patchgen.project.batch.outcome import digest_of_file
 from patchgen.project.batch.run import run
 from patchgen.project.files import MODULAR, Project, make_modular
-from patchgen.project.gate.convert import load_records
+from patchgen.project.gate.load import load_records
 from patchgen.project.gate.lock import Record, origin_of
 from patchgen.syntax.text import read_source
 

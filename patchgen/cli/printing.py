@@ -7,16 +7,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patchgen.cli import colour
 from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural
 from patchgen.compiler.flat import Note
 from patchgen.project.batch.outcome import Outcome
 from patchgen.project.files import Found, Project
-from patchgen.project.gate.convert import Written
 from patchgen.project.gate.drift import Drift, Fit
 from patchgen.project.gate.verdict import Report, Status, Verdict
 from patchgen.syntax.errors import Problem
+
+if TYPE_CHECKING:
+    from patchgen.project.gate.convert import Written
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from patchgen.project.batch.outcome import digest_of
 from patchgen.project.config import FILE
 from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Modular, Project, confine, discover
-from patchgen.project.gate.convert import load_records
 from patchgen.project.gate.drift import text_of as text_of_symbol
+from patchgen.project.gate.load import load_records
 from patchgen.project.gate.lock import Record
 from patchgen.project.places import user_folder
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patchgen.project.batch.cache import Cache
 from patchgen.project.batch.outcome import Outcome
@@ -17,18 +18,23 @@ from patchgen.project.files import (
     Found,
     Modular,
     Project,
+    Resolved,
     confine,
     discover,
+    is_below,
     profile_of,
     resolver,
 )
 from patchgen.project.gate.check import Evidence, examine
-from patchgen.project.gate.convert import Written, convert, load_overrides, load_records
 from patchgen.project.gate.drift import Drift, find_drift
+from patchgen.project.gate.load import load_overrides, load_records
 from patchgen.project.gate.verdict import Report
 from patchgen.project.profiles import LINT, LINT_STRICT
 from patchgen.project.versions import versions
 from patchgen.syntax.errors import Location, PatchgenError
+
+if TYPE_CHECKING:
+    from patchgen.project.gate.convert import Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,9 @@ class Session:
 
         Raises PatchgenError PG904, before any work, if an output is outside the writable folders.
         """
+        # Imported here: it loads what writes files, and `check` writes none.
+        from patchgen.project.gate.convert import convert
+
         for modular in self.found.modulars:
             confine(self.project, modular.folder)
         outcomes, evidence = self.outcomes(), self._evidence(accept=accept)
@@ -114,31 +123,33 @@ def open_session(request: Request) -> Session:
 
     Raises PatchgenError if the configuration is wrong.
     """
-    project = open_project(request)
-    return Session(
-        request, project, discover(project, [Path.cwd() / path for path in request.paths])
-    )
+    here, resolved = Path.cwd(), resolver()
+    project = open_project(request, resolved)
+    found = discover(project, [here / path for path in request.paths], resolved)
+    return Session(request, project, found)
 
 
-def open_project(request: Request) -> Project:
+def open_project(request: Request, resolved: Resolved = Path.resolve) -> Project:
     """The project of the paths of `request`, else that of the current folder."""
     here = Path.cwd()
-    package_root = _resolved(request.package_root)
+    paths = [here / path for path in request.paths]
+    package_root = _absolute(request.package_root)
     return Project(
-        config=_config_of([here / path for path in request.paths], here, package_root),
-        out=_resolved(request.out),
+        config=_config_of(paths, here, package_root, resolved),
+        out=_absolute(request.out),
         package_root=package_root,
         allow_bidi=request.allow_bidi,
     )
 
 
-def _config_of(paths: Sequence[Path], here: Path, package_root: Path | None) -> Config:
+def _config_of(
+    paths: Sequence[Path], here: Path, package_root: Path | None, resolved: Resolved
+) -> Config:
     """The configuration above `paths`.
 
     Paths in the tree of transformers have none: for those, that of the current folder is used.
     Raises PatchgenError PG913 for paths of several projects.
     """
-    resolved = resolver()
     folders = sorted({resolved(path if path.is_dir() else path.parent) for path in paths})
     own = [folder for folder in folders if not _is_foreign(folder, package_root)]
     read = functools.cache(read_config)
@@ -160,11 +171,11 @@ def _config_of(paths: Sequence[Path], here: Path, package_root: Path | None) -> 
 
 def _is_foreign(folder: Path, package_root: Path | None) -> bool:
     """Whether `folder` is below `--package-root`, or in or around transformers."""
-    if package_root is not None and folder.is_relative_to(package_root):
+    if package_root is not None and is_below(folder, package_root):
         return True
     around = (folder / "transformers" / "__init__.py").is_file()
     return around or profile_of(folder / "modular_x.py") == "transformers"
 
 
-def _resolved(path: str | None) -> Path | None:
+def _absolute(path: str | None) -> Path | None:
     return None if path is None else Path(path).resolve()

@@ -26,7 +26,7 @@ from patchgen.compiler.emit.ruff import ruff_state
 from patchgen.project.batch.outcome import digest_of
 from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Modular, Project
-from patchgen.project.gate.convert import load_records
+from patchgen.project.gate.load import load_records
 from patchgen.project.places import CACHE, make_state, user_folder
 from patchgen.project.versions import own_digest
 from patchgen.syntax.errors import Location, PatchgenError

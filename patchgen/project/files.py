@@ -21,6 +21,7 @@ from patchgen.syntax.locate import Environment, make_environment
 
 MODULAR = re.compile(r"modular_(\w+)\.py")
 _LOOKS_MODULAR = re.compile(r"modular_.*\.py", re.DOTALL)
+Resolved = Callable[[Path], Path]  # `Path.resolve`, or a `resolver()`
 # Folders that hold no sources of the project itself.
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
@@ -98,13 +99,15 @@ class Found:
     problems: tuple[Problem, ...]
 
 
-def discover(project: Project, paths: Sequence[Path] = ()) -> Found:
+def discover(
+    project: Project, paths: Sequence[Path] = (), resolved: Resolved | None = None
+) -> Found:
     """Find the modular files below `paths`, or else those that the configuration names."""
+    resolved, is_package = resolved or resolver(), functools.cache(_is_package)
     problems: list[Problem] = []
     # By path, as several of `paths` may lead to one file.
     modulars: dict[Path, Modular] = {}
     folders: list[Path] = []
-    resolved, is_package = resolver(), functools.cache(_is_package)
     for path in paths or [project.home / source for source in project.config.sources]:
         # A modular file that is a link keeps its own name, which says what it is.
         top = resolved(path.parent) / path.name
@@ -130,7 +133,7 @@ def make_modular(
     project: Project,
     path: Path,
     is_package: Callable[[str], bool] = _is_package,
-    resolved: Callable[[Path], Path] = Path.resolve,
+    resolved: Resolved = Path.resolve,
 ) -> Modular:
     """The modular file at the absolute `path`."""
     folder = output_folder(project, path.parent, resolved)
@@ -145,9 +148,7 @@ def make_modular(
     return Modular(project.display_path(path), path, folder, profile, recorded)
 
 
-def output_folder(
-    project: Project, folder: Path, resolved: Callable[[Path], Path] = Path.resolve
-) -> Path:
+def output_folder(project: Project, folder: Path, resolved: Resolved = Path.resolve) -> Path:
     """The folder for outputs of modular files in `folder`, which is absolute and resolved.
 
     It is `--out`, else what the longest mapping says, else `folder` itself.  Raises PatchgenError
@@ -200,7 +201,7 @@ def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> s
     return "transformers" if inside else "strict"
 
 
-def resolver() -> Callable[[Path], Path]:
+def resolver() -> Resolved:
     """`Path.resolve` for many folders, which resolves their common parents once."""
 
     @functools.cache

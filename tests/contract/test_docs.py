@@ -24,7 +24,7 @@ import pytest
 import yaml
 
 from patchgen.author.rebase.decisions import FILE as DECISIONS
-from patchgen.cli.commands import patchgen as command_line
+from patchgen.cli.commands import COMMANDS, load_command
 from patchgen.syntax.errors import catalogue
 from tests.pages import Block, Command, Page, Session, commands, fits, read_page, rendered
 from tests.toytree import REPOSITORY, environment
@@ -247,7 +247,7 @@ def test_what_is_named_exists(name):
 
 def _exists(code: str, page: Page) -> bool:
     word, *rest = code.split()
-    if word == "patchgen" and rest and rest[0] in command_line.commands:
+    if word == "patchgen" and rest and rest[0] in COMMANDS:
         return all(flag in _flags(rest[0]) for flag in rest[1:] if flag.startswith("-"))
     if word == "make" and rest:
         return set(rest) <= _targets()
@@ -256,7 +256,7 @@ def _exists(code: str, page: Page) -> bool:
     if (REPOSITORY / code).is_file():
         return True
     if word.startswith("--"):
-        return any(word.split("=")[0] in _flags(verb) for verb in command_line.commands)
+        return any(word.split("=")[0] in _flags(verb) for verb in COMMANDS)
     if re.fullmatch(r"PG\d{3}", code):
         return code in catalogue()
     if re.search(r"/|\.(py|md|toml|lock|diff|yaml|yml|cfg|txt)$", code) and " " not in code:
@@ -275,7 +275,7 @@ def _gone() -> frozenset[str]:
 
 
 def _flags(verb: str) -> set[str]:
-    options = command_line.commands[verb].params
+    options = load_command(verb).params
     return {flag for option in options for flag in option.opts} | {"--help", "-h"}
 
 

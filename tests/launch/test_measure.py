@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.cli.commands import patchgen
+from patchgen.cli.commands import load_command
 from patchgen.runtime.variants import known_variants
 from tests.toytree import REPOSITORY, environment
 
@@ -55,7 +55,7 @@ def test_every_command_of_the_plan_is_one(tiny):
             assert python == sys.executable
             if module == "patchgen":
                 name, *rest = [word.format(**known) for word in words]
-                patchgen.commands[name].make_context(name, rest)
+                load_command(name).make_context(name, rest)
                 assert name == "bench" or words[1] in NAMES, words
             else:
                 assert module == "pytest" and all(

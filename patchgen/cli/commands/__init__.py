@@ -9,25 +9,51 @@ What can be piped goes to stdout: code, diffs, reports.  Messages about the run 
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
-from patchgen.cli.commands.adopt import adopt
-from patchgen.cli.commands.bench import bench
-from patchgen.cli.commands.completion import completion
-from patchgen.cli.commands.coverage import coverage
-from patchgen.cli.commands.errors import errors
-from patchgen.cli.commands.explain import explain
-from patchgen.cli.commands.export import export
-from patchgen.cli.commands.init import init
-from patchgen.cli.commands.memory import memory
-from patchgen.cli.commands.new import new
-from patchgen.cli.commands.outputs import check, convert, diff, lint, list_variants
-from patchgen.cli.commands.page import page
-from patchgen.cli.commands.rebase import rebase
-from patchgen.cli.commands.retire import retire
-from patchgen.cli.commands.survive import survive
-from patchgen.cli.commands.train import train
-from patchgen.cli.commands.verify import verify
+# The module of each command.
+COMMANDS = {
+    "adopt": "adopt",
+    "bench": "bench",
+    "check": "outputs",
+    "completion": "completion",
+    "convert": "outputs",
+    "coverage": "coverage",
+    "diff": "outputs",
+    "errors": "errors",
+    "explain": "explain",
+    "export": "export",
+    "init": "init",
+    "lint": "outputs",
+    "list": "outputs",
+    "memory": "memory",
+    "new": "new",
+    "page": "page",
+    "rebase": "rebase",
+    "retire": "retire",
+    "survive": "survive",
+    "train": "train",
+    "verify": "verify",
+}
+
+
+def load_command(name: str) -> click.Command:
+    """The command `name`, one of `COMMANDS`."""
+    module = import_module(f"{__name__}.{COMMANDS[name]}")
+    commands = (value for value in vars(module).values() if isinstance(value, click.Command))
+    return next(command for command in commands if command.name == name)
+
+
+class _Commands(click.Group):
+    """Imports the module of a command when somebody names it: `check` does without the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -38,7 +64,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,
@@ -62,29 +88,3 @@ def patchgen() -> None:
       patchgen convert
       patchgen verify llama_loss
     """
-
-
-for _command in (
-    adopt,
-    bench,
-    check,
-    completion,
-    convert,
-    coverage,
-    diff,
-    errors,
-    explain,
-    export,
-    init,
-    lint,
-    list_variants,
-    memory,
-    new,
-    page,
-    rebase,
-    retire,
-    survive,
-    train,
-    verify,
-):
-    patchgen.add_command(_command)

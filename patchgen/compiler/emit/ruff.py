@@ -6,7 +6,6 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
-from shutil import which
 
 from patchgen.syntax.errors import Location, PatchgenError
 
@@ -28,6 +27,9 @@ def _find_ruff() -> str | None:
     beside_python = Path(sys.executable).with_name("ruff")
     if beside_python.is_file():
         return str(beside_python)
+    # Slow to load, and most installations have ruff beside Python.
+    from shutil import which
+
     return which("ruff")
 
 

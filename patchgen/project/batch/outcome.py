@@ -6,7 +6,6 @@ cache has no texts; a run in which nothing changed needs none.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import json
@@ -216,6 +215,9 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> str:
     """A unified diff, empty when both are equal; nothing in it depends on time or place."""
     if old == new:
         return ""
+    # Imported here: where all is up to date, nothing differs.
+    import difflib
+
     written = []
     for line in difflib.unified_diff(_lines(old), _lines(new), old_name, new_name):
         written.append(line)

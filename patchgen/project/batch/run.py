@@ -10,12 +10,15 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from patchgen.project.batch.answers import Answers
 from patchgen.project.batch.cache import Cache
 from patchgen.project.batch.outcome import Outcome, files_of
 from patchgen.project.files import Modular, Project
 from patchgen.project.profiles import PROFILES
+
+if TYPE_CHECKING:
+    from patchgen.project.batch.answers import Answers
 
 FILES_THAT_PAY = 4  # a worker takes about as long to start as so many files take to flatten
 
@@ -34,9 +37,26 @@ def run(
     `jobs` is the number of processes; 0 takes one for each processor, where that saves time.
     """
     known = _load_known(modulars, cache)
-    answers = Answers(project, cache.on)
     rest = [modular for modular in modulars if modular not in known]
     progress(len(modulars) - len(rest))
+    if rest:
+        _complete(known, project, rest, cache, jobs, progress)
+    return tuple(known[modular] for modular in modulars)
+
+
+def _complete(
+    known: dict[Modular, Outcome],
+    project: Project,
+    rest: Sequence[Modular],
+    cache: Cache,
+    jobs: int,
+    progress: Progress,
+) -> None:
+    """Add the outcomes of `rest` to those that are `known`."""
+    # Imported here: it loads what writes files, and most runs find nothing to flatten.
+    from patchgen.project.batch.answers import Answers
+
+    answers = Answers(project, cache.on)
     for outcome in _flatten_all(answers, rest, jobs or _enough(len(rest))):
         cache.store(outcome)
         known[outcome.modular] = outcome
@@ -50,7 +70,6 @@ def run(
     for outcome in _flatten_all(answers, again, jobs or _enough(len(again))):
         cache.store(outcome)
         known[outcome.modular] = outcome
-    return tuple(known[modular] for modular in modulars)
 
 
 def _load_known(modulars: Sequence[Modular], cache: Cache) -> dict[Modular, Outcome]:

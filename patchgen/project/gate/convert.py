@@ -8,7 +8,7 @@ killed one.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,17 +17,10 @@ from patchgen.project.disk.write import Change, Unfinished, apply
 from patchgen.project.disk.write_lock import hold_write_lock
 from patchgen.project.files import Found, Project, confine
 from patchgen.project.gate.check import Evidence, examine
-from patchgen.project.gate.lock import (
-    LazyRecords,
-    Record,
-    is_of,
-    make_record,
-    read_later,
-    read_lock,
-    render_lock,
-)
+from patchgen.project.gate.load import base_of, load_overrides, load_records
+from patchgen.project.gate.lock import Record, is_of, make_record, read_lock, render_lock
 from patchgen.project.gate.overrides import FILE as OVERRIDES
-from patchgen.project.gate.overrides import Records, read_overrides, render_overrides
+from patchgen.project.gate.overrides import render_overrides
 from patchgen.project.gate.verdict import Report, Status, Verdict, Wanted
 from patchgen.project.places import LOCK, is_own, lock_of, root_of, state_of
 from patchgen.syntax.errors import Location, PatchgenError, Problem, problems_of
@@ -55,36 +48,6 @@ class Written:
         # No `convert` repairs these: they wait until somebody has looked.
         left += [stale.problem for stale in self.report.overrides.stale]
         return tuple(sorted({*self.report.problems, *self.problems, *left}))
-
-
-def load_records(project: Project) -> LazyRecords:
-    """The records of every place that a run may write to, by the paths of outputs.
-
-    With `--out`, the project's own records are left out, because they are about other files.
-    """
-    roots = project.writable
-    if project.out is not None:
-        roots = () if is_own(project, project.out) else (project.out,)
-    readers: dict[Path, Callable[[], Record]] = {}
-    for root in roots:
-        base = _base(project, root)
-        for name, reader in read_later(lock_of(project, root)).items():
-            readers[base / name] = reader
-    return LazyRecords(readers)
-
-
-def load_overrides(project: Project) -> Records:
-    """The recorded texts below overrides; with `--out`, outputs have no records."""
-    is_recorded = project.out is None and is_own(project, project.home)
-    return read_overrides(project.home) if is_recorded else {}
-
-
-def _base(project: Project, root: Path) -> Path:
-    """The folder that the names in the records of `root` start from.
-
-    All places inside the project share one file of records.
-    """
-    return project.home if state_of(project, root) == state_of(project, project.home) else root
 
 
 def convert(
@@ -226,7 +189,7 @@ def _records_after(
     project: Project, report: Report, repaired: Set[str], made_by: str, root: Path
 ) -> dict[str, Record]:
     """The records below `root` after the outputs in `repaired` have been written."""
-    records, base = read_lock(lock_of(project, root)), _base(project, root)
+    records, base = read_lock(lock_of(project, root)), base_of(project, root)
     by_modular = {outcome.modular.display_path: outcome for outcome in report.outcomes}
     for verdict in report.verdicts:
         is_repaired = verdict.display_path in repaired

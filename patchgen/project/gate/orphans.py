@@ -87,13 +87,19 @@ def _find_in_scope(
     recorded = {modular.display_path for modular in found.modulars if modular.recorded}
     # With `--out`, outputs that stand elsewhere are not what the run is about.
     places = {(modular.display_path, modular.folder) for modular in found.modulars}
-    in_scope: list[Path] = []
-    for path in paths:
+    folders = {modular.folder for modular in found.modulars}
+
+    def is_of_run(path: Path) -> bool:
+        # A record takes time to read: first, what the path alone tells.
+        if not recorded and path.parent not in folders:
+            return False
         modular = records[path].modular
-        is_asked = modular in recorded or (modular, path.parent) in places
-        if is_asked or any(path.is_relative_to(folder) for folder in found.folders):
-            in_scope.append(path)
-    return in_scope
+        return modular in recorded or (modular, path.parent) in places
+
+    def is_below_folder(path: Path) -> bool:
+        return any(path.is_relative_to(folder) for folder in found.folders)
+
+    return [path for path in paths if is_below_folder(path) or is_of_run(path)]
 
 
 def _recorded_orphan(project: Project, output: Path, record: Record) -> Verdict:

@@ -19,7 +19,6 @@ from pathlib import Path
 from patchgen.compiler.flat import Override
 from patchgen.project.batch.outcome import Outcome, unified
 from patchgen.project.files import Modular
-from patchgen.project.gate.recorded_parents import find_recorded
 from patchgen.project.toml_text import write_table
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
@@ -142,6 +141,9 @@ def _stale(outcome: Outcome, before: Names, lost: Sequence[Names]) -> Iterator[S
 
 def _stale_of_failed(modular: Modular, before: Names, env: Environment) -> Iterator[StaleOverride]:
     """The same for a modular file that does not convert."""
+    # Imported here: it loads what reads sources, and most modular files convert.
+    from patchgen.project.gate.recorded_parents import find_recorded
+
     for name, parent in before.items():
         override = find_recorded(name, parent.symbol, modular, env)
         if override is not None and not says_same(parent.text, override.text):
