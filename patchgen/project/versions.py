@@ -13,6 +13,7 @@ import sys
 
 import patchgen
 from patchgen.syntax.locate import Environment
+from patchgen.syntax.regular import read_regular
 
 TOOLS = ("black", "libcst", "ruff")
 
@@ -76,6 +77,6 @@ def own_digest() -> str:
         for name in sorted(names):
             if name.endswith((".py", ".toml")):
                 path = os.path.join(folder, name)
-                with open(path, "rb", buffering=0) as file:
-                    whole.update(path.removeprefix(top).encode() + b"\0" + file.read() + b"\0")
+                data = read_regular(path)
+                whole.update(path.removeprefix(top).encode() + b"\0" + data + b"\0")
     return whole.hexdigest()

@@ -11,21 +11,23 @@ import stat
 from pathlib import Path
 
 
-def read_regular(path: Path | str, limit: int | None = None) -> bytes:
-    """The bytes of the regular file at `path`.
+def read_regular(
+    path: Path | str, limit: int | None = None, about: os.stat_result | None = None
+) -> bytes:
+    """The bytes of the regular file at `path`; `about` is what `os.stat` said of it just now.
 
     Raises OSError at once where there is none, for pipes, sockets and devices too, and for a file
     that has more bytes than the `limit`.
     """
     # Before it is opened, as opening alone can have effects.
-    _require_regular(os.stat(path), path, limit)
+    _require_regular(about or os.stat(path), path, limit)
     # If a pipe takes its place in between, opening it does not wait either.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)
     try:
-        about = os.fstat(descriptor)
-        _require_regular(about, path, limit)
-        return _read_all(descriptor, about.st_size)
+        opened = os.fstat(descriptor)
+        _require_regular(opened, path, limit)
+        return _read_all(descriptor, opened.st_size)
     finally:
         os.close(descriptor)
 

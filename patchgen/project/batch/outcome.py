@@ -254,11 +254,11 @@ def digest_of_file(path: Path | str) -> str:
     """
     try:
         # Before reading: a change in between then shows as another state the next time.
-        state = _state_of_file(path)
-        name = os.fspath(path)
+        about = os.stat(path)
+        state, name = _state_of(about), os.fspath(path)
         if state is not None and name in _SEEN and _SEEN[name][0] == state:
             return _SEEN[name][1]
-        digest = digest_of_bytes(read_regular(path))
+        digest = digest_of_bytes(read_regular(path, about=about))
     except (OSError, ValueError):  # ValueError: a null byte in the path, which no file has.
         return ""
     if state is not None:
@@ -266,12 +266,8 @@ def digest_of_file(path: Path | str) -> str:
     return digest
 
 
-def _state_of_file(path: Path | str) -> _State | None:
-    """What changes with any change of the file at `path` from now on; None where nothing does.
-
-    Raises OSError or ValueError for what is no file.
-    """
-    about = os.stat(path)
+def _state_of(about: os.stat_result) -> _State | None:
+    """What changes with any change of the file from now on; None where nothing does."""
     if not _is_settled(about):
         return None
     return (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
