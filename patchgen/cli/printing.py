@@ -14,12 +14,12 @@ from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural
 from patchgen.compiler.flat import Note
 from patchgen.project.batch.outcome import Outcome
 from patchgen.project.files import Found, Project
-from patchgen.project.gate.drift import Drift, Fit
 from patchgen.project.gate.verdict import Report, Status, Verdict
 from patchgen.syntax.errors import Problem
 
 if TYPE_CHECKING:
     from patchgen.project.gate.convert import Written
+    from patchgen.project.gate.drift import Drift
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def print_checked(
         colour.write(FORMATS["text"](page), sys.stderr)
     else:
         _write(page, style)
-    return exit_code(findings) or int(any(drift.fit is Fit.GONE for drift in drifts))
+    return exit_code(findings) or int(any(drift.is_gone for drift in drifts))
 
 
 def print_written(project: Project, result: Written, style: Style) -> int:

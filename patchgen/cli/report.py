@@ -9,14 +9,16 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import patchgen
 from patchgen.compiler.flat import Note
-from patchgen.project.gate.drift import Drift, Fit
 from patchgen.project.gate.overrides import StaleOverride
 from patchgen.project.gate.why import named
 from patchgen.syntax.errors import Problem, catalogue
+
+if TYPE_CHECKING:
+    from patchgen.project.gate.drift import Drift
 
 MOST_NOTES = 3  # notes of one file that are printed without --verbose
 
@@ -118,7 +120,7 @@ def _drift_lines(drift: Drift, verbose: bool) -> list[str]:
         f"upstream has no {gone}" if gone else "",
     ]
     lines = [f"{drift.modular}: {'; '.join(part for part in parts if part)}"]
-    if verbose or drift.fit in (Fit.BROKEN, Fit.GONE):
+    if verbose or drift.fit.needs_work:
         lines += [change.diff.rstrip("\n") for change in drift.changes if change.diff]
     return lines
 

@@ -26,7 +26,6 @@ from patchgen.project.files import (
     resolver,
 )
 from patchgen.project.gate.check import Evidence, examine
-from patchgen.project.gate.drift import Drift, find_drift
 from patchgen.project.gate.load import load_overrides, load_records
 from patchgen.project.gate.verdict import Report
 from patchgen.project.profiles import LINT, LINT_STRICT
@@ -35,6 +34,7 @@ from patchgen.syntax.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
     from patchgen.project.gate.convert import Written
+    from patchgen.project.gate.drift import Drift
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,9 @@ class Session:
             modular.recorded for modular in self.found.modulars
         ):
             return ()
+        # Imported here: most runs compare with no other release.
+        from patchgen.project.gate.drift import find_drift
+
         return find_drift(self.project, report, load_records(self.project))
 
     def convert(
@@ -110,7 +113,7 @@ class Session:
         return convert(self.project, self.found, outcomes, evidence, force=force, remove=remove)
 
     def _evidence(self, *, accept: bool = False) -> Evidence:
-        records, overrides = load_records(self.project), load_overrides(self.project)
+        records, overrides = load_records(self.project, self.found), load_overrides(self.project)
         env = self.project.environment()
         return Evidence(records, self.made_by, self.again, env, overrides, accept)
 
@@ -123,28 +126,32 @@ def open_session(request: Request) -> Session:
 
     Raises PatchgenError if the configuration is wrong.
     """
-    here, resolved = Path.cwd(), resolver()
-    project = open_project(request, resolved)
-    found = discover(project, [here / path for path in request.paths], resolved)
-    return Session(request, project, found)
+    paths, resolved = _absolute_paths(request), resolver()
+    project = _open(request, paths, resolved)
+    return Session(request, project, discover(project, paths, resolved))
 
 
-def open_project(request: Request, resolved: Resolved = Path.resolve) -> Project:
+def open_project(request: Request) -> Project:
     """The project of the paths of `request`, else that of the current folder."""
-    here = Path.cwd()
-    paths = [here / path for path in request.paths]
-    package_root = _absolute(request.package_root)
+    return _open(request, _absolute_paths(request), Path.resolve)
+
+
+def _open(request: Request, paths: Sequence[Path], resolved: Resolved) -> Project:
+    package_root = _resolve(request.package_root)
     return Project(
-        config=_config_of(paths, here, package_root, resolved),
-        out=_absolute(request.out),
+        config=_config_of(paths, package_root, resolved),
+        out=_resolve(request.out),
         package_root=package_root,
         allow_bidi=request.allow_bidi,
     )
 
 
-def _config_of(
-    paths: Sequence[Path], here: Path, package_root: Path | None, resolved: Resolved
-) -> Config:
+def _absolute_paths(request: Request) -> list[Path]:
+    here = Path.cwd()
+    return [here / path for path in request.paths]
+
+
+def _config_of(paths: Sequence[Path], package_root: Path | None, resolved: Resolved) -> Config:
     """The configuration above `paths`.
 
     Paths in the tree of transformers have none: for those, that of the current folder is used.
@@ -166,7 +173,7 @@ def _config_of(
         )
     if own:
         return next(iter(configs.values()), None) or find_config([Path(os.path.commonpath(own))])
-    return find_config([here])
+    return find_config([Path.cwd()])
 
 
 def _is_foreign(folder: Path, package_root: Path | None) -> bool:
@@ -177,5 +184,5 @@ def _is_foreign(folder: Path, package_root: Path | None) -> bool:
     return around or profile_of(folder / "modular_x.py") == "transformers"
 
 
-def _absolute(path: str | None) -> Path | None:
+def _resolve(path: str | None) -> Path | None:
     return None if path is None else Path(path).resolve()

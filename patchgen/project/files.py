@@ -104,6 +104,7 @@ def discover(
 ) -> Found:
     """Find the modular files below `paths`, or else those that the configuration names."""
     resolved, is_package = resolved or resolver(), functools.cache(_is_package)
+    output_of = output_folders(project)
     problems: list[Problem] = []
     # By path, as several of `paths` may lead to one file.
     modulars: dict[Path, Modular] = {}
@@ -115,10 +116,10 @@ def discover(
         if not files:
             problems.append(_nothing_at(project, path))
         if not MODULAR.fullmatch(top.name) and top.is_dir():
-            folders.append(output_folder(project, top.resolve(), resolved))
+            folders.append(output_of(top.resolve()))
         for file in files:
             if MODULAR.fullmatch(file.name):
-                modulars[file] = make_modular(project, file, is_package, resolved)
+                modulars[file] = make_modular(project, file, is_package, output_of)
             else:
                 problems.append(_not_modular(project, file))
     if not modulars and not problems:
@@ -133,10 +134,10 @@ def make_modular(
     project: Project,
     path: Path,
     is_package: Callable[[str], bool] = _is_package,
-    resolved: Resolved = Path.resolve,
+    output_of: Callable[[Path], Path] | None = None,
 ) -> Modular:
     """The modular file at the absolute `path`."""
-    folder = output_folder(project, path.parent, resolved)
+    folder = (output_of or output_folders(project))(path.parent)
     profile = profile_of(path, is_package)
     root = project.package_root
     is_foreign = profile == "transformers" or (root is not None and is_below(path, root))
@@ -148,25 +149,37 @@ def make_modular(
     return Modular(project.display_path(path), path, folder, profile, recorded)
 
 
-def output_folder(project: Project, folder: Path, resolved: Resolved = Path.resolve) -> Path:
-    """The folder for outputs of modular files in `folder`, which is absolute and resolved.
+def output_folders(project: Project) -> Callable[[Path], Path]:
+    """A function that gives the folder for outputs of modular files in a folder.
 
-    It is `--out`, else what the longest mapping says, else `folder` itself.  Raises PatchgenError
-    PG904 where a mapping leads out of the project.
+    It is `--out`, else what the longest mapping says, else the folder itself, which is absolute and
+    resolved.  The function raises PatchgenError PG904 where a mapping leads out of the project.
     """
-    if project.out is not None:
-        return project.out
     by_length = sorted(project.config.outputs, key=lambda pair: -len(Path(pair[0]).parts))
-    for source, output in by_length:
-        base = resolved(project.home / source)
-        if is_below(folder, base):
-            target = (project.home / output / folder.relative_to(base)).resolve()
-            if not target.is_relative_to(project.home):
-                what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
-                hint = "use --out for a folder elsewhere"
-                raise PatchgenError("PG904", Location(FILE), what, hint)
-            return target
-    return folder
+    mapped = [((project.home / source).resolve(), source, output) for source, output in by_length]
+
+    def output_of(folder: Path) -> Path:
+        if project.out is not None:
+            return project.out
+        for base, source, output in mapped:
+            if is_below(folder, base):
+                target = (project.home / output / folder.relative_to(base)).resolve()
+                return _require_own(project, target, source, output)
+        return folder
+
+    return output_of
+
+
+def _require_own(project: Project, target: Path, source: str, output: str) -> Path:
+    """`target`, where the mapping of `source` to `output` leads.
+
+    Raises PatchgenError PG904 if it is not in the project.
+    """
+    if target.is_relative_to(project.home):
+        return target
+    what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
+    hint = "use --out for a folder elsewhere"
+    raise PatchgenError("PG904", Location(FILE), what, hint)
 
 
 def confine(project: Project, path: Path) -> Path:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -90,7 +91,7 @@ class Cache:
         }
         data = json.dumps(entry, separators=(",", ":")).encode()
         try:
-            path = self._path(outcome.modular)
+            path = Path(self._path(outcome.modular))
             # The folder above holds what marks all of it as a cache.
             make_state(path.parent.parent)
             path.parent.mkdir(exist_ok=True)
@@ -103,13 +104,13 @@ class Cache:
         """The modules as this run finds them."""
         return self.project.environment()
 
-    def _path(self, modular: Modular) -> Path:
+    def _path(self, modular: Modular) -> str:
         """The file of the entry about `modular`."""
         # One file a modular file and view of the world: entries that are out of date are written
         # over, never piled up.
         view = f"{modular.path}\0{modular.profile}\0{self._roots}"
         name = hashlib.sha256(view.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        return self._folder_of(root_of(self.project, modular.path)) / f"{name}.json"
+        return f"{self._folder_of(root_of(self.project, modular.path))}{os.sep}{name}.json"
 
     @functools.cached_property
     def _roots(self) -> str:

@@ -32,6 +32,11 @@ class Fit(enum.StrEnum):
     BROKEN = "no longer fits"
     GONE = "gone"
 
+    @property
+    def needs_work(self) -> bool:
+        """Whether somebody has to change the modular file."""
+        return self in (Fit.BROKEN, Fit.GONE)
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -53,6 +58,11 @@ class Drift:
     fit: Fit
     changes: tuple[Change, ...]
     problems: tuple[Problem, ...]
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the new release lacks a parent."""
+        return self.fit is Fit.GONE
 
 
 def find_drift(

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from patchgen.project.config import Config
-from patchgen.project.files import Project, confine, discover, output_folder, profile_of
+from patchgen.project.files import Project, confine, discover, output_folders, profile_of
 from patchgen.syntax.errors import PatchgenError
 
 
@@ -144,26 +144,26 @@ def test_folder_with_a_modular_name_is_left_to_the_reader_to_refuse(home):
 
 
 def test_outputs_go_beside_the_file(home):
-    assert output_folder(project(home), home / "m/a") == home / "m/a"
+    assert output_folders(project(home))(home / "m/a") == home / "m/a"
 
 
 def test_outputs_go_where_the_longest_mapping_says(home):
     mapped = project(home, outputs=(("m", "g"), ("m/special", "s")))
-    assert output_folder(mapped, home / "m/a/b") == home / "g/a/b"
-    assert output_folder(mapped, home / "m/special/c") == home / "s/c"
-    assert output_folder(mapped, home / "other") == home / "other"
+    assert output_folders(mapped)(home / "m/a/b") == home / "g/a/b"
+    assert output_folders(mapped)(home / "m/special/c") == home / "s/c"
+    assert output_folders(mapped)(home / "other") == home / "other"
 
 
 def test_out_wins(home, tmp_path):
     mapped = project(home, outputs=(("m", "g"),), out=tmp_path / "out")
-    assert output_folder(mapped, home / "m/a") == tmp_path / "out"
+    assert output_folders(mapped)(home / "m/a") == tmp_path / "out"
 
 
 def test_mapping_that_leads_out_of_the_project(home):
     with pytest.raises(
         PatchgenError, match="PG904 tool.patchgen.outputs.m: ../elsewhere leads out of the project"
     ):
-        output_folder(project(home, outputs=(("m", "../elsewhere"),)), home / "m")
+        output_folders(project(home, outputs=(("m", "../elsewhere"),)))(home / "m")
 
 
 def test_confine_accepts_the_project_out_and_package_root(home, tmp_path):
