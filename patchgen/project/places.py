@@ -20,6 +20,7 @@ CACHE = ".patchgen_cache"
 LOCK = "patchgen.lock"  # checked in: what each output was made from
 OUTCOMES = "outcomes"  # inside it: one file per modular file
 ANSWERS = "answers"  # likewise
+MARK = "writing"  # there while a run moves files, so that no reader takes them for stale
 _TAG = """Signature: 8a477f597d28d172789f06886806bc55
 # This folder holds a cache of patchgen; it can be deleted at any time.  \
 See https://bford.info/cachedir/

@@ -27,10 +27,8 @@ from patchgen.project.batch.outcome import (
     Outcome,
     Read,
     digest_of_file,
-    files_of,
     make_short,
 )
-from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Modular, Project
 from patchgen.project.places import cache_of, make_state, root_of
 from patchgen.project.versions import own_digest, versions
@@ -70,11 +68,7 @@ class Cache:
         """Whether every output of `outcome` was right on disk when this run first looked."""
         if outcome.problems:
             return False
-        for made in outcome.made:
-            for path, digest in files_of(outcome.modular, made):
-                if self._digest(str(path)) != digest:
-                    return False
-        return True
+        return all(self._digest(str(path)) == digest for path, digest in outcome.files)
 
     def store(self, outcome: Outcome) -> None:
         """Store `outcome`, unless a file changed while it was read or patchgen itself failed."""
@@ -89,6 +83,9 @@ class Cache:
             "overrides": [asdict(override) for override in outcome.overrides],
             "made_with": self._made_with,
         }
+        # Imported here: a run that finds all unchanged stores nothing.
+        from patchgen.project.disk.write import replace_file
+
         data = json.dumps(entry, separators=(",", ":")).encode()
         try:
             path = Path(self._path(outcome.modular))

@@ -97,7 +97,7 @@ def make_short(answer: str) -> str:
     return answer if len(answer) < LONG else digest_of(answer)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """The outputs or problems of a modular file, and everything that they depend on.
 
@@ -113,6 +113,11 @@ class Outcome:
     lookups: tuple[Lookup, ...] = ()
     overrides: tuple[Override, ...] = ()
     texts: Mapping[str, str] | None = field(default=None, repr=False)
+
+    @functools.cached_property
+    def files(self) -> tuple[tuple[Path, str], ...]:
+        """The files of all outputs with their expected digests."""
+        return tuple(file for made in self.made for file in files_of(self.modular, made))
 
 
 def make_outcome(

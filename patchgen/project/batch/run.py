@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from patchgen.project.batch.cache import Cache
-from patchgen.project.batch.outcome import Outcome, files_of
+from patchgen.project.batch.outcome import Outcome
 from patchgen.project.files import Modular, Project
 from patchgen.project.profiles import PROFILES
 
@@ -103,9 +103,8 @@ def with_dependents(moved: Sequence[Modular], known: Mapping[Modular, Outcome]) 
     while waiting:
         outcome = known[waiting.pop()]
         new: set[Modular] = set()
-        for made in outcome.made:
-            for path, _ in files_of(outcome.modular, made):
-                new.update(readers.get(str(path), ()))
+        for path, _ in outcome.files:
+            new.update(readers.get(str(path), ()))
         # Their outputs may be parents in turn.
         new -= found
         found |= new

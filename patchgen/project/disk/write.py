@@ -19,10 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.project.places import MARK
 from patchgen.syntax.regular import read_regular
 
-# Is there while a run moves files, so that no reader takes them for stale.
-MARK = "writing"
 _NUMBERS = itertools.count()
 
 

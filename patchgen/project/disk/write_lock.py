@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from patchgen.project.disk.sweep import sweep
-from patchgen.project.disk.write import MARK
 from patchgen.project.files import Project
-from patchgen.project.places import ANSWERS, LOCK, OUTCOMES, lock_of, make_state, state_of
+from patchgen.project.places import ANSWERS, LOCK, MARK, OUTCOMES, lock_of, make_state, state_of
 from patchgen.syntax.errors import Location, PatchgenError
 
 FILE = "lock"  # in the folder of the state

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgen.compiler.flat import is_generated
-from patchgen.project.batch.outcome import Outcome, digest_of_file, files_of
+from patchgen.project.batch.outcome import Outcome, digest_of_file
 from patchgen.project.files import Found, Modular, Project, discover
 from patchgen.project.gate.lock import Record
 from patchgen.project.gate.present import HEAD
@@ -51,8 +51,7 @@ def _find_expected(outcomes: Sequence[Outcome]) -> set[Path]:
     """The files that the outcomes give, diffs included."""
     expected: set[Path] = set()
     for outcome in outcomes:
-        for made in outcome.made:
-            expected.update(path for path, _ in files_of(outcome.modular, made))
+        expected.update(path for path, _ in outcome.files)
     return expected
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.compiler.flat import is_generated
-from patchgen.project.batch.outcome import Outcome, digest_of_bytes, digest_of_file, files_of
+from patchgen.project.batch.outcome import Outcome, digest_of_bytes, digest_of_file
 from patchgen.project.files import Project, confine
 from patchgen.project.places import lock_of
 from patchgen.syntax.errors import Location, PatchgenError, Problem, problems_of
@@ -42,9 +42,8 @@ def look_at_outputs(
     files: dict[Path, Present] = {}
     problems = _linked_lock(project, outcomes)
     for outcome in outcomes:
-        expected = [each for made in outcome.made for each in files_of(outcome.modular, made)]
         digests: dict[Path, str] = {}
-        for path, _ in expected:
+        for path, _ in outcome.files:
             try:
                 _require_inside(project, path)
                 digests[path] = _digest(path)
@@ -54,7 +53,7 @@ def look_at_outputs(
                 what = f"cannot be read: {error.strerror or error}"
                 problems.append(Problem(Location(project.display_path(path)), "PG903", what))
         # In an unchanged tree, digests are all that is needed.
-        if digests == dict(expected):
+        if digests == dict(outcome.files):
             files.update((path, Present(digest)) for path, digest in digests.items())
         else:
             files.update((path, _read(path, digest)) for path, digest in digests.items())
@@ -63,11 +62,7 @@ def look_at_outputs(
 
 def are_as_expected(outcome: Outcome, files: Mapping[Path, Present]) -> bool:
     """Whether every file of the outcome is on disk as it should be."""
-    for made in outcome.made:
-        for path, digest in files_of(outcome.modular, made):
-            if path not in files or files[path].digest != digest:
-                return False
-    return True
+    return all(path in files and files[path].digest == digest for path, digest in outcome.files)
 
 
 def _linked_lock(project: Project, outcomes: Sequence[Outcome]) -> list[Problem]:

@@ -8,7 +8,8 @@ import pytest
 
 from patchgen.project.disk import write
 from patchgen.project.disk.sweep import STALE_AFTER, sweep
-from patchgen.project.disk.write import MARK, Change, apply, replace_file
+from patchgen.project.disk.write import Change, apply, replace_file
+from patchgen.project.places import MARK
 
 
 @pytest.fixture
