@@ -7,7 +7,6 @@ the codes are data, in `catalogue.toml`.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import tomllib
 from collections.abc import Iterable
@@ -118,6 +117,9 @@ def defect(display_path: str, error: Exception) -> Problem:
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """A hint with the nearest of `candidates`, or the empty string when none is near."""
+    # Imported here: most runs have no message to write.
+    import difflib
+
     near = difflib.get_close_matches(name, sorted(set(candidates)), n=3, cutoff=0.6)
     return f"did you mean {' or '.join(near)}?" if near else ""
 
