@@ -49,6 +49,9 @@ def coverage(
     if not numeric and (again or most is not None):
         option = "--again" if again else "--most"
         raise click.UsageError(f"{option} needs --numeric")
+    if numeric:
+        # First of all: results whose models have to run again are dropped by what comes next.
+        require_models("--numeric")
     project = open_project(Request((), None, package_root))
     env = project.environment()
     place = Path(folder or project.home / "docs")
@@ -122,7 +125,6 @@ def _versions(env: Environment) -> dict[str, str]:
 def _run(
     waiting: Sequence[Structural], keeper: _Keeper, jobs: int, seconds: float, megabytes: float
 ) -> None:
-    require_models("--numeric")
     from patchgen.author.coverage.watch import Limits, watched
 
     limits = Limits(seconds, megabytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -45,3 +46,11 @@ def test_two_runs_do_not_write_one_record(tmp_path, capsys):
     assert "coverage.json: PG906 another run of patchgen is writing here" in message
     assert main(command) == 0
     assert (tmp_path / "coverage.json").exists()
+
+
+def test_without_torch_nothing_is_touched(tmp_path, capsys, monkeypatch):
+    """A run by structure drops results that have to be found again, which this one cannot do."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["coverage", "bert", "--numeric", "--folder", str(tmp_path)]) == 2
+    assert "--numeric runs models and needs torch" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
