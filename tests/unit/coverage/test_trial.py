@@ -75,6 +75,13 @@ def test_a_norm_is_verified_where_it_runs(model, head, why):
 
 
 @pytest.mark.slow
+def test_layers_run_where_their_forward_is_called_by_name():
+    """`layer.forward(...)` runs no hook of SqueezeBERT's layers."""
+    ((_, entry),) = watched([written("squeezebert", "checkpoint")], Limits(), jobs=1)
+    assert (entry.status, entry.heads[0]) == ("verified", "SqueezeBertForMaskedLM"), entry
+
+
+@pytest.mark.slow
 def test_a_norm_that_is_computed_twice_is_seen(tmp_path):
     found = written("bamba", "norm")
     once = "class BambaRMSNorm(FusedRMSNorm, bamba.BambaRMSNorm):\n    pass\n"
