@@ -268,7 +268,7 @@ def _is_reached(pair: Pair, declared: Sequence[str]) -> bool:
             observe_step(variant, inputs, Scenario(), checkpointing=False)
     except Exception:  # the cases tell what fails
         return True
-    # By what runs inside of it: SqueezeBERT calls `layer.forward`, and no hook of the layer sees it.
+    # By what runs inside: SqueezeBERT calls `layer.forward`, and no hook of the layer sees it.
     return any(isinstance(module, layers) for path in evidence.paths for module in path)
 
 
