@@ -56,6 +56,9 @@ def by_optimum(names: frozenset[str], config: PreTrainedConfig, *, labels: bool)
     if first == "input_features" and config.model_type.endswith(("_encoder", "_audio")):
         if hasattr(config, "num_mel_bins"):
             return Inputs(_spectra(names, config, draw))
+    if "hidden_states" in names and hasattr(config, "input_dim"):  # a tower that calls them so
+        shape = (ROWS, FRAMES, config.input_dim)
+        return Inputs({"hidden_states": torch.randn(shape, generator=draw, dtype=torch.float64)})
     if first is None:
         raise CannotBuild(
             f"no inputs are known for a forward of {', '.join(sorted(names - {'self'}))}"

@@ -173,6 +173,9 @@ def _wants_image(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
         hasattr(config, name) for name in ("image_token_id", "image_token_index")
     ):
         return False
+    # SAM 3 takes an image, or what its vision model makes of it.
+    if "vision_embeds" in takes(model_class):
+        return True
     both = hasattr(model_class, "get_image_features") or config.model_type in (
         "vilt",
         "bridgetower",

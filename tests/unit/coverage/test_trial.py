@@ -81,6 +81,17 @@ def test_layers_run_where_their_forward_is_called_by_name():
     assert (entry.status, entry.heads[0]) == ("verified", "SqueezeBertForMaskedLM"), entry
 
 
+# The text model of these has checkpointed layers already; those that the part changes see no text.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "head"),
+    [("granite_speech", "GraniteSpeechCTCEncoder"), ("sam3", "Sam3Model")],
+)
+def test_layers_of_sound_and_images_are_reached(model, head):
+    ((_, entry),) = watched([written(model, "checkpoint")], Limits(), jobs=1)
+    assert (entry.status, entry.heads[0]) == ("verified", head), entry
+
+
 @pytest.mark.slow
 def test_a_norm_that_is_computed_twice_is_seen(tmp_path):
     found = written("bamba", "norm")
