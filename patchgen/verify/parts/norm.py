@@ -52,7 +52,8 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
     fewer = ours < theirs
     saved = f"{ours} bytes of rows were saved where the parent saves {theirs}"
     ran = [path[-1] for path in variant.paths]
-    rms_norms = sum(type(module) in find_rms_norms(facts) for module in ran)
+    classes = find_rms_norms(facts)
+    rms_norms = sum(type(module) in classes for module in ran)
     layer_norms = [module for module in ran if type(module).__name__ == LOW_PRECISION]
     if rms_norms:
         # Some parents have an `nn.RMSNorm` too, which calls the same function.
