@@ -35,7 +35,9 @@ def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked
             ids = given["input_ids"].clone()
             ids[:, changed] = (ids[:, changed] + shift - 3) % 90 + 3
             out = model.eval()(**{**given, "input_ids": ids}, **asked)
-            hidden = out.get("hidden_states") or out.get("encoder_hidden_states")
+            # BLT's patcher gives a tuple, of which no entry has a name.
+            named = [getattr(out, f"{owner}hidden_states", None) for owner in ("", "encoder_")]
+            hidden = named[0] or named[1]
             states.append(_of_text(hidden[-1]) if hidden else _by_token(out, ids))
     # A masked term more or less changes a sum by rounding; a token that is seen moves it far more.
     return torch.allclose(states[0][:, looked_at], states[1][:, looked_at], rtol=1e-4, atol=1e-4)
