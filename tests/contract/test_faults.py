@@ -256,12 +256,12 @@ def test_damaged_cache_is_as_none(text, tree):
 
 
 def test_cache_that_cannot_be_written(tree, monkeypatch):
-    import patchgen.project.batch.cache
+    import patchgen.project.disk.write
 
     def refuse(*_args, **_more):
         raise ERRORS["EROFS"]
 
-    monkeypatch.setattr(patchgen.project.batch.cache, "replace_file", refuse)
+    monkeypatch.setattr(patchgen.project.disk.write, "replace_file", refuse)
     assert main(["check", "-q"]) == 1
     assert main(["convert", "-q"]) == 0
 

@@ -9,17 +9,18 @@ from tests.toytree import REPOSITORY
 DOCS = REPOSITORY / "docs"
 BOOK = read_book(DOCS / "coverage.json")
 
-# So many models are verified, at least.
+# So many models are verified, at least.  For checkpointing it was 131, until a trial looked whether a
+# layer of the part runs: in ten models, text runs none.
 REACHED = {
     "sdpa": 87,
-    "checkpoint": 131,
+    "checkpoint": 125,
     "loss": 223,
     "moe": 58,
     "grouped": 7,
-    "fused": 250,
-    "flash": 41,
+    "fused": 290,
+    "flash": 43,
     "flex": 21,
-    "norm": 225,
+    "norm": 346,
 }
 
 
