@@ -8,6 +8,13 @@ import sys
 
 import pytest
 
+# Commands import these when they need them.  First imported while a test replaces a function that
+# they use, they would keep the replacement for all tests that follow.
+import patchgen.project.batch.answers
+import patchgen.project.gate.convert
+import patchgen.project.gate.drift
+import patchgen.project.gate.recorded_parents  # noqa: F401
+
 os.environ["OMP_NUM_THREADS"] = (
     "1"  # small models on shared cores: more threads are slower, and sums differ
 )
