@@ -50,7 +50,7 @@ def coverage(
         option = "--again" if again else "--most"
         raise click.UsageError(f"{option} needs --numeric")
     if numeric:
-        # First of all: results whose models have to run again are dropped by what comes next.
+        # Before anything else: the next steps drop the results that have to be found again.
         require_models("--numeric")
     project = open_project(Request((), None, package_root))
     env = project.environment()

@@ -18,7 +18,7 @@ from patchgen.project.files import (
     Found,
     Modular,
     Project,
-    Resolved,
+    Resolve,
     confine,
     discover,
     is_below,
@@ -126,9 +126,9 @@ def open_session(request: Request) -> Session:
 
     Raises PatchgenError if the configuration is wrong.
     """
-    paths, resolved = _absolute_paths(request), resolver()
-    project = _open(request, paths, resolved)
-    return Session(request, project, discover(project, paths, resolved))
+    paths, resolve = _absolute_paths(request), resolver()
+    project = _open(request, paths, resolve)
+    return Session(request, project, discover(project, paths, resolve))
 
 
 def open_project(request: Request) -> Project:
@@ -136,11 +136,11 @@ def open_project(request: Request) -> Project:
     return _open(request, _absolute_paths(request), Path.resolve)
 
 
-def _open(request: Request, paths: Sequence[Path], resolved: Resolved) -> Project:
-    package_root = _resolve(request.package_root)
+def _open(request: Request, paths: Sequence[Path], resolve: Resolve) -> Project:
+    package_root = _given_folder(request.package_root)
     return Project(
-        config=_config_of(paths, package_root, resolved),
-        out=_resolve(request.out),
+        config=_config_of(paths, package_root, resolve),
+        out=_given_folder(request.out),
         package_root=package_root,
         allow_bidi=request.allow_bidi,
     )
@@ -151,13 +151,13 @@ def _absolute_paths(request: Request) -> list[Path]:
     return [here / path for path in request.paths]
 
 
-def _config_of(paths: Sequence[Path], package_root: Path | None, resolved: Resolved) -> Config:
+def _config_of(paths: Sequence[Path], package_root: Path | None, resolve: Resolve) -> Config:
     """The configuration above `paths`.
 
     Paths in the tree of transformers have none: for those, that of the current folder is used.
     Raises PatchgenError PG913 for paths of several projects.
     """
-    folders = sorted({resolved(path if path.is_dir() else path.parent) for path in paths})
+    folders = sorted({resolve(path if path.is_dir() else path.parent) for path in paths})
     own = [folder for folder in folders if not _is_foreign(folder, package_root)]
     read = functools.cache(read_config)
     configs = {
@@ -184,5 +184,5 @@ def _is_foreign(folder: Path, package_root: Path | None) -> bool:
     return around or profile_of(folder / "modular_x.py") == "transformers"
 
 
-def _resolve(path: str | None) -> Path | None:
+def _given_folder(path: str | None) -> Path | None:
     return None if path is None else Path(path).resolve()

@@ -21,7 +21,7 @@ from patchgen.syntax.locate import Environment, make_environment
 
 MODULAR = re.compile(r"modular_(\w+)\.py")
 _LOOKS_MODULAR = re.compile(r"modular_.*\.py", re.DOTALL)
-Resolved = Callable[[Path], Path]  # `Path.resolve`, or a `resolver()`
+Resolve = Callable[[Path], Path]  # `Path.resolve`, or what `resolver` gives
 # Folders that hold no sources of the project itself.
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
@@ -99,11 +99,9 @@ class Found:
     problems: tuple[Problem, ...]
 
 
-def discover(
-    project: Project, paths: Sequence[Path] = (), resolved: Resolved | None = None
-) -> Found:
+def discover(project: Project, paths: Sequence[Path] = (), resolve: Resolve | None = None) -> Found:
     """Find the modular files below `paths`, or else those that the configuration names."""
-    resolved, is_package = resolved or resolver(), functools.cache(_is_package)
+    resolve, is_package = resolve or resolver(), functools.cache(_is_package)
     output_of = output_folders(project)
     problems: list[Problem] = []
     # By path, as several of `paths` may lead to one file.
@@ -111,7 +109,7 @@ def discover(
     folders: list[Path] = []
     for path in paths or [project.home / source for source in project.config.sources]:
         # A modular file that is a link keeps its own name, which says what it is.
-        top = resolved(path.parent) / path.name
+        top = resolve(path.parent) / path.name
         files = list(_modular_files(project, top))
         if not files:
             problems.append(_nothing_at(project, path))
@@ -214,7 +212,7 @@ def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> s
     return "transformers" if inside else "strict"
 
 
-def resolver() -> Resolved:
+def resolver() -> Resolve:
     """`Path.resolve` for many folders, which resolves their common parents once."""
 
     @functools.cache

@@ -161,7 +161,7 @@ def files_of(modular: Modular, made: Made) -> Iterator[tuple[Path, str]]:
         yield _inside(modular.folder, made.diff_name), made.diff_digest
 
 
-@functools.lru_cache(maxsize=4096)  # A run asks half a dozen times for the path of each output.
+@functools.lru_cache(maxsize=4096)  # A run asks three times for the path of each output.
 def _inside(folder: Path, name: str) -> Path:
     return folder / name
 

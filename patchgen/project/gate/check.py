@@ -146,7 +146,9 @@ def judge(
     output = wanted[0][0]
     wrong = [path for path, digest in wanted if files[path].digest != digest]
     if not wrong:
-        return _judge_record(project.display_path(output), modular, made, output, evidence.records)
+        # Reading a record takes time, and outputs in another tree need none.
+        recorded = evidence.records.get(output) if modular.recorded else None
+        return _judge_record(project.display_path(output), modular, made, recorded)
     record = evidence.records.get(output)
     texts = outcome.texts or {}
     fixes = tuple(Wanted(path, texts[path.name].encode("utf-8")) for path in wrong)
@@ -181,17 +183,13 @@ def judge(
 
 
 def _judge_record(
-    display_path: str, modular: Modular, made: Made, output: Path, records: Mapping[Path, Record]
+    display_path: str, modular: Modular, made: Made, record: Record | None
 ) -> Verdict:
     """The verdict on an output whose files are right: its record may still be wrong."""
-    right = Verdict(display_path, modular.display_path, Status.OK, made=made)
-    if not modular.recorded:
-        return right
-    record = records.get(output)
-    if is_of(record, made):
-        return right
+    if is_of(record, made) or not modular.recorded:
+        return Verdict(display_path, modular.display_path, Status.OK, made=made)
     flaws = (record.flaw,) if record is not None and record.flaw else ()
-    return replace(right, status=Status.UNRECORDED, why=flaws)
+    return Verdict(display_path, modular.display_path, Status.UNRECORDED, flaws, made=made)
 
 
 def _first_difference(old: str, new: str) -> int:
