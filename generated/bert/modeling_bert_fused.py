@@ -541,40 +541,29 @@ class BertPreTrainingHeads(nn.Module):
 
 
 class Rows(ConversionOps):
-    """Concatenates rows, or splits them again."""
+    """Concatenates the rows of several matrices, or splits those of one into `parts`."""
 
-    def __init__(self, widths: list[int], splits: bool = False) -> None:
-        self.widths, self.splits = widths, splits
+    def __init__(self, parts: dict[str, int]) -> None:
+        self.parts = parts
 
     def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **_: Any) -> Any:
-        read = (input_dict[name] for name in source_patterns)
-        rows = [each[0] if isinstance(each, list) else each for each in read]
-        made = rows[0].split(self.widths) if self.splits else [torch.cat(rows)]
+        read = [rows for name in source_patterns for rows in input_dict[name]]
+        made = [torch.cat(read)] if len(read) > 1 else read[0].split([*self.parts.values()])
         return dict(zip(target_patterns, made, strict=True))
 
     @property
     def reverse_op(self) -> ConversionOps:
-        return Rows(self.widths, not self.splits)
+        return self
 
 
-def fused_layers(model: nn.Module) -> Iterator[tuple[str, str, FusedLinear]]:
-    """Each with the path of its owner, which ends with a dot, and its own name."""
-    for path, module in model.named_modules():
-        if isinstance(module, FusedLinear):
-            owner, _, name = path.rpartition(".")
-            yield f"{owner}.", name, module
-
-
-def fused_conversions(model: Any) -> list[Any]:
+def fused_conversions(model: Any) -> Iterator[WeightConverter]:
     """From checkpoints of the parent, of its base model or of a head, to the fused layers."""
-    found = []
-    for owner, name, layer in fused_layers(model):
-        owner = owner.removeprefix(f"{model.base_model_prefix}.")
-        for kind, _ in layer.named_parameters():
-            parts = [f"{owner}{part}.{kind}" for part in layer.parts]
-            fuse = Rows([*layer.parts.values()])
-            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [fuse]))
-    return found
+    for path, layer in model.named_modules():
+        if isinstance(layer, FusedLinear):
+            owner, name = path.removeprefix(f"{model.base_model_prefix}.").rsplit(".", 1)
+            for kind, _ in layer.named_parameters():
+                parts = [f"{owner}.{part}.{kind}" for part in layer.parts]
+                yield WeightConverter(parts, f"{owner}.{name}.{kind}", [Rows(layer.parts)])
 
 
 @auto_docstring
@@ -604,13 +593,12 @@ class BertPreTrainedModel(PreTrainedModel):
 
     def post_init(self: Any) -> None:
         super().post_init()
-        self._weight_conversions = fused_conversions(self)
+        self._weight_conversions = [*fused_conversions(self)]
 
     @staticmethod
     def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
         if load.hf_quantizer or load.device_mesh or getattr(model, "_device_mesh", None):
-            name = type(model).__name__
-            raise ValueError(f"{name} is loaded whole: quantize it or split it afterwards")
+            raise ValueError("fused layers are loaded whole: quantize or split them afterwards")
         # For this model alone: a registered conversion would apply to transformers' own model too.
         load.weight_mapping.extend(fused_conversions(model))
         return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)

@@ -18,7 +18,6 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -246,8 +245,7 @@ class LlamaAttention(nn.Module):
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple[torch.Tensor, torch.Tensor]:
         input_shape = hidden_states.shape[:-1]
-        widths = [*self.qkv_parts.values()]
-        query_states, key_states, value_states = self.qkv_proj(hidden_states).split(widths, -1)
+        query_states, key_states, value_states = self.qkv_proj(hidden_states).split([*self.qkv_parts.values()], -1)
         hidden_shape = (*input_shape, -1, self.head_dim)
 
         query_states = query_states.view(hidden_shape).transpose(1, 2)
@@ -324,55 +322,29 @@ class LlamaDecoderLayer(GradientCheckpointingLayer):
 
 
 class Rows(ConversionOps):
-    """Concatenates rows, or splits them again."""
+    """Concatenates the rows of several matrices, or splits those of one into `parts`."""
 
-    def __init__(self, widths: list[int], splits: bool = False) -> None:
-        self.widths, self.splits = widths, splits
+    def __init__(self, parts: dict[str, int]) -> None:
+        self.parts = parts
 
     def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **_: Any) -> Any:
-        read = (input_dict[name] for name in source_patterns)
-        rows = [each[0] if isinstance(each, list) else each for each in read]
-        made = rows[0].split(self.widths) if self.splits else [torch.cat(rows)]
+        read = [rows for name in source_patterns for rows in input_dict[name]]
+        made = [torch.cat(read)] if len(read) > 1 else read[0].split([*self.parts.values()])
         return dict(zip(target_patterns, made, strict=True))
 
     @property
     def reverse_op(self) -> ConversionOps:
-        return Rows(self.widths, not self.splits)
+        return self
 
 
-def fused_layers(model: nn.Module) -> Iterator[tuple[str, str, FusedLinear]]:
-    """Each with the path of its owner, which ends with a dot, and its own name."""
-    for path, module in model.named_modules():
-        if isinstance(module, FusedLinear):
-            owner, _, name = path.rpartition(".")
-            yield f"{owner}.", name, module
-
-
-def fused_conversions(model: Any) -> list[Any]:
+def fused_conversions(model: Any) -> Iterator[WeightConverter]:
     """From checkpoints of the parent, of its base model or of a head, to the fused layers."""
-    found = []
-    for owner, name, layer in fused_layers(model):
-        owner = owner.removeprefix(f"{model.base_model_prefix}.")
-        for kind, _ in layer.named_parameters():
-            parts = [f"{owner}{part}.{kind}" for part in layer.parts]
-            fuse = Rows([*layer.parts.values()])
-            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [fuse]))
-    return found
-
-
-GATHERED = {"colwise": "colwise_gather_output", "rowwise": "rowwise_split_input"}
-
-
-def gather_fused(model: Any) -> None:
-    """Let the plan for tensor parallelism gather the output of fused layers, as Phi-3's does."""
-    plan = model._tp_plan = dict(model._tp_plan)
-    for path, name, layer in fused_layers(model):
-        owner = re.sub(r"\.\d+\.", ".*.", path)
-        styles = [plan.pop(f"{owner}{part}", None) for part in layer.parts]
-        if any(styles):
-            beside = {each for each in plan if each.startswith(owner)}
-            plan |= {each: GATHERED.get(plan[each], "replicate") for each in beside}
-            plan[f"{owner}{name}"] = "colwise_gather_output"
+    for path, layer in model.named_modules():
+        if isinstance(layer, FusedLinear):
+            owner, name = path.removeprefix(f"{model.base_model_prefix}.").rsplit(".", 1)
+            for kind, _ in layer.named_parameters():
+                parts = [f"{owner}.{part}.{kind}" for part in layer.parts]
+                yield WeightConverter(parts, f"{owner}.{name}.{kind}", [Rows(layer.parts)])
 
 
 @auto_docstring
@@ -393,16 +365,21 @@ class LlamaPreTrainedModel(PreTrainedModel):
         "attentions": LlamaAttention,
     }
 
-    def post_init(self: Any) -> None:
+    def post_init(self):
         super().post_init()
-        self._weight_conversions = fused_conversions(self)
-        gather_fused(self)
+        self._weight_conversions = [*fused_conversions(self)]
+        self.base_model._tp_plan = {  # the output of fused layers is gathered, as in Phi-3
+            "embed_tokens": "embedding_rowwise",
+            "layers.*.self_attn.qkv_proj": "colwise_gather_output",
+            "layers.*.self_attn.o_proj": "rowwise_split_input",
+            "layers.*.mlp.gate_up_proj": "colwise_gather_output",
+            "layers.*.mlp.down_proj": "rowwise_split_input",
+        }
 
     @staticmethod
     def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
         if load.hf_quantizer or load.device_mesh or getattr(model, "_device_mesh", None):
-            name = type(model).__name__
-            raise ValueError(f"{name} is loaded whole: quantize it or split it afterwards")
+            raise ValueError("fused layers are loaded whole: quantize or split them afterwards")
         # For this model alone: a registered conversion would apply to transformers' own model too.
         load.weight_mapping.extend(fused_conversions(model))
         return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)

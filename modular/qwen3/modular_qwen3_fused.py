@@ -5,7 +5,7 @@ large matrices the gain is small (0 to 5 % are estimated).  Checkpoints are Qwen
 `patchgen.parts.fused` for what is refused.
 """
 
-from patchgen.parts.fused import FusedGateUp, FusedQKV, SplitProjections
+from patchgen.parts.fused import FusedGateUp, FusedProjections, FusedQKV
 from transformers.models.qwen3 import modeling_qwen3 as qwen3
 
 
@@ -17,5 +17,13 @@ class Qwen3MLP(FusedGateUp, qwen3.Qwen3MLP):
     pass
 
 
-class Qwen3PreTrainedModel(SplitProjections, qwen3.Qwen3PreTrainedModel):
-    pass
+class Qwen3PreTrainedModel(FusedProjections, qwen3.Qwen3PreTrainedModel):
+    def post_init(self):
+        super().post_init()
+        self.base_model._tp_plan = {  # the output of fused layers is gathered, as in Phi-3
+            "embed_tokens": "embedding_rowwise",
+            "layers.*.self_attn.qkv_proj": "colwise_gather_output",
+            "layers.*.self_attn.o_proj": "rowwise_split_input",
+            "layers.*.mlp.gate_up_proj": "colwise_gather_output",
+            "layers.*.mlp.down_proj": "rowwise_split_input",
+        }

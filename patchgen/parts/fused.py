@@ -13,9 +13,13 @@ fused (`save_original_format=False`) loads as it is.
 
 A `PreTrainedModel` takes one mixin:
 
-    FusedProjections    the parent has no plan for tensor parallelism
-    SplitProjections    it has one: the output of fused layers is gathered, as in Phi-3
+    FusedProjections    the parent has no plan for tensor parallelism, or `post_init` sets a new one
+    SplitProjections    it has one: rules for fused layers are made of it when a model is built
     WholeProjections    it has one that splits a module beside the layers in its own way: no plan
+
+In a plan, the output of fused layers is gathered, as in Phi-3.  `patchgen new` writes the new plan
+out where the file has one base model and one configuration; a plan that a user gives to the
+configuration is not read there.
 
 and before it `KnownConversions`, where transformers already converts checkpoints of the parent.
 Some of these are fused in a way of their own (`Wqkv` of Nomic BERT): such a tensor is split by
@@ -61,52 +65,40 @@ class FusedLinear(nn.Linear):
 
 
 class Rows(ConversionOps):
-    """Concatenates rows, or splits them again."""
+    """Concatenates the rows of several matrices, or splits those of one into `parts`."""
 
-    def __init__(self, widths: list[int], splits: bool = False) -> None:
-        self.widths, self.splits = widths, splits
+    def __init__(self, parts: dict[str, int]) -> None:
+        self.parts = parts
 
     def convert(self, input_dict: Any, source_patterns: Any, target_patterns: Any, **_: Any) -> Any:
-        read = (input_dict[name] for name in source_patterns)
-        rows = [each[0] if isinstance(each, list) else each for each in read]
-        made = rows[0].split(self.widths) if self.splits else [torch.cat(rows)]
+        read = [rows for name in source_patterns for rows in input_dict[name]]
+        made = [torch.cat(read)] if len(read) > 1 else read[0].split([*self.parts.values()])
         return dict(zip(target_patterns, made, strict=True))
 
     @property
     def reverse_op(self) -> ConversionOps:
-        return Rows(self.widths, not self.splits)
+        return self
 
 
-def fused_layers(model: nn.Module) -> Iterator[tuple[str, str, FusedLinear]]:
-    """Each with the path of its owner, which ends with a dot, and its own name."""
-    for path, module in model.named_modules():
-        if isinstance(module, FusedLinear):
-            owner, _, name = path.rpartition(".")
-            yield f"{owner}.", name, module
-
-
-def fused_conversions(model: Any) -> list[Any]:
+def fused_conversions(model: Any) -> Iterator[WeightConverter]:
     """From checkpoints of the parent, of its base model or of a head, to the fused layers."""
-    found = []
-    for owner, name, layer in fused_layers(model):
-        owner = owner.removeprefix(f"{model.base_model_prefix}.")
-        for kind, _ in layer.named_parameters():
-            parts = [f"{owner}{part}.{kind}" for part in layer.parts]
-            fuse = Rows([*layer.parts.values()])
-            found.append(WeightConverter(parts, f"{owner}{name}.{kind}", [fuse]))
-    return found
+    for path, layer in model.named_modules():
+        if isinstance(layer, FusedLinear):
+            owner, name = path.removeprefix(f"{model.base_model_prefix}.").rsplit(".", 1)
+            for kind, _ in layer.named_parameters():
+                parts = [f"{owner}.{part}.{kind}" for part in layer.parts]
+                yield WeightConverter(parts, f"{owner}.{name}.{kind}", [Rows(layer.parts)])
 
 
 class FusedProjections:
     def post_init(self: Any) -> None:
         super().post_init()
-        self._weight_conversions = fused_conversions(self)
+        self._weight_conversions = [*fused_conversions(self)]
 
     @staticmethod
     def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
         if load.hf_quantizer or load.device_mesh or getattr(model, "_device_mesh", None):
-            name = type(model).__name__
-            raise ValueError(f"{name} is loaded whole: quantize it or split it afterwards")
+            raise ValueError("fused layers are loaded whole: quantize or split them afterwards")
         # For this model alone: a registered conversion would apply to transformers' own model too.
         load.weight_mapping.extend(fused_conversions(model))
         return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
@@ -120,7 +112,9 @@ class Between(ConversionOps):
 
     def convert(self, input_dict: Any, **rest: Any) -> Any:
         rest |= {"source_patterns": self.sources, "target_patterns": self.targets}
-        return self.operation.convert(input_dict, **rest)
+        # Loading and saving give lists, and a step before this one tensors.
+        given = {name: [it] if torch.is_tensor(it) else it for name, it in input_dict.items()}
+        return self.operation.convert(given, **rest)
 
     @property
     def reverse_op(self) -> ConversionOps:
@@ -129,7 +123,7 @@ class Between(ConversionOps):
 
 def known_conversions(model: Any, known: list[Any]) -> list[Any]:
     """`fused_conversions`, and those from tensors that one of `known` splits into their parts."""
-    ours = fused_conversions(model)
+    ours = [*fused_conversions(model)]
     converters = [each for each in known if isinstance(each, WeightConverter)]
     return [*ours, *(made for each in converters for made in through_known(each, ours))]
 
@@ -145,9 +139,9 @@ def through_known(known: WeightConverter, ours: list[WeightConverter]) -> Iterat
         if not one_tensor or len(made) != len(found) or made.keys() != {*back.source_patterns}:
             raise ValueError(f"{fused.target_patterns[0]} cannot be loaded through {known}")
         [rows] = fused.operations
-        widths = dict(zip(found, rows.widths, strict=True))
+        widths = dict(zip(found, rows.parts.values(), strict=True))
         parts = [made[pattern] for pattern in back.source_patterns]
-        split = Rows([widths[part] for part in parts], splits=True)
+        split = Rows({part: widths[part] for part in parts})
         # `Split` asks the model for the widths of layers that it does not have.
         steps = [split if isinstance(each, Split) else each for each in known.operations]
         tensor = found[parts[0]][0]
@@ -168,8 +162,7 @@ class KnownConversions:
     @staticmethod
     def _load_pretrained_model(model: Any, state: Any, files: Any, load: Any, *args: Any) -> Any:
         if load.hf_quantizer or load.device_mesh or getattr(model, "_device_mesh", None):
-            name = type(model).__name__
-            raise ValueError(f"{name} is loaded whole: quantize it or split it afterwards")
+            raise ValueError("fused layers are loaded whole: quantize or split them afterwards")
         ours = known_conversions(model, load.weight_mapping)
         # Of all that fit a name, loading takes the first and saving the last.
         load.weight_mapping[:0] = ours
@@ -181,22 +174,25 @@ class KnownConversions:
 GATHERED = {"colwise": "colwise_gather_output", "rowwise": "rowwise_split_input"}
 
 
-def gather_fused(model: Any) -> None:
-    """Let the plan for tensor parallelism gather the output of fused layers, as Phi-3's does."""
-    plan = model._tp_plan = dict(model._tp_plan)
-    for path, name, layer in fused_layers(model):
-        owner = re.sub(r"\.\d+\.", ".*.", path)
-        styles = [plan.pop(f"{owner}{part}", None) for part in layer.parts]
-        if any(styles):
-            beside = {each for each in plan if each.startswith(owner)}
-            plan |= {each: GATHERED.get(plan[each], "replicate") for each in beside}
-            plan[f"{owner}{name}"] = "colwise_gather_output"
+def gather_fused(model: Any, plan: dict[str, str]) -> dict[str, str]:
+    """The plan, for tensor parallelism or experts, that gathers the output of fused layers."""
+    plan = dict(plan)
+    for path, layer in model.named_modules():
+        if isinstance(layer, FusedLinear):
+            owner, name = re.sub(r"\.\d+\.", ".*.", path).rsplit(".", 1)
+            styles = [plan.pop(f"{owner}.{part}", None) for part in layer.parts]
+            if any(styles):
+                beside = {each for each in plan if each.startswith(f"{owner}.")}
+                plan |= {each: GATHERED.get(plan[each], "replicate") for each in beside}
+                plan[f"{owner}.{name}"] = "colwise_gather_output"
+    return plan
 
 
 class SplitProjections(FusedProjections):
     def post_init(self: Any) -> None:
         super().post_init()
-        gather_fused(self)
+        self._tp_plan = gather_fused(self, self._tp_plan)
+        self._ep_plan = gather_fused(self, self._ep_plan)
 
 
 class WholeProjections(FusedProjections):
@@ -226,8 +222,9 @@ class FusedQKV:
             input_shape = hidden_states.shape[:-1]
         with new:
             input_shape = hidden_states.shape[:-1]
-            widths = [*self.qkv_parts.values()]
-            query_states, key_states, value_states = self.qkv_proj(hidden_states).split(widths, -1)
+            query_states, key_states, value_states = self.qkv_proj(hidden_states).split(
+                [*self.qkv_parts.values()], -1
+            )
 
     @edit("forward")
     def take_the_query(self: Any, hidden_states: Any, query_states: Any) -> None:

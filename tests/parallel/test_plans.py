@@ -15,6 +15,7 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     MixtralConfig,
+    PreTrainedModel,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
 )
@@ -168,7 +169,8 @@ def test_verify_sees_a_class_of_the_parent_that_is_renamed(monkeypatch):
 
 
 def test_verify_sees_a_part_that_fuses_layers_and_keeps_the_plan(monkeypatch):
-    monkeypatch.setattr(generated("llama_fused"), "gather_fused", lambda model: None)
+    models = generated("llama_fused").LlamaPreTrainedModel
+    monkeypatch.setattr(models, "post_init", PreTrainedModel.post_init)
     found = verdict("llama_fused", "LlamaForCausalLM")
     assert (
         found.status == "FAIL"
@@ -178,12 +180,14 @@ def test_verify_sees_a_part_that_fuses_layers_and_keeps_the_plan(monkeypatch):
 
 
 def test_verify_sees_a_part_that_drops_the_rules(monkeypatch):
-    def drop(model):
-        model._tp_plan = {
-            path: style for path, style in model._tp_plan.items() if "layers" not in path
-        }
+    models = generated("llama_fused").LlamaPreTrainedModel
+    make = models.post_init
 
-    monkeypatch.setattr(generated("llama_fused"), "gather_fused", drop)
+    def drop(model):
+        make(model)
+        model.base_model._tp_plan = {"embed_tokens": "embedding_rowwise"}
+
+    monkeypatch.setattr(models, "post_init", drop)
     found = verdict("llama_fused", "LlamaForCausalLM")
     assert found.status == "FAIL"
     assert (
@@ -417,6 +421,4 @@ def test_norms_of_heads_that_every_process_has_are_no_partial_ones():
     model = on_meta(
         module.Qwen3ForCausalLM, module.Qwen3ForCausalLM.config_class(**SIZES, head_dim=8)
     )
-    assert {style for path, style in plan_of(model, "tp").items() if path.endswith("_norm")} == {
-        "replicate"
-    }
+    assert not [path for path in plan_of(model, "tp") if path.endswith("_norm")]

@@ -24,8 +24,8 @@ from patchgen.author.anatomy.projections import (
 )
 from patchgen.author.anatomy.torch_calls import torch_calls
 from patchgen.author.declare.edits import code, edit, imports_for, local_names
-from patchgen.author.declare.fitting import Mixin, Pattern, mixins
-from patchgen.author.declare.parallel_plan import choose_mixins
+from patchgen.author.declare.fitting import Mixin, mixins
+from patchgen.author.declare.parallel_plan import declare_models
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
@@ -74,8 +74,8 @@ def fused(module: Module) -> Contribution:
         return Contribution("fused", missing=(nowhere,))
     declared = [one.declared() for one in writers]
     declared += [Declared(owner.name, mixins=("FusedGelu",)) for owner in gelu]
-    of_models = choose_mixins(module, [one.group for one in writers])
-    declared += [Declared(owner.name, mixins=of_models) for owner in module.pretrained if writers]
+    if writers:
+        declared += declare_models(module, [(one.name, one.group) for one in writers])
     says = " ".join([SAYS] * bool(writers) + [GELU] * bool(gelu))
     return Contribution("fused", says, tuple(declared), _imports(declared), tuple(missing))
 
@@ -128,11 +128,7 @@ class _Fusion:
         if any(self._output(one, "x") != "x" for one in self.group.layers):
             return None
         for mixin in _mixins():
-            made: set[str] = set()
-            for pattern in mixin.patterns:
-                if pattern.method == "__init__":
-                    made.update(_attributes(pattern))
-            if made != set(self.group.names):
+            if {*_made(mixin)} != {*self.group.names}:
                 continue
             if mixin.name == "FusedQKV" and "num_key_value_groups" not in owner.attributes:
                 continue
@@ -143,7 +139,8 @@ class _Fusion:
     @property
     def name(self) -> str:
         """The name of the one layer: `qkv_proj`, `gate_up_proj`, `query_key_value`."""
-        names = self.group.names
+        mixin = self._mixin()
+        names = _made(mixin) if mixin is not None else self.group.names
         end = "_proj" if all(one.endswith("_proj") for one in names) else ""
         stems = [one.removesuffix(end) for one in names]
         short = "" if all(len(one) == 1 for one in stems) else "_"
@@ -277,11 +274,11 @@ def _changed_in_place(method: ast.FunctionDef) -> set[str]:
     return found
 
 
-def _attributes(pattern: Pattern) -> Iterator[str]:
-    """The attributes that the statements of an edit set."""
-    for statement in pattern.old:
-        if isinstance(statement, ast.Assign):
-            yield last(dotted(statement.targets[0]))
+def _made(mixin: Mixin) -> tuple[str, ...]:
+    """The layers that its edits of `__init__` take away."""
+    statements = [one for made in mixin.patterns if made.method == "__init__" for one in made.old]
+    assigned = [one for one in statements if isinstance(one, ast.Assign)]
+    return tuple(last(dotted(one.targets[0])) for one in assigned)
 
 
 def _attribute(assignment: str) -> str:
@@ -316,7 +313,8 @@ def _imports(declared: Sequence[Declared]) -> tuple[str, ...]:
     texts = [member for one in declared for member in one.members]
     used = {name for one in declared for name in one.mixins}
     used |= {"FusedLinear"} if any("FusedLinear(" in text for text in texts) else set()
-    lines = ["from patchgen.edits import edit, new, old"] if texts else []
+    edited = any(text.startswith("@edit") for text in texts)
+    lines = ["from patchgen.edits import edit, new, old"] if edited else []
     return (
         *lines,
         f"from patchgen.parts.fused import {', '.join(sorted(used))}",

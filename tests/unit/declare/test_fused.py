@@ -147,9 +147,19 @@ def test_a_plan_with_a_style_of_its_own_is_not_kept(env):
     assert "(KnownConversions, WholeProjections, " in answer(env, "qwen2_moe", ["fused"]).text
 
 
-def test_a_plan_is_read_where_its_paths_are_put_together(env):
-    """HRM has each layer twice: `f"{stack}.layers.*.mlp.up_proj"`."""
-    assert "(KnownConversions, SplitProjections, " in answer(env, "hrm_text", ["fused"]).text
+# Paths such as `f"{stack}.layers.*.mlp.up_proj"`; several base models; several configurations.
+@pytest.mark.parametrize("model", ["hrm_text", "t5gemma", "paddleocr_vl"])
+def test_a_plan_that_is_not_written_out_is_made_by_the_mixin(env, model):
+    text = answer(env, model, ["fused"]).text
+    assert "SplitProjections, " in text and "_tp_plan" not in text
+
+
+def test_a_plan_that_is_written_out_keeps_the_rules_of_other_layers(env):
+    found = fused(open_module(env, find_module(env, "mixtral")))
+    text = members(found, "MixtralPreTrainedModel")
+    assert '"layers.*.mlp.experts.gate_up_proj": "packed_colwise",' in text
+    assert '"layers.*.self_attn.o_proj": "rowwise_split_input",' in text
+    assert "q_proj" not in text.replace("qkv_proj", "")
 
 
 def test_one_product_is_redundant(env):

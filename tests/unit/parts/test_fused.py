@@ -60,14 +60,16 @@ IDS = torch.arange(14).view(2, 7)
 
 def test_rows_are_joined_and_split():
     q, k, v = torch.randn(8, 3), torch.randn(2, 3), torch.randn(2, 3)
-    join = Rows([8, 2, 2])
     names = ["q", "k", "v"]
+    join = Rows(dict(zip(names, (8, 2, 2), strict=True)))
     # The order of the names counts, not that of the checkpoint.
     joined = join.convert(
         {"v": [v], "q": [q], "k": [k]}, source_patterns=names, target_patterns=["qkv"]
     )["qkv"]
     assert torch.equal(joined, torch.cat((q, k, v)))
-    back = join.reverse_op.convert({"qkv": joined}, source_patterns=["qkv"], target_patterns=names)
+    back = join.reverse_op.convert(
+        {"qkv": [joined]}, source_patterns=["qkv"], target_patterns=names
+    )
     assert all(torch.equal(back[name], each) for name, each in zip(names, (q, k, v), strict=True))
 
 
@@ -118,7 +120,7 @@ def test_transformers_own_llama_stays_as_it_is(fused, parent, tmp_path):
 
 def test_plans_name_what_is_there(fused):
     model = fused.LlamaForCausalLM(BIASED)
-    assert len(list(fused.fused_layers(model))) == 4
+    assert sum(isinstance(layer, fused.FusedLinear) for layer in model.modules()) == 4
     # Phi-3 is built so from the start: its layers are the ones that are meant, and biases leave no other way.
     theirs = {f"model.{path}": style for path, style in Phi3Config.base_model_tp_plan.items()}
     assert theirs.items() <= model.tp_plan.items() and theirs.keys() == {
@@ -132,7 +134,7 @@ def test_quantised_and_sharded_loading_are_refused(fused, parent):
 
     with pytest.raises(ValueError, match="loaded whole"):
         model._load_pretrained_model(model, None, None, LoadStateDictConfig(hf_quantizer=object()))
-    with pytest.raises(ValueError, match="split it afterwards"):
+    with pytest.raises(ValueError, match="split them afterwards"):
         model._load_pretrained_model(model, None, None, LoadStateDictConfig(device_mesh=object()))
 
 
