@@ -13,6 +13,7 @@ from patchgen.upstream.brackets import Item, items, joined
 
 SUPER_KWARGS = "super_kwargs"
 NO_INHERIT = "@no_inherit_decorator"
+RENAMED = "@deprecate_kwarg("
 _NAME = re.compile(r"\**\s*([^\W\d]\w*)?")
 
 
@@ -60,11 +61,24 @@ def _name(item: Item) -> str:
 def merged_decorators(child: str, parent: str) -> str:
     """The child's decorators, or else the parent's.
 
-    A single `@no_inherit_decorator` asks for none.
+    A single `@no_inherit_decorator` asks for none.  A child that only names old parameters, by
+    `@deprecate_kwarg(...)`, keeps the parent's other decorators above its own.
     """
     if not child:
         return parent
+    if all(map(_names_old_parameters, _each(child))):
+        kept = [one for one in _each(parent) if not _names_old_parameters(one)]
+        return "".join([*kept, child])
     return "" if child.strip() == NO_INHERIT else child
+
+
+def _each(decorators: str) -> list[str]:
+    """The text of each decorator, with its line end."""
+    return [one for one in re.split(r"^(?=[ \t]*@)", decorators, flags=re.MULTILINE) if one]
+
+
+def _names_old_parameters(decorator: str) -> bool:
+    return decorator.lstrip().startswith(RENAMED)
 
 
 def is_misused(decorators: str) -> bool:

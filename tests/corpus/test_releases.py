@@ -1,6 +1,6 @@
 """Modular files of other releases of transformers convert without a crash, and most of them exactly.
 
-The rules are those of 5.23.0; what older converters did otherwise is theirs.  Wheels are fetched, never imported.
+The rules are those of 5.23.0 and 5.24.0; what older converters did otherwise is theirs.  Wheels are fetched, never imported.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from patchgen.syntax.locate import make_environment
 from patchgen.upstream.repository import flatten_repository
 from tests.corpus.corpus import generated_in, modulars_in
 
-# Release, modular files, generated files, and how many of those come out byte for byte; the last may only grow.
-RELEASES = [("5.17.0", 294, 585, 576), ("5.10.1", 255, 481, 465), ("4.57.6", 132, 214, 31)]
+# Release, modular files, generated files, and how many of those come out byte for byte; the last may only grow.  (It
+# shrank by one when 5.24.0 came: since then, `@deprecate_kwarg` alone keeps the other decorators of the parent.)
+RELEASES = [
+    ("5.24.0", 339, 689, 689),
+    ("5.17.0", 294, 585, 575),
+    ("5.10.1", 255, 481, 464),
+    ("4.57.6", 132, 214, 31),
+]
 
 
 @pytest.mark.slow
