@@ -91,9 +91,7 @@ class BloomPreTrainedModel(bloom.BloomPreTrainedModel):
 
 class BloomModel(bloom.BloomModel):
     @edit("forward")
-    def add_alibi_once(
-        self, batch_size, seq_length, inputs_embeds, attention_mask, past_key_values, alibi, causal_mask, hidden_states
-    ):
+    def add_alibi_once(self, batch_size, seq_length, inputs_embeds, attention_mask, alibi, causal_mask, hidden_states):
         with old:
             causal_mask = create_causal_mask(...)
         with new:

@@ -24,5 +24,5 @@ BIDIRECTIONAL = frozenset({"create_bidirectional_mask", "create_bidirectional_sl
 EAGER_MASKS = frozenset(
     {"get_extended_attention_mask", "invert_attention_mask", "_prepare_4d_attention_mask"}
 )
-# `GradientCheckpointingLayer` removes a cache that is passed as a keyword of these names.
-KNOWN_CACHES = frozenset({"past_key_values", "layer_past"})
+# The argument and the output that is a model's cache, until transformers 5.23 and since 5.24.
+CACHES = frozenset({"past_key_values", "cache"})

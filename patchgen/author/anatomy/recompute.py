@@ -13,20 +13,24 @@ from dataclasses import dataclass
 from patchgen.author.anatomy.code import called, last, method_of, walk
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.module import Class, Module
-from patchgen.facts.modules import KNOWN_CACHES
+from patchgen.facts.modules import CACHES
 
-OTHER_CACHES = frozenset({"cache", "layer_state", "past_key_value", "cache_params"})
+EVERY_CACHE = CACHES | {"layer_past", "layer_state", "past_key_value", "cache_params"}
 FLAGS = ("output_", "use_", "return_")
 
 
 @dataclass(frozen=True, eq=False)
 class LayerCall:
-    """`call` in `method` of `owner` runs a layer of class `layer`."""
+    """`call` in `method` of `owner` runs a layer of class `layer`.
+
+    `removed` are the keywords of caches that `GradientCheckpointingLayer` removes by itself.
+    """
 
     owner: Class
     method: ast.FunctionDef
     call: ast.Call
     layer: Class
+    removed: frozenset[str]
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -53,14 +57,16 @@ class LayerCall:
     def caches(self) -> frozenset[ast.expr]:
         """The arguments that are a cache, to which a recompute would add everything twice."""
         by_place = zip(self.parameters, self.call.args, strict=False)
-        found = [value for name, value in by_place if name in KNOWN_CACHES | OTHER_CACHES]
-        found += [keyword.value for keyword in self.call.keywords if keyword.arg in OTHER_CACHES]
+        found = [value for name, value in by_place if name in EVERY_CACHE]
+        kept = EVERY_CACHE - self.removed
+        found += [keyword.value for keyword in self.call.keywords if keyword.arg in kept]
         return frozenset(value for value in found if not isinstance(value, ast.Constant))
 
 
 def layer_calls(module: Module, layers: Sequence[Class]) -> Iterator[LayerCall]:
     """Every call of a layer: in a loop over its list, by its index or by its own name."""
     by_name = {layer.name: layer for layer in layers}
+    removed = _removed_caches(module)
     for owner in module.classes.values():
         holding: dict[str, Class] = {}
         for attribute in owner.attributes:
@@ -74,7 +80,26 @@ def layer_calls(module: Module, layers: Sequence[Class]) -> Iterator[LayerCall]:
             for call in walk(method.body, ast.Call):
                 layer = _layer_of(call.func, variables, holding)
                 if layer is not None:
-                    yield LayerCall(owner, method, call, layer)
+                    yield LayerCall(owner, method, call, layer, removed)
+
+
+def _removed_caches(module: Module) -> frozenset[str]:
+    """What `GradientCheckpointingLayer` sets to None among the keywords of a layer.
+
+    It is read from transformers, which has changed the names.
+    """
+    file = module.folder.parents[1] / "modeling_layers.py" if module.folder is not None else None
+    if file is None or not file.is_file():
+        return CACHES
+    found = set()
+    for node in walk(ast.parse(file.read_text(encoding="utf-8")), ast.Assign):
+        match node:
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(id="kwargs"), slice=ast.Constant(str(name)))],
+                value=ast.Constant(None),
+            ):
+                found.add(name)
+    return frozenset(found)
 
 
 def _loop_variables(method: ast.FunctionDef, holding: dict[str, Class]) -> dict[str, Class]:

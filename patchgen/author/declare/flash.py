@@ -13,6 +13,7 @@ from patchgen.author.anatomy.tokens import Tokens
 from patchgen.author.declare.fitting import Mixin, mixins
 from patchgen.author.declare.flash_heads import is_first, reads_padding
 from patchgen.author.declare.variant import Contribution, Declared, Missing
+from patchgen.facts.modules import CACHES
 
 ENCODER = (
     "No padding is computed: real tokens are taken out of the batch once, behind the embeddings, "
@@ -27,9 +28,7 @@ DECODER = (
     "restart. What comes out at real tokens is the parent's own; at padding it is zeros. Under any "
     "other `attn_implementation` it is the parent. See `patchgen.parts.flash`."
 )
-ARGUMENTS = frozenset(
-    "input_ids attention_mask position_ids past_key_values inputs_embeds use_cache".split()
-)
+ARGUMENTS = {"input_ids", "attention_mask", "position_ids", "inputs_embeds", "use_cache"}
 COUNTED = ("create_position_ids_from_input_ids", "create_position_ids_from_inputs_embeds")
 GENERIC_READER = "GenericForQuestionAnswering"  # transformers' head for any model, in another file
 HINT = (
@@ -81,7 +80,7 @@ def _is_causal(owner: Class) -> bool:
     """Whether it has the parameters of Llama and rotary positions."""
     arguments = owner.own["forward"].args
     given = {arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)} - {"self"}
-    return given == ARGUMENTS and "rotary_emb" in owner.attributes
+    return given - CACHES == ARGUMENTS and "rotary_emb" in owner.attributes
 
 
 def _fits(mixin: str, owner: Class) -> bool:

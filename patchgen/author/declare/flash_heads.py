@@ -8,10 +8,9 @@ from collections.abc import Collection
 from patchgen.author.anatomy.code import called, constant, dotted, last, walk
 from patchgen.author.anatomy.module import Class, Module
 from patchgen.author.anatomy.tokens import Tokens
+from patchgen.facts.modules import CACHES
 
-PASSED_ON = frozenset(
-    {"attentions", "cross_attentions", "hidden_states", "past_key_values", "pooler_output"}
-)
+PASSED_ON = CACHES | {"attentions", "cross_attentions", "hidden_states", "pooler_output"}
 
 
 def is_first(node: ast.Subscript) -> bool:

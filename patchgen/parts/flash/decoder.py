@@ -11,24 +11,26 @@ class TakesPaddingOut:
     keeps_padding = False  # a head that reads states at padding sets it
 
     @edit("forward")
-    def make_no_cache_in_training(self, use_cache, past_key_values):
+    def make_no_cache_in_training(self, use_cache, cache: Hole):
         with old:
-            use_cache and past_key_values is None
+            use_cache and cache is None
         with new:
-            use_cache and past_key_values is None and not self.training
+            use_cache and cache is None and not self.training
 
     @edit("forward")
     def take_padding_out(
-        self, past_key_values, attention_mask, inputs_embeds, position_ids, kwargs
+        self, attention_mask, inputs_embeds, position_ids, kwargs, seen: Hole, cache: Hole
     ):
         with old:
             if position_ids is None:
+                seen = cache.get_seq_length() if cache is not None else 0
                 ...
         with new:
             texts, packed = None, attention_mask is None and position_ids is not None
-            if past_key_values is None and (packed or getattr(attention_mask, "ndim", 0) == 2):
+            if cache is None and (packed or getattr(attention_mask, "ndim", 0) == 2):
                 texts = find_texts(self, attention_mask, position_ids, kwargs)
             if position_ids is None:
+                seen = cache.get_seq_length() if cache is not None else 0
                 ...
             if texts is not None:
                 places_T, lengths = texts

@@ -7,7 +7,7 @@ from transformers.modeling_flash_attention_utils import _pad_input
 
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg, misc"
 # mypy: disable-error-code="no-untyped-call"
-from patchgen.edits import edit, new, old
+from patchgen.edits import Hole, edit, new, old
 from patchgen.parts.flash.rows import Texts, attend_in_rows, make_texts, unpad
 
 
@@ -40,21 +40,27 @@ class FindsTexts:
     @edit("forward")
     def take_padding_out(
         self,
-        past_key_values,
         encoder_hidden_states,
         attention_mask,
         encoder_attention_mask,
         embedding_output,
         position_ids,
         kwargs,
+        seen: Hole,
+        cache: Hole,
     ):
         with old:
+            seen = cache.get_seq_length() if cache is not None else 0
+            ...
             attention_mask, encoder_attention_mask = self._create_attention_masks(...)
         with new:
+            seen = cache.get_seq_length() if cache is not None else 0
+            ...
+
             texts, batch = None, embedding_output.shape[:2]
             packed = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
             has_texts = attention_mask is not None or (packed and batch[0] == 1)
-            if has_texts and past_key_values is None and encoder_hidden_states is None:
+            if has_texts and cache is None and encoder_hidden_states is None:
                 texts = self.find_texts(attention_mask, position_ids, kwargs)
             if texts is not None:
                 embedding_output, attention_mask = texts.in_rows(embedding_output), texts.mask

@@ -77,7 +77,7 @@ def _in_chunks(
         whole = model.eval()(input_ids=ids, use_cache=False)[0]
         for last in pieces:
             out = model(input_ids=ids[:, first:last], past_key_values=cache, use_cache=True)
-            cache, first = out.get("past_key_values"), last
+            cache, first = getattr(out, "past_key_values", None), last
             if cache is None:
                 return None
             parts.append(out[0])

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, set_seed
 
+from patchgen.facts.modules import CACHES
 from patchgen.runtime.checkpointing import is_on, switch_off, switch_on
 from patchgen.verify.inputs.arguments import Inputs, takes
 from patchgen.verify.inputs.calls import BY_CONFIGURATION, apply_model_styles
@@ -145,7 +146,7 @@ def _forward(
 
 def takes_cache(model_class: type[PreTrainedModel]) -> bool:
     """Whether the forward has an option to keep keys and values, which has to be switched off."""
-    return bool({"use_cache", "past_key_values"} & takes(model_class))
+    return bool({"use_cache", *CACHES} & takes(model_class))
 
 
 def outputs(out: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
@@ -153,7 +154,7 @@ def outputs(out: Any, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     items = out.items() if isinstance(out, Mapping) else enumerate(out)
     for key, value in items:
         name = f"{prefix}{key}"
-        if name == "past_key_values" or value is None:
+        if name in CACHES or value is None:
             continue
         if isinstance(value, Tensor):
             if value.is_floating_point():
