@@ -12,6 +12,9 @@ That is possible where the call is a statement of its own, or the last `return`,
 from __future__ import annotations
 
 import ast
+import io
+import textwrap
+import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,13 +74,10 @@ def inline_call(
     first, last = first_line(site.statement), site.statement.end_lineno or 0
     indent = indent_of(code.lines[first - 1])
 
-    text = ""
-    comment = _read_trailing_comment(code, site.statement)
-    # A comment beside the call gets a line of its own.
-    if comment:
-        text = f"{indent}{comment}\n"
-    for name, value in bound:
-        text += f"{indent}{name} = {value}\n"
+    assigned = "".join(f"{indent}{name} = {value}\n" for name, value in bound)
+    # A comment beside or inside the call gets a line of its own.
+    comments = [one for one in _read_comments(code, site.statement) if one not in assigned]
+    text = "".join(f"{indent}{comment}\n" for comment in comments) + assigned
     if body:
         written, old = suite_text(parent.fragment, body, _line_above(parent.fragment, function))
         text += reindent(written, old, indent)
@@ -118,12 +118,11 @@ def _line_above(code: Fragment, function: ast.FunctionDef) -> int:
     return find_colon(code, function.lineno, column)[0]
 
 
-def _read_trailing_comment(code: Fragment, statement: ast.stmt) -> str:
-    """The comment behind a statement on its last line, or ""."""
-    last = statement.end_lineno or 1
-    end = code.column(last, statement.end_col_offset or 0)
-    rest = code.lines[last - 1][end:].strip()
-    # Behind a `;` there may be another statement.
-    if not rest.startswith("#"):
-        return ""
-    return rest
+def _read_comments(code: Fragment, statement: ast.stmt) -> list[str]:
+    """The comments on the lines of a statement that owns them."""
+    lines = code.lines[first_line(statement) - 1 : statement.end_lineno]
+    if not any("#" in line for line in lines):
+        return []
+    text = textwrap.dedent("".join(lines))
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
