@@ -48,4 +48,8 @@ def make_imports_absolute(
             what = "this import cannot be made absolute"
             raise PatchgenError("PG114", at, what, "write it on one line")
         first, last = (1, 2) if found[1] else (3, 3)
-        yield TextChange(node.lineno, found.start(first), found.end(last), target)
+        start, end = found.start(first), found.end(last)
+        # The dots may touch the keywords: `from.import*`.
+        before = "" if line[start - 1].isspace() else " "
+        after = "" if line[end : end + 1].isspace() else " "
+        yield TextChange(node.lineno, start, end, f"{before}{target}{after}")
