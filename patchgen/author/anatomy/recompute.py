@@ -7,8 +7,10 @@ miss, lists that it would not look into, and routers, whose choice must not be r
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from patchgen.author.anatomy.code import called, last, method_of, walk
 from patchgen.author.anatomy.holding import held
@@ -89,8 +91,11 @@ def _removed_caches(module: Module) -> frozenset[str]:
     It is read from transformers, which has changed the names.
     """
     file = module.folder.parents[1] / "modeling_layers.py" if module.folder is not None else None
-    if file is None or not file.is_file():
-        return CACHES
+    return _read_removed(file) if file is not None and file.is_file() else CACHES
+
+
+@functools.lru_cache(maxsize=2)  # Every model of a release asks.
+def _read_removed(file: Path) -> frozenset[str]:
     found = set()
     for node in walk(ast.parse(file.read_text(encoding="utf-8")), ast.Assign):
         match node:

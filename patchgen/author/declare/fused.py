@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.code import called, constant, dotted, last, names, stored, walk
@@ -115,10 +115,11 @@ class _Fusion:
 
     def declared(self) -> Declared:
         owner = self.group.owner
-        if (mixin := self._mixin()) is not None:
-            return Declared(owner.name, mixins=(mixin.name,))
+        if self._mixin is not None:
+            return Declared(owner.name, mixins=(self._mixin.name,))
         return Declared(owner.name, members=(*self._making(), *self._calling()))
 
+    @cached_property
     def _mixin(self) -> Mixin | None:
         owner, method = self.group.owner, self.group.method
         value = dotted(self.group.layers[0].call.args[0])
@@ -139,8 +140,7 @@ class _Fusion:
     @property
     def name(self) -> str:
         """The name of the one layer: `qkv_proj`, `gate_up_proj`, `query_key_value`."""
-        mixin = self._mixin()
-        names = _made(mixin) if mixin is not None else self.group.names
+        names = _made(self._mixin) if self._mixin is not None else self.group.names
         end = "_proj" if all(one.endswith("_proj") for one in names) else ""
         stems = [one.removesuffix(end) for one in names]
         short = "" if all(len(one) == 1 for one in stems) else "_"
@@ -213,7 +213,7 @@ class _Fusion:
         """Why there are no edits; "" if there are."""
         if changed := self._changed():
             return f"`{changed}` is bound between the layers, which would be created together"
-        if self._mixin() is not None or self._in_one_edit:
+        if self._mixin is not None or self._in_one_edit:
             return ""
         found, run = self._locals(), self.group.run
         far = "layers of one input are called far from each other, without a name for each result"

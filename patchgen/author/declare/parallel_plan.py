@@ -104,7 +104,7 @@ def _written(plan: Mapping[str, str]) -> str:
 def _is_literal(trees: Sequence[ast.Module]) -> bool:
     """Whether there is one configuration, and its plan is written out."""
     classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
-    plans = [node.value for tree in trees for node in walk(tree, ast.stmt) if _is(node, TP)]
+    plans = [node.value for tree in trees for node in walk(tree, ast.stmt) if _assigns(node, TP)]
     match [one for one in classes if one.name.endswith("Config")], plans:
         case [_], [ast.Dict(keys=keys)]:
             return all(isinstance(key, ast.Constant) for key in keys)
@@ -158,12 +158,12 @@ def _rules(trees: Sequence[ast.Module], plan: str) -> Iterator[tuple[str, str]]:
     """(path of a layer, style) of every `plan` in the configurations."""
     for tree in trees:
         for node in walk(tree, ast.stmt):
-            if _is(node, plan):
+            if _assigns(node, plan):
                 for path, style in _entries(node.value):
                     yield path, str(style)
 
 
-def _is(node: ast.stmt, plan: str) -> TypeGuard[ast.Assign | ast.AnnAssign]:
+def _assigns(node: ast.stmt, plan: str) -> TypeGuard[ast.Assign | ast.AnnAssign]:
     match node:
         case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
             return dotted(target) == plan
