@@ -58,7 +58,7 @@ class Traced:
 def trace(path: Path, env: Environment, settings: Settings) -> Traced:
     """What `flatten` gives, with what each edit matched."""
     result, merged = finish(_flatten(path, env, settings))
-    matches = [describe() for each in merged for describe in each.edits]
+    matches = [match for each in merged for match in each.edits]
     return Traced(result, tuple(matches))
 
 

@@ -15,7 +15,7 @@ import patchgen
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular
 
-TOOLS = ("black", "libcst", "ruff")
+TOOLS = ("black", "ruff")
 
 
 @functools.cache
@@ -54,7 +54,7 @@ def versions(env: Environment, formatter: str) -> tuple[tuple[str, str], ...]:
     """Name and release of patchgen, of the tools in use and of the parents' package, sorted."""
     tools = tool_versions()
     used = {"patchgen": patchgen.__version__, "transformers": release_of("transformers", env)}
-    used |= {name: tools.get(name, "") for name in ("libcst", formatter)}
+    used[formatter] = tools.get(formatter, "")
     return tuple(sorted((name, release) for name, release in used.items() if release))
 
 

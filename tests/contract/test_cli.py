@@ -119,7 +119,6 @@ def test_version_names_what_outputs_depend_on(capsys):
     assert [line.split()[0] for line in lines] == [
         "patchgen",
         "black",
-        "libcst",
         "ruff",
         "transformers",
     ]
@@ -495,7 +494,7 @@ def test_unchanged_check_of_20_outputs_is_fast(clean):
 def test_unchanged_run_does_not_load_the_core(argv, clean):
     script = (
         "import sys; from patchgen.cli import main; code = main(sys.argv[1:]); "
-        "heavy = ['libcst', 'rich', 'black', 'patchgen.compiler.flatten', 'torch', "
+        "heavy = ['rich', 'black', 'patchgen.compiler.flatten', 'torch', "
         "'transformers', 'multiprocessing.pool']; "
         "sys.exit(code or str([name for name in heavy if name in sys.modules]))"
     )
@@ -507,7 +506,7 @@ def test_unchanged_run_does_not_load_the_core(argv, clean):
 def test_help_loads_nothing_that_works():
     script = (
         "import sys; from patchgen.cli import main; main(['check', '--help']); "
-        "names = ('libcst', 'rich', 'patchgen.project.batch.run', 'patchgen.project.files'); "
+        "names = ('rich', 'patchgen.project.batch.run', 'patchgen.project.files'); "
         "print([name for name in names if name in sys.modules])"
     )
     done = subprocess.run(

@@ -126,7 +126,6 @@ OUTSIDE = {
     "huggingface_hub": {"parts", "runtime"},
     "liger_kernel": {"parts", "verify"},
     "jinja2": {"cli.page"},
-    "libcst": {"compiler.edits"},
     "markupsafe": {"cli.page"},
     "numpy": {"training", "verify"},
     "optimum": {"verify"},

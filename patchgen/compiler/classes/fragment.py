@@ -1,8 +1,8 @@
 """Class-body statements as text, with syntax trees whose positions count from that text.
 
 Facts come from `ast`; changes are made in the text at the positions that `ast` gives, so that
-everything else stays byte for byte.  After a change, `same_code` tells whether the text says what
-was meant.
+everything else stays byte for byte.  After a change, `syntax.same.is_same_code` tells whether the
+text says what was meant.
 
     x  = f( y )     # kept          the span of `f( y )` becomes "g(y)":
     x  = g(y)     # kept            the rest of the line is not touched
@@ -126,27 +126,3 @@ def splice(text: str, splices: Iterable[Splice], start: int = 0, end: int | None
         done += [text[at : change.start], change.new]
         at = change.end
     return "".join([*done, text[at:end]])
-
-
-def same_code(left: object, right: object) -> bool:
-    """Whether two trees are the same code.
-
-    Positions do not count, nor whether a name is read or assigned.
-    """
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, ast.AST):
-        return _have_same_fields(left, right)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same_code, left, right))
-    return left == right
-
-
-def _have_same_fields(left: ast.AST, right: object) -> bool:
-    """Whether two nodes of one class have the same code in all their fields."""
-    for name in left._fields:
-        if name in ("ctx", "kind", "type_comment"):
-            continue
-        if not same_code(getattr(left, name, None), getattr(right, name, None)):
-            return False
-    return True

@@ -12,51 +12,50 @@ of `patchgen.edits` are recognized by what they mean, under whatever name they w
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgen.compiler.classes.classbody import ClassBody
+from patchgen.compiler.classes.fragment import Positioned
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.edits.ellipsis import KINDS, find_ellipses, is_ellipsis
+from patchgen.compiler.edits.pattern import is_ellipsis
 from patchgen.compiler.plan.model import Symbol
-from patchgen.syntax.errors import PatchgenError
-from patchgen.syntax.trees import called_function
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.same import Function
+from patchgen.syntax.trees import called_function, walk
 
 MARKERS = "patchgen.edits"
 
 
 @dataclass(frozen=True, slots=True)
 class EditDeclaration:
-    """One `@edit("method")` function, read."""
+    """One `@edit("method")` function of the class `body`, read."""
 
+    body: ClassBody
     method: str
     count: int
     statement: Statement
-    node: ast.FunctionDef | ast.AsyncFunctionDef
+    node: Function
     target: ast.expr
     holes: tuple[str, ...]
     literal: tuple[ast.arg, ...]
     old: ast.With
     new: ast.With
 
+    def at(self, node: Positioned) -> Location:
+        """Where `node` of the declaration stands."""
+        return self.body.at(self.statement, node)
+
 
 def marker(body: ClassBody, node: ast.expr) -> str | None:
     """The word of `patchgen.edits` that `node` means, under whatever name it was imported."""
-    symbol = _find_symbol(body, node)
-    if symbol is None or symbol.module != MARKERS:
-        return None
-    return symbol.name
-
-
-def _find_symbol(body: ClassBody, node: ast.expr) -> Symbol | None:
-    """What a name, or an attribute of a name, means in the file of the class."""
-    needs = body.block.dependencies
+    needs, symbol = body.block.dependencies, None
     match node:
         case ast.Name(id=name):
-            return needs.get(name)
+            symbol = needs.get(name)
         case ast.Attribute(value=ast.Name(id=module), attr=attribute) if module in needs:
-            return Symbol(str(needs[module]), attribute)
-        case _:
-            return None
+            symbol = Symbol(str(needs[module]), attribute)
+    return symbol.name if symbol is not None and symbol.module == MARKERS else None
 
 
 def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
@@ -65,15 +64,28 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     Raises PatchgenError PG302 where it is one in another form.
     """
     node = statement.node
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+    if not isinstance(node, Function):
         return None
-    call = _find_edit_decorator(body, node)
-    if call is None:
+    # `@edit` may be imported under another name.
+    is_edit = [marker(body, called_function(each)) == "edit" for each in node.decorator_list]
+    if not any(is_edit):
         return None
-    if len(node.decorator_list) != 1:
+    if len(is_edit) != 1:
         what = "an edit is a function with one decorator"
         raise PatchgenError("PG302", body.at(statement, node), what, "remove the others")
-    target, method, count = _read_target(body, statement, call)
+    (call,) = node.decorator_list
+    match call:
+        case ast.Call(args=[ast.Constant(value=str(method)) as target], keywords=[]):
+            count = 1
+        case ast.Call(
+            args=[ast.Constant(value=str(method)) as target],
+            keywords=[ast.keyword(arg="count", value=ast.Constant(value=int(count)))],
+        ) if count > 0:
+            pass
+        case _:
+            what = "@edit takes a method's name and a count"
+            hint = 'write @edit("forward")'
+            raise PatchgenError("PG302", body.at(statement, call), what, hint)
     old, new = _read_blocks(body, statement, node, method)
     # It could match any number of statements there.
     if is_ellipsis(old.body[0]) or is_ellipsis(old.body[-1]):
@@ -81,46 +93,24 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
         hint = "write the code between which it stands"
         raise PatchgenError("PG302", body.at(statement, old), what, hint)
     _refuse_ellipses(body, statement, old, new)
-    holes: list[str] = []
-    literal: list[ast.arg] = []
     # All kinds of parameters count: their names are what matters.
-    for parameter in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
-        if parameter.annotation and marker(body, parameter.annotation) == "Hole":
-            holes.append(parameter.arg)
-        else:
-            literal.append(parameter)
-    return EditDeclaration(
-        method=method,
-        count=count,
-        statement=statement,
-        node=node,
-        target=target,
-        holes=tuple(holes),
-        literal=tuple(literal),
-        old=old,
-        new=new,
-    )
-
-
-def _find_edit_decorator(
-    body: ClassBody, node: ast.FunctionDef | ast.AsyncFunctionDef
-) -> ast.expr | None:
-    """The decorator that makes an edit of a function; None where it is no edit."""
-    # `@edit` may be imported under another name.
-    for decorator in node.decorator_list:
-        if marker(body, called_function(decorator)) == "edit":
-            return decorator
-    return None
+    parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    holes = [p for p in parameters if p.annotation and marker(body, p.annotation) == "Hole"]
+    literal = tuple(parameter for parameter in parameters if parameter not in holes)
+    names = tuple(hole.arg for hole in holes)
+    return EditDeclaration(body, method, count, statement, node, target, names, literal, old, new)
 
 
 def _read_blocks(
-    body: ClassBody,
-    statement: Statement,
-    node: ast.FunctionDef | ast.AsyncFunctionDef,
-    method: str,
+    body: ClassBody, statement: Statement, node: Function, method: str
 ) -> tuple[ast.With, ast.With]:
     """`with old:` and `with new:`; they may be imported under other names too."""
-    match _read_parts(node):
+    parts = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    match parts:
+        # `while ...:` stands for any loop around the place.
+        case [ast.While(test=ast.Constant(value=value), body=inner, orelse=[])] if value is ...:
+            parts = inner
+    match parts:
         case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
             words = [marker(body, item.context_expr) for item in (first, second)]
             if words == ["old", "new"]:
@@ -129,49 +119,31 @@ def _read_blocks(
     raise PatchgenError("PG302", body.at(statement, node), what, "write exactly these two blocks")
 
 
-def _read_parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
-    """The statements of an edit below its docstring, without a `while ...:` around them."""
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    match body:
-        case [ast.While(test=ast.Constant(value=value), body=inner, orelse=[])] if value is ...:
-            return inner
-        case _:
-            return body
-
-
-def _read_target(
-    body: ClassBody, statement: Statement, call: ast.expr
-) -> tuple[ast.expr, str, int]:
-    """The node that names the method, its name, and how often the edit has to match."""
-    match call:
-        case ast.Call(args=[ast.Constant(value=str(method)) as target], keywords=[]):
-            return target, method, 1
-        case ast.Call(
-            args=[ast.Constant(value=str(method)) as target],
-            keywords=[ast.keyword(arg="count", value=ast.Constant(value=int(n)))],
-        ) if n > 0:
-            return target, method, n
-        case _:
-            at = body.at(statement, call)
-            what = "@edit takes a method's name and a count"
-            raise PatchgenError("PG302", at, what, 'write @edit("forward")')
-
-
 def _refuse_ellipses(body: ClassBody, statement: Statement, old: ast.With, new: ast.With) -> None:
     """`...` under `with new:` needs the one `...` under `with old:` that it stands for."""
-    for kind in KINDS:
-        given, wanted = find_ellipses(old.body, kind), find_ellipses(new.body, kind)
+    for kind in ("arguments", "statements"):
+        matched, wanted = _find_ellipses(old.body, kind), _find_ellipses(new.body, kind)
         # Not repeated, or repeated once: then it is clear what it stands for.
-        if not wanted or len(given) == len(wanted) == 1:
+        if not wanted or len(matched) == len(wanted) == 1:
             continue
         at = body.at(statement, wanted[-1])
-        if not given:
+        if not matched:
             what = f"`...` under `with new:` stands for nothing: `with old:` has none for {kind}"
             hint = "write the `...` under `with old:` that it repeats"
             raise PatchgenError("PG307", at, what, hint)
         what = (
-            f"`...` for {kind} stands {len(given)} times under `with old:` "
+            f"`...` for {kind} stands {len(matched)} times under `with old:` "
             f"and {len(wanted)} times under `with new:`"
         )
         hint = "write it once under each, and use a Hole for the others"
         raise PatchgenError("PG307", at, what, hint)
+
+
+def _find_ellipses(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
+    """Every `...` in `body` that stands for arguments of a call, or else for statements."""
+    nodes = [node for statement in body for node in walk(statement)]
+    if kind == "statements":
+        return [node.value for node in nodes if isinstance(node, ast.Expr) and is_ellipsis(node)]
+    # `f(x=...)` and `x[...]` are ellipses that Python knows, and stand for nothing.
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    return [argument for call in calls for argument in call.args if is_ellipsis(argument)]

@@ -1,38 +1,54 @@
-"""Make the edits that one class declares for one method in the method's text.
+"""Make the edits of a chain: find `with old:` in parents' methods, write `with new:` there.
 
-In: the method's statement, and the edits.  Out: the text.  Everything that needs libcst is reached
-through this module.
+In: the classes of the chain.  Out: the same classes, with the edited methods in the place of the
+parents' own and without the declarations.  An edited method keeps its signature, its decorators and
+its place for `super()`.
 
-    with old:                       def forward(self, x):           def forward(self, x):
-        self.act(x)                     return self.act(x)              return self.act(x * 2)
-    with new:
-        self.act(x * 2)
+    class Child(Parent):                class Parent:
+        @edit("forward")                    def forward(self, x):
+        def scale(self, x):                     return self.act(x * 2)
+            with old: self.act(x)
+            with new: self.act(x * 2)
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import libcst as cst
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fragment import find_syntax_error, parse_fragment, same_code
+from patchgen.compiler.classes.fragment import Fragment, find_syntax_error
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.edits.capture import Check, EditNames
-from patchgen.compiler.edits.declared import EditDeclaration
-from patchgen.compiler.edits.ellipsis_arguments import find_repeated
+from patchgen.compiler.edits.declared import EditDeclaration, read_edit
+from patchgen.compiler.edits.meaning import require_meanings
 from patchgen.compiler.edits.nearmiss import describe_nearest_miss
-from patchgen.compiler.edits.numbered import make_numbers, number_names, read_names, read_numbered
-from patchgen.compiler.edits.pattern import Match, Run, find_expressions, find_statements, suites
-from patchgen.compiler.edits.replacement import Replacement, replace_matches
-from patchgen.compiler.edits.syntax import is_ellipsis, statements
-from patchgen.compiler.edits.tree import Tree, read_tree, walk
+from patchgen.compiler.edits.pattern import (
+    Match,
+    Run,
+    find_expressions,
+    find_statements,
+    is_ellipsis,
+    suites,
+)
+from patchgen.compiler.edits.replacement import Replacement, replace_matches, shares_lines, spread
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.bound import bound_names, names_in
+from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
+from patchgen.syntax.same import Function, is_same_code
+from patchgen.syntax.trees import walk
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The chain after its edits; `methods` are the names of the edited ones."""
+
+    bodies: tuple[ClassBody, ...]
+    methods: frozenset[str]
+    matches: tuple[EditMatch, ...]
+    problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,97 +57,165 @@ class Target:
 
     owner: ClassBody
     statement: Statement
-    tree: Tree
+    node: Function
 
     @property
     def name(self) -> str:
-        # Not from `tree`, whose names may have got numbers.
-        node = self.statement.node
-        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        return f"{self.owner.own_name}.{node.name}"
+        return f"{self.owner.own_name}.{self.node.name}"
 
-    def line(self, match: Match) -> int:
-        """The line of the parent's file that `match` begins on, if it is known.
+    def lines(self, match: Match) -> Lines:
+        """The lines of the parent's file that `match` stands on.
 
         In a changed text, only the line of the whole method is known.
         """
-        here = self.statement
-        line = here.line if here.changed else here.line + self.tree.line(match.nodes[0]) - 1
-        return self.owner.block.at(line, 0).line
-
-    def lines(self, matches: Sequence[Match]) -> list[Lines]:
-        """The lines of the parent's file that each of `matches` stands on, as far as known."""
         here, block = self.statement, self.owner.block
         if here.changed:
-            return [_lines_of(block, here.line, here.line) for _ in matches]
-        spans = self.tree.lines([match.nodes for match in matches])
+            return _lines_of(block, here.line, here.line)
+        start, end = match.nodes[0], match.nodes[-1]
+        first = first_line(start) if isinstance(start, ast.stmt) else start.lineno
         above = here.line - 1
-        return [_lines_of(block, above + first, above + last) for first, last in spans]
+        return _lines_of(block, above + first, above + (end.end_lineno or end.lineno))
 
 
-@dataclass(frozen=True, slots=True)
-class EditedMethod:
-    """The text of a method after its edits, and what each of them matched, on demand."""
+def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
+    """Make every edit, from the last class of the chain to the first."""
+    done = list(bodies)
+    methods: set[str] = set()
+    matches: list[EditMatch] = []
+    problems: list[Problem] = []
+    # A child's edits apply to what the edits of its parents have made.
+    for place in reversed(range(len(bodies))):
+        edits: dict[str, list[EditDeclaration]] = {}
+        others: list[Statement] = []
+        try:
+            for statement in done[place].statements:
+                edit = read_edit(done[place], statement)
+                if edit is None:
+                    others.append(statement)
+                else:
+                    edits.setdefault(edit.method, []).append(edit)
+        except PatchgenError as error:
+            problems.append(error.problem)
+            continue
+        done[place] = replace(done[place], statements=tuple(others))
+        for method, of_method in edits.items():
+            try:
+                matches += _make(done, place, of_method)
+                methods.add(method)
+            # Go on, so that one run reports every edit that fails.
+            except PatchgenError as error:
+                problems.append(error.problem)
+    return Edited(tuple(done), frozenset(methods), tuple(matches), tuple(problems))
 
-    text: str
-    matches: tuple[Callable[[], EditMatch], ...]
+
+def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]) -> list[EditMatch]:
+    """Make the edits that one class declares for one method, all against the same text."""
+    for statement in bodies[place].binders(edits[0].method):
+        line = bodies[place].at(statement).line
+        what = f"{edits[0].method} is edited here and overridden on line {line}"
+        raise PatchgenError("PG303", edits[0].at(edits[0].node), what, "keep one of them")
+    owner, target = _find_target(bodies, place, edits[0])
+    names = names_in([target.node])
+    for edit in edits:
+        _refuse_unknown_names(edit, names)
+        # An edit may read what the edits above it bind.
+        names |= frozenset(bound_names(edit.new.body))
+    try:
+        text, matches = _edit_method(edits, target)
+    except RecursionError as error:
+        what = f"{target.name} is nested too deeply to be edited"
+        raise PatchgenError("PG308", edits[0].at(edits[0].node), what, "override it") from error
+    edited = target.statement.with_text(text)
+    statements = bodies[owner].statements
+    bodies[owner] = replace(
+        bodies[owner], statements=tuple(edited if s.key == edited.key else s for s in statements)
+    )
+    return matches
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """One edit with the tree of its declaration, and what it changes in the method."""
+def _find_target(
+    bodies: Sequence[ClassBody], place: int, edit: EditDeclaration
+) -> tuple[int, Target]:
+    """The place of the class that has the edited method, and the method."""
+    at = edit.at(edit.target)
+    names: set[str] = set()
+    for owner in range(place + 1, len(bodies)):
+        names |= bodies[owner].names
+        binders = bodies[owner].binders(edit.method)
+        if not binders:
+            continue
+        statement, node = binders[0], binders[0].node
+        # A property and its setter are two methods of one name.
+        if len(binders) == 1 and isinstance(node, Function) and not statement.removes:
+            return owner, Target(bodies[owner], statement, node)
+        what = f"{edit.method} of {bodies[owner].own_name} is not one method"
+        raise PatchgenError("PG304", at, what, "override it")
+    what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
+    inherited = "name a method of a parent; one that the parent inherits is edited in its own class"
+    hint = did_you_mean(edit.method, names) or inherited
+    raise PatchgenError("PG304", at, what, hint)
 
-    edit: EditDeclaration
-    tree: Tree
-    changes: tuple[Replacement, ...]
+
+def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str]) -> None:
+    """Raise PG305 for a parameter of an edit that is no name of the method."""
+    for argument in edit.literal:
+        if argument.arg not in names:
+            what = f"{edit.method} has no name {argument.arg}"
+            hint = did_you_mean(argument.arg, names)
+            hint = hint or "annotate it with Hole if it stands for an expression"
+            raise PatchgenError("PG305", edit.at(argument), what, hint)
 
 
-def edit_method(
-    body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement
-) -> EditedMethod:
-    """`method` of the class `owner` after the `edits` that `body` declares.
-
-    All of them are matched against the same text.
-    """
-    # The place of errors about all of them.
-    first = edits[0]
-    at = body.at(first.statement, first.node)
-    target = Target(owner, method, read_tree(method.text, at))
-    made = [_make(body, edit, target) for edit in edits]
-    changes = [(one.edit, change) for one in made for change in one.changes]
-    _refuse_overlaps(body, target.tree, changes)
-    text = _write(body, made, target)
+def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str, list[EditMatch]]:
+    """The text of the method after `edits`, and what each of them matched."""
+    first, method = edits[0], target.statement.fragment
+    made = [(edit, _find_replacements(edit, target, method)) for edit in edits]
+    _refuse_overlaps(method, [(edit, change) for edit, changes in made for change in changes])
+    matches = [_record_match(edit, changes, target) for edit, changes in made]
+    runs = [run for _, changes in made for change in changes for run in _runs_of(change.match)]
+    shared = [run for run in runs if shares_lines(method, run)]
+    if shared:
+        method = spread(method, shared)
+        made = [(edit, _find_replacements(edit, target, method)) for edit in edits]
+    replaced = replace_matches(method, [change for _, changes in made for change in changes])
     # Some expressions cannot be written at some places, such as quotes inside an f-string.
-    if text is None:
+    if replaced is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
-        raise PatchgenError("PG306", at, what, "match the whole statement")
-    reason = find_syntax_error(text)
+        raise PatchgenError("PG306", first.at(first.node), what, "match the whole statement")
+    node = method.nodes[0]
+    assert isinstance(node, Function)
+    require_meanings(target.name, node, edits, replaced)
+    reason = find_syntax_error(replaced.text)
     if reason is not None:
         what = f"{target.name} would not be valid Python after the edit of {first.method}: {reason}"
         hint = "write under `with new:` only what can stand at that place of the method"
-        raise PatchgenError("PG306", body.at(first.statement, first.new), what, hint)
+        raise PatchgenError("PG306", first.at(first.new), what, hint)
     # An edit without effect is a mistake of its author.
-    if same_code(parse_fragment(text).nodes[0], method.node):
-        raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
-    matches = [functools.partial(_record_match, body, one, target) for one in made]
-    return EditedMethod(text, tuple(matches))
+    if is_same_code(replaced.tree, target.node):
+        what = f"the edit of {first.method} changes nothing"
+        raise PatchgenError("PG306", first.at(first.node), what, "remove it")
+    return replaced.text, matches
 
 
-def _record_match(body: ClassBody, made: _Made, target: Target) -> EditMatch:
+def _runs_of(match: Match) -> list[Run]:
+    """The statements that a match takes from the method."""
+    return [run for run in (match.place, match.bound.run) if isinstance(run, Run)]
+
+
+def _record_match(
+    edit: EditDeclaration, changes: Sequence[Replacement], target: Target
+) -> EditMatch:
     """What an edit matched, in lines of the files."""
-    edit = made.edit
     # `line` is that of the statement's first line, from which `ast` counts too.
-    above = edit.statement.line - 1
-    last = edit.node.end_lineno or edit.node.lineno
+    above, block = edit.statement.line - 1, edit.body.block
     new = edit.new.body
+    last = edit.node.end_lineno or edit.node.lineno
     return EditMatch(
         name=edit.node.name,
         method=target.name,
-        declared=_lines_of(body.block, above + 1, above + last),
-        new=_lines_of(
-            body.block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)
-        ),
-        found=tuple(target.lines([change.match for change in made.changes])),
+        declared=_lines_of(block, above + 1, above + last),
+        new=_lines_of(block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)),
+        found=tuple(target.lines(change.match) for change in changes),
         known=not target.statement.changed,
     )
 
@@ -142,115 +226,78 @@ def _lines_of(block: RewrittenBlock, first: int, last: int) -> Lines:
     return Lines(start.path, start.line, end.line)
 
 
-def _write(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None:
-    """The text after the changes, in which every name means what it meant.
-
-    None where no text reads as the changed tree.
-    """
-    numbers = make_numbers([target.statement.text, *(one.edit.statement.text for one in made)])
-    plain = number_names(
-        [(target.tree, ()), *((one.tree, one.edit.holes) for one in made)], numbers
-    )
-    text = replace_matches(target.tree, [change for one in made for change in one.changes])
-    # Only a text can be compared name by name.
-    if text is None:
-        return None
-    before = read_numbered(target.tree.text, plain)
-    edits = [EditNames(one.edit, read_numbered(one.tree.text, plain)) for one in made]
-    Check(target.name, before, edits, read_names(text, plain)).require_meanings(body)
-    return numbers.remove(text)
-
-
-def _make(body: ClassBody, edit: EditDeclaration, target: Target) -> _Made:
-    # The declaration is read as the method is, so that both compare.
-    tree = read_tree(edit.statement.text, body.at(edit.statement, edit.node))
-    return _Made(edit, tree, tuple(_find_replacements(body, edit, tree, target)))
-
-
 def _find_replacements(
-    body: ClassBody, edit: EditDeclaration, tree: Tree, target: Target
+    edit: EditDeclaration, target: Target, method: Fragment
 ) -> list[Replacement]:
-    """What an edit changes: one replacement for each place that it matches."""
-    body_of_edit = statements(tree.function.body)
-    # `while ...:` stands for any loop around the place.
-    if isinstance(body_of_edit[-1], cst.While):
-        body_of_edit = statements(body_of_edit[-1].body)
-    old, new = body_of_edit[-2:]
-    assert isinstance(old, cst.With) and isinstance(new, cst.With)
-    changes = [
-        Replacement(match, new.body) for match in _find_matches(body, edit, old.body, target)
-    ]
+    """What an edit changes in `method`, which is the target or another layout of it."""
+    code = edit.statement.fragment
+    matches = _find_matches(edit, target, method.nodes[0])
+    changes = [Replacement(match, code, edit.new) for match in matches]
+    calls = [node for node in walk(edit.new) if isinstance(node, ast.Call)]
     for change in changes:
-        _refuse_repeated(body.at(edit.statement, edit.new), change)
+        rest = change.match.bound.rest
+        matched = rest.arguments if rest else ()
+        for call in (call for call in calls if any(map(is_ellipsis, call.args))):
+            words = {keyword.arg for keyword in call.keywords} - {None}
+            for name in (a.arg for a in matched if isinstance(a, ast.keyword)):
+                if name in words:
+                    what = f"`...` under `with new:` stands for {name}=, which is also written"
+                    hint = f"write {name}= under `with old:` as well"
+                    raise PatchgenError("PG307", edit.at(edit.new), what, hint)
         # A statement cannot stand inside an expression.
         if not isinstance(change.match.place, Run) and change.expression is None:
             what = "`with old:` matches a part of a statement, which only an expression can replace"
-            place = body.at(edit.statement, edit.new)
-            raise PatchgenError("PG305", place, what, "write one expression under `with new:`")
+            hint = "write one expression under `with new:`"
+            raise PatchgenError("PG305", edit.at(edit.new), what, hint)
     return changes
 
 
-def _find_matches(
-    body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, target: Target
-) -> list[Match]:
-    """The matches of an edit, which have to be as many as it says."""
-    method = target.tree
-    match statements(pattern):
-        case (cst.Expr(value=expression) as only,) if not is_ellipsis(only):
-            matches = find_expressions(expression, method, edit.holes)
-            found = [_widen_to_statement(match, method) for match in matches]
-        case _:
-            found = list(find_statements(pattern, method, edit.holes))
-    if len(found) == edit.count:
-        return found
-    at = body.at(edit.statement, edit.old)
-    if found:
-        found.sort(key=lambda match: target.tree.span(match.nodes))
-        lines = ", ".join(str(target.line(match)) for match in found)
+def _find_matches(edit: EditDeclaration, target: Target, method: ast.stmt) -> list[Match]:
+    """The matches of an edit, which have to be as many as it says, in the order of the text."""
+    match edit.old.body:
+        case [ast.Expr(value=pattern)] if not is_ellipsis(pattern):
+            body: list[ast.stmt] = getattr(method, "body", [])
+            matches = list(find_expressions(pattern, body, edit.holes))
+            # A statement that is nothing but the expression is matched as a statement.
+            whole = {
+                id(node.value): Run(suite, number, number + 1)
+                for suite in suites(method)
+                for number, node in enumerate(suite)
+                if isinstance(node, ast.Expr)
+            }
+            matches = [Match(whole.get(id(m.place), m.place), m.bound) for m in matches]
+        case pattern:
+            matches = list(find_statements(pattern, suites(method), edit.holes))
+    matches.sort(key=lambda match: (match.nodes[0].lineno, match.nodes[0].col_offset))
+    if len(matches) == edit.count:
+        return matches
+    at = edit.at(edit.old)
+    if matches:
+        lines = ", ".join(str(target.lines(match).first) for match in matches)
         what = (
-            f"`with old:` matches {len(found)} times in {target.name}, "
+            f"`with old:` matches {len(matches)} times in {target.name}, "
             f"not {edit.count}: lines {lines}"
         )
-        raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(found)}")
+        raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(matches)}")
     what = f"`with old:` does not occur in {target.name}"
-    hint = describe_nearest_miss(edit.old.body, edit.holes, target.statement, target.owner)
+    hint = describe_nearest_miss(edit.old.body, target.statement, target.owner)
     raise PatchgenError("PG301", at, what, hint)
 
 
-def _widen_to_statement(match: Match, method: Tree) -> Match:
-    """`match`, or the match of the statement that consists of the matched expression."""
-    for suite in suites(method):
-        for place, node in enumerate(statements(suite)):
-            if isinstance(node, cst.Expr) and node.value is match.place:
-                return Match(Run(suite, place, place + 1), match.bound)
-    return match
-
-
-def _refuse_repeated(at: Location, change: Replacement) -> None:
-    """Refuse a keyword that new code gives, and that its `...` stands for as well."""
-    rest = change.match.bound.rest
-    if not rest:
-        return
-    for node in walk(change.new):
-        if not isinstance(node, cst.Call) or not any(map(is_ellipsis, node.args)):
-            continue
-        for name in find_repeated(node, rest.arguments):
-            what = f"`...` under `with new:` stands for {name}= among others, which is also given"
-            raise PatchgenError("PG307", at, what, f"write {name}= under `with old:` as well")
-
-
 def _refuse_overlaps(
-    body: ClassBody, tree: Tree, found: Sequence[tuple[EditDeclaration, Replacement]]
+    method: Fragment, changes: Sequence[tuple[EditDeclaration, Replacement]]
 ) -> None:
     """Raise PG303 where two replacements concern the same code."""
-    spans = [(*tree.span(change.match.nodes), edit) for edit, change in found]
-    spans.sort(key=lambda span: span[:2])
-    for (_, end, one), (start, _, other) in itertools.pairwise(spans):
-        if start > end:
+    spans: list[tuple[int, int, EditDeclaration]] = []
+    for edit, change in changes:
+        nodes = change.match.nodes
+        spans.append((method.span(nodes[0])[0], method.span(nodes[-1])[1], edit))
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    for (_, end, edit), (start, _, other) in itertools.pairwise(spans):
+        if start >= end:
             continue
-        at = body.at(other.statement, other.node)
-        if one is other:
-            what = f"the places that {one.node.name} matches overlap"
-            raise PatchgenError("PG303", at, what, "match more")
-        what = f"the edit {other.node.name} changes what {one.node.name} changes"
-        raise PatchgenError("PG303", at, what, "make one edit of both")
+        if edit is other:
+            what = f"the places that {edit.node.name} matches overlap"
+            raise PatchgenError("PG303", other.at(other.node), what, "match more")
+        what = f"the edit {other.node.name} changes what {edit.node.name} changes"
+        raise PatchgenError("PG303", other.at(other.node), what, "make one edit of both")

@@ -9,98 +9,62 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 
 from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.classes.suite import suites
-from patchgen.compiler.edits.ellipsis import is_ellipsis
-from patchgen.compiler.edits.similarity import measure_similarity, spell
+from patchgen.compiler.edits.pattern import expressions, is_ellipsis, suites
 
-_ENOUGH = 0.35
+_ENOUGH = 0.45
 _MOST_LINES = 16
-Nodes = Sequence[ast.AST]
 
 
-def describe_nearest_miss(
-    pattern: Sequence[ast.stmt], holes: Collection[str], target: Statement, body: ClassBody
-) -> str:
+def describe_nearest_miss(pattern: Sequence[ast.stmt], target: Statement, body: ClassBody) -> str:
     """The file and line of the nearest code and a small diff, with upstream's code marked `+`."""
+    places: list[Sequence[ast.AST]] = []
     match pattern:
-        case [ast.Expr(value=expression)] if not is_ellipsis(expression):
-            ratio, place = _find_expression(expression, holes, target.node)
+        case [ast.Expr(value=wanted)] if not is_ellipsis(wanted):
+            method: list[ast.stmt] = getattr(target.node, "body", [])
+            inside = (node for statement in method for node in expressions(statement))
+            places = [[node] for node in inside if isinstance(node, type(wanted))]
         case _:
-            ratio, place = _find_statements(pattern, target.node)
+            # Runs of as many statements as the pattern has; a shorter suite is one run.
+            size = sum(not is_ellipsis(node) for node in pattern)
+            for suite in suites(target.node):
+                count = max(1, len(suite) - size + 1)
+                places += [suite[start : start + size] for start in range(count)]
+    own = _spell(pattern)
+    matcher = difflib.SequenceMatcher(b=own, autojunk=False)
+    ratio = 0.0
+    nearest: Sequence[ast.AST] = ()
+    for place in places:
+        text = _spell(place)
+        matcher.set_seq1(text)
+        # Code of which the pattern has all, and the pattern of which the code has all.
+        common = sum(block.size for block in matcher.get_matching_blocks())
+        likeness = (common / len(own) + matcher.ratio()) / 2
+        # What differs from an equal text cannot be shown.
+        if likeness > ratio and text != own:
+            ratio, nearest = likeness, place
     # Below this, the nearest code would only mislead.
     if ratio < _ENOUGH:
         return f"nothing in {target.names[0]} is like it"
-    where = f"the nearest is {body.at(target, place[0])}"
+    where = f"the nearest is {body.at(target, nearest[0])}"
     # The text shows an `elif` as an `if`, which explains nothing.
-    if _is_elif(place[0], target):
+    first = nearest[0]
+    if isinstance(first, ast.If) and target.fragment.source(first).startswith("elif"):
         where += "; an elif matches only together with the branches below it"
-    diff = [f"        {line}" for line in _write_diff(pattern, place)]
-    return "\n".join([where, *diff])
-
-
-def _write_diff(pattern: Nodes, place: Nodes) -> list[str]:
-    """The lines that differ, marked, among those that do not; cut where it is long."""
-    lines = difflib.ndiff(_spell_lines(pattern), _spell_lines(place))
+    diff = difflib.ndiff(own.split("\n"), _spell(nearest).split("\n"))
     # The lines with `?` only point at characters.
-    diff = [line for line in lines if not line.startswith("?")]
-    if len(diff) > _MOST_LINES:
-        diff = [*diff[:_MOST_LINES], "  ..."]
-    return diff
+    lines = [f"        {line}" for line in diff if not line.startswith("?")]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], "          ..."]
+    return "\n".join([where, *lines])
 
 
-def _is_elif(node: ast.AST, target: Statement) -> bool:
-    """Whether an `if` is written as `elif`: its tree does not tell."""
-    return isinstance(node, ast.If) and target.fragment.source(node).startswith("elif")
-
-
-def _find_expression(
-    pattern: ast.expr, holes: Collection[str], method: ast.stmt
-) -> tuple[float, Nodes]:
-    """The most similar expression of the pattern's kind, the first of several."""
-    body: list[ast.stmt] = getattr(method, "body", [])
-    nodes: list[ast.AST] = []
-    for statement in body:
-        nodes += ast.walk(statement)
-    best: tuple[float, Nodes] = (0.0, ())
-    for node in (each for each in nodes if isinstance(each, type(pattern))):
-        ratio = measure_similarity(pattern, node, holes)
-        if ratio > best[0]:
-            best = (ratio, [node])
-    return best
-
-
-def _find_statements(pattern: Sequence[ast.stmt], method: ast.stmt) -> tuple[float, Nodes]:
-    """The most similar run of statements, the first of several."""
-    best: tuple[float, Nodes] = (0.0, ())
-    wanted = "\n".join(_spell_lines(pattern))
-    for place in _find_runs(pattern, method):
-        text = "\n".join(_spell_lines(place))
-        if text == wanted:
-            continue  # what differs cannot be shown
-        matcher = difflib.SequenceMatcher(None, wanted, text, autojunk=False)
-        # The two quick ratios are upper bounds of the slow one.
-        if matcher.real_quick_ratio() <= best[0] or matcher.quick_ratio() <= best[0]:
-            continue
-        ratio = matcher.ratio()
-        if ratio > best[0]:
-            best = (ratio, place)
-    return best
-
-
-def _spell_lines(nodes: Nodes) -> list[str]:
-    """The lines of code of `nodes`, without comments."""
-    return [line for node in nodes for line in spell(node).split("\n")]
-
-
-def _find_runs(pattern: Sequence[ast.stmt], method: ast.stmt) -> Iterator[Nodes]:
-    """Runs of as many statements as the pattern has."""
-    size = sum(not is_ellipsis(node) for node in pattern)
-    for suite in suites(method):
-        # A shorter suite is one run, as a whole.
-        count = max(1, len(suite) - size + 1)
-        for start in range(count):
-            yield suite[start : start + size]
+def _spell(nodes: Sequence[ast.AST]) -> str:
+    """The code of `nodes` in one spelling, without comments."""
+    try:
+        return "\n".join(map(ast.unparse, nodes))
+    except ValueError:  # some f-strings, before Python 3.12
+        return "\n".join(map(ast.dump, nodes))

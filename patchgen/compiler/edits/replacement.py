@@ -1,299 +1,436 @@
-"""Replace matched places of a method, as text that libcst reads as what was meant.
+"""Replace matched places of a method, as text that Python reads as what was meant.
 
-In: the tree of a method, the matches, and their replacements.  Out: the text, or None where no text
-reads as the changed tree (quotes inside an f-string before Python 3.12).  It keeps the comments of
-both sides.
+In: a method, and what stands at the matches afterwards.  Out: the text and its tree, or None where
+no text reads as the changed tree (quotes inside an f-string before Python 3.12).  The changed tree
+is built from the nodes of both sides; the text is written beside it, so that everything outside the
+matches stays byte for byte, and is parsed again and compared.
 
     x * gate, with gate -> a + b        x * (a + b)     # parentheses only where they are needed
 """
 
 from __future__ import annotations
 
-import bisect
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import libcst as cst
+from patchgen.compiler.classes.fragment import INDENT, Fragment, Splice, parse_fragment, splice
+from patchgen.compiler.classes.suite import (
+    find_last_comment,
+    indent_of,
+    owns_lines,
+    reindent,
+    suite_text,
+    suites,
+)
+from patchgen.compiler.edits.pattern import Argument, Match, Rest, Run, arguments, is_ellipsis
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import Function, is_same_code
+from patchgen.syntax.trees import walk
 
-from patchgen.compiler.classes.fragment import parse_fragment
-from patchgen.compiler.edits.ellipsis_arguments import insert_rest
-from patchgen.compiler.edits.lines import Lines, join_lines, part, read_lines, replace_statements
-from patchgen.compiler.edits.pattern import Match, Run, same
-from patchgen.compiler.edits.syntax import expressions, is_ellipsis, statements
-from patchgen.compiler.edits.tree import Transformer, Tree, read_function, walk
-
-Parts = Mapping[int, Callable[[Any], Any]]
-"""What becomes of a node, by its identity, once everything inside it has been changed."""
+_COMMA = re.compile(r"(#[^\n]*)|,")
+_CLOSED = re.compile(r"(?:[\s\\]*\))*")
+_OPEN = re.compile(r"(?:[\s\\)]|#[^\n]*)*\(")
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What stands at `match` afterwards: the statements of `new`."""
+    """What stands at `match` afterwards: the statements of `part`, which is a `with` of `code`."""
 
     match: Match
-    new: cst.BaseSuite
+    code: Fragment
+    part: ast.With
 
     @property
     def deletes(self) -> bool:
-        """Whether `new` is `pass`, which leaves nothing of what was matched."""
-        body = statements(self.new)
-        return len(body) == 1 and isinstance(body[0], cst.Pass)
+        """Whether it is `pass`, which leaves nothing of what was matched."""
+        return len(self.part.body) == 1 and isinstance(self.part.body[0], ast.Pass)
 
     @property
-    def expression(self) -> cst.BaseExpression | None:
-        """The expression that `new` is, if it is nothing else."""
-        body = statements(self.new)
-        if len(body) != 1 or not isinstance(body[0], cst.Expr):
-            return None
-        return body[0].value
+    def expression(self) -> ast.expr | None:
+        """The expression that stands there, if it is nothing else."""
+        match self.part.body:
+            case [ast.Expr(value=value)]:
+                return value
+        return None
 
-    def sites(self) -> Iterator[cst.Name]:
-        """The holes in `new`."""
-        holes = self.match.bound.holes
-        for node in expressions(self.new):
-            # A hole of which the pattern bound nothing is a name like any other.
-            if isinstance(node, cst.Name) and holes.get(node.value) is not None:
+    def sites(self) -> Iterator[ast.Name]:
+        """The holes in the new code; one of which the pattern bound nothing is a name."""
+        for node in walk(self.part):
+            if isinstance(node, ast.Name) and self.match.bound.holes.get(node.id) is not None:
                 yield node
 
 
-class _Changed(Transformer):
-    def __init__(self, parts: Parts) -> None:
-        super().__init__()
-        self.parts = parts
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A method after its replacements.
 
-    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
-        change = self.parts.get(id(original_node))
-        return change(updated_node) if change else updated_node
+    `origins` has for each node of `tree`, by its identity, that of the method or of a declaration
+    that it came from.
+    """
 
-
-class _ChangedMethod(_Changed):
-    """As `_Changed`, in a whole method: what holds nothing that changes is not even copied."""
-
-    def __init__(self, tree: Tree, parts: Parts) -> None:
-        super().__init__(parts)
-        self._spans = tree.spans
-        self._places = sorted(tree.spans[changed][0] for changed in parts)
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        # The class around the method has no numbers, nor has white space.
-        first, last = self._spans.get(id(node), (0, len(self._spans)))
-        # The first changed place at or behind the start of the node: is it inside?
-        following = bisect.bisect_left(self._places, first)
-        if following == len(self._places):
-            return False
-        return self._places[following] <= last
+    text: str
+    tree: Function
+    origins: Mapping[int, ast.AST]
 
 
-def replace_matches(tree: Tree, changes: Sequence[Replacement]) -> str | None:
-    """The text of the method after all of `changes`, with no more parentheses than it needs."""
+def replace_matches(method: Fragment, changes: Sequence[Replacement]) -> Replaced | None:
+    """The method after all of `changes`, with no more parentheses than it needs."""
+    meant, copies = _build(method, changes)
     # Most replacements need no parentheses; the others get all of them, less those that can go.
-    text = _write(tree, changes, frozenset())
-    if text is not None:
-        return text
-    sites = sum(1 for change in changes for _ in change.sites())
-    number = sites + len(changes)
-    wrapped = frozenset(range(number))
-    text = _write(tree, changes, wrapped)
-    if text is None:
-        return None
-    # Take each pair of parentheses away again, if the text then means the same.
-    for place in range(number):
-        fewer = _write(tree, changes, wrapped - {place})
-        if fewer is not None:
-            text, wrapped = fewer, wrapped - {place}
-    return text
+    sites = [(id(change), id(site)) for change in changes for site in [change, *change.sites()]]
+    wrapped: set[tuple[int, int]] = set()
+    text = _write(method, changes, wrapped)
+    if not _reads_as(text, meant):
+        wrapped = set(sites)
+        text = _write(method, changes, wrapped)
+        if not _reads_as(text, meant):
+            return None
+        for site in sites:
+            fewer = _write(method, changes, wrapped - {site})
+            if _reads_as(fewer, meant):
+                text, wrapped = fewer, wrapped - {site}
+    (tree,) = parse_fragment(text).nodes
+    assert isinstance(tree, Function)
+    origins: dict[int, ast.AST] = {}
+    # Of equal trees, the walks meet the same nodes.
+    for node, source in zip(walk(tree), walk(meant), strict=True):
+        while id(source) in copies:
+            source = copies[id(source)]
+        origins[id(node)] = source
+    return Replaced(text, tree, origins)
 
 
-def _write(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> str | None:
-    """The text with parentheses at the places `wrapped`.
-
-    None where Python or libcst do not read it as the changed tree.
-    """
+def _reads_as(text: str, meant: ast.AST) -> bool:
+    """Whether Python reads `text` as the tree: `x * a + b` is not `x * (a + b)`."""
     try:
-        meant, text = tree.visited(_ChangedMethod(tree, _find_parts(tree, changes, wrapped)))
-        parse_fragment(text)
-        # Precedence can change the tree: `x * a + b` is not `x * (a + b)`.
-        changed = _keep_changed(meant, tree)
-        return text if same(read_function(tree.write(changed)), changed) else None
-    except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError):
-        return None
+        return is_same_code(parse_fragment(text).nodes, (meant,))
+    except SyntaxError:
+        return False
 
 
-def _keep_changed(meant: cst.FunctionDef, tree: Tree) -> cst.FunctionDef:
-    """A function of those statements of `meant` that are not the ones of `tree`.
+def spread(method: Fragment, runs: Sequence[Run]) -> Fragment:
+    """The method with lines of their own for all statements of the suites that hold `runs`."""
+    splices: list[Splice] = []
+    for suite in {id(run.suite): run.suite for run in runs}.values():
+        indent, end = indent_of(method.lines[suite[0].lineno - 1]), 0
+        for number, node in enumerate(suite):
+            start, stop = method.span(node)
+            if method.text[:start].split("\n")[-1].strip():
+                # `if x: a()` has no lines of its own.
+                if number == 0:
+                    indent, end = indent + INDENT, len(method.text[:start].rstrip())
+                splices.append(Splice(end, start, f"\n{indent}"))
+            end = stop
+    return parse_fragment(splice(method.text, splices))
 
-    Lines of statements read as each of them does, and the others were read from their own text.
-    """
-    known = set(map(id, tree.function.body.body))
-    changed = [line for line in meant.body.body if id(line) not in known]
-    # An empty suite cannot be written.
-    body = meant.body.with_changes(body=changed) if changed else meant.body
-    return cst.FunctionDef(meant.name, cst.Parameters(), body, asynchronous=meant.asynchronous)
+
+def shares_lines(method: Fragment, run: Run) -> bool:
+    """Whether something else stands on the lines of `run`."""
+    if not run.nodes or _is_elif(method, run.suite):
+        return False
+    return not owns_lines(method, run.suite, run.start, run.stop)
 
 
-def _find_parts(tree: Tree, changes: Sequence[Replacement], wrapped: frozenset[int]) -> Parts:
-    """What becomes of each node that changes, from all replacements together."""
-    parts: dict[int, Callable[[Any], Any]] = {}
-    runs: dict[int, list[tuple[int, int, Lines]]] = {}
-    comments: dict[int, list[Lines]] = {}
-    number = itertools.count()
+# The tree that is meant.
+
+
+def _build(method: Fragment, changes: Sequence[Replacement]) -> tuple[ast.AST, dict[int, ast.AST]]:
+    """The tree of the method after `changes`, and the node that each copied node was."""
+    copies: dict[int, ast.AST] = {}
+    places: dict[int, ast.expr] = {}
+    runs: dict[int, list[tuple[int, int, list[ast.stmt]]]] = {}
     for change in changes:
-        # Sites and changes are counted in the order in which `wrapped` numbers them.
-        sites = [(site, next(number) in wrapped) for site in change.sites()]
-        filled = _fill(change, sites)
-        block = change.new.visit(_Changed(filled)) if filled else change.new
-        assert isinstance(block, cst.BaseSuite)
-        wrap = next(number) in wrapped
+        bound, new = change.match.bound, change.part.body
+        holes: dict[int, ast.expr] = {}
+        for site in change.sites():
+            value = bound.holes[site.id]
+            assert value is not None
+            holes[id(site)] = value
+        dots: dict[int, list[tuple[int, int, list[ast.stmt]]]] = {}
+        if bound.run:
+            for suite in suites(change.part):
+                at = [number for number, node in enumerate(suite) if is_ellipsis(node)]
+                dots[id(suite)] = [(n, n + 1, list(bound.run.nodes)) for n in at]
+        build = _Build(holes, dots, bound.rest, copies)
+        statements = [] if change.deletes else build.all(new)
         place = change.match.place
-        if not isinstance(place, Run):
-            (statement,) = statements(block)
-            assert isinstance(statement, cst.Expr)
-            parts[id(place)] = _in_place(enclose(statement.value, wrap))
-            # An expression has no line of its own for the comments of new code.
-            above = _drop_statement(block)
-            if above.below:
-                comments.setdefault(id(_find_line(tree, place)), []).append(above)
+        if isinstance(place, Run):
+            runs.setdefault(id(place.suite), []).append((place.start, place.stop, statements))
             continue
-        lines = _drop_statement(block) if change.deletes else read_lines(block)
-        if id(place.suite) in tree.spans:
-            runs.setdefault(id(place.suite), []).append((place.start, place.stop, lines))
-        else:
-            # The suite of an `elif` is no node of the tree.
-            parts[id(place.nodes[0])] = _branch(lines)
-    for suite, replaced in runs.items():
-        parts[suite] = _with_runs(replaced)
-    for line, found in comments.items():
-        parts[line] = _add_comments(found)
-    return parts
+        (statement,) = statements
+        assert isinstance(statement, ast.Expr)
+        places[id(place)] = statement.value
+    build = _Build(places, runs, None, copies)
+    for suite in suites(method.nodes[0]):
+        if id(suite) in runs and _is_elif(method, suite):
+            build.branches.add(id(suite))
+    return build.node(method.nodes[0]), copies
 
 
-def _with_runs(replaced: list[tuple[int, int, Lines]]) -> Callable[[cst.BaseSuite], cst.BaseSuite]:
-    """A change of a suite: the statements of each run become lines."""
-    return lambda suite: replace_statements(suite, replaced)
+class _Build:
+    """Builds a tree with other nodes at some places; what holds none of them is not copied."""
+
+    def __init__(
+        self,
+        places: Mapping[int, ast.expr],
+        runs: Mapping[int, list[tuple[int, int, list[ast.stmt]]]],
+        rest: Rest | None,
+        copies: dict[int, ast.AST],
+    ) -> None:
+        self.places, self.runs, self.rest, self.copies = places, runs, rest, copies
+        self.branches: set[int] = set()
+
+    def node(self, node: ast.AST) -> ast.AST:
+        """What becomes of `node`."""
+        if id(node) in self.places:
+            return self.places[id(node)]
+        fields = dict(ast.iter_fields(node))
+        changed = {
+            name: self.node(value) if isinstance(value, ast.AST) else self.all(value)
+            for name, value in fields.items()
+            if isinstance(value, ast.AST | list)
+        }
+        if isinstance(node, ast.Call) and self.rest and any(map(is_ellipsis, node.args)):
+            every = [self.node(argument) for argument in order_arguments(node, self.rest)]
+            changed["args"] = [each for each in every if not isinstance(each, ast.keyword)]
+            changed["keywords"] = [each for each in every if isinstance(each, ast.keyword)]
+        if all(fields[name] is value for name, value in changed.items()):
+            return node
+        copy = type(node)(**fields | changed)
+        self.copies[id(copy)] = ast.copy_location(node, node)
+        return copy
+
+    def all(self, nodes: list[Any]) -> list[Any]:
+        """What becomes of a list of nodes; a suite that would be empty is `pass`."""
+        done: list[Any] = []
+        at = 0
+        for start, stop, new in sorted(self.runs.get(id(nodes), ()), key=lambda run: run[:2]):
+            done += [*map(self._item, nodes[at:start]), *new]
+            at = stop
+        done += map(self._item, nodes[at:])
+        if nodes and not done and id(nodes) not in self.branches:
+            return [ast.Pass()]
+        is_same = len(done) == len(nodes) and all(map(lambda a, b: a is b, done, nodes))
+        return nodes if is_same else done
+
+    def _item(self, value: object) -> object:
+        return self.node(value) if isinstance(value, ast.AST) else value
 
 
-def _branch(lines: Lines) -> Callable[[cst.If], cst.If | cst.Else | cst.RemovalSentinel]:
-    """Write `lines` in the place of an `elif`: as an `elif` if possible, else under `else:`."""
+def order_arguments(call: ast.Call, rest: Rest) -> list[Argument]:
+    """The arguments of `call` with those of `rest` in the place of its `...`.
 
-    def changed(old: cst.If) -> cst.If | cst.Else | cst.RemovalSentinel:
-        block = replace_statements(cst.IndentedBlock([old]), [(0, 1, lines)])
-        match block.body:
-            # A single `if` can be an `elif` again.
-            case [cst.If() as only] if not block.footer:
-                return only
-            # Nothing is left of the branch.
-            case [cst.SimpleStatementLine(body=[cst.Pass()], leading_lines=[])]:
-                return cst.RemoveFromParent()
-            case _:
-                return cst.Else(block)
-
-    return changed
-
-
-def _add_comments(above: list[Lines]) -> Callable[[Any], Any]:
-    """Put `above` over the statement, below what stands there already."""
-    lines = join_lines(above).below
-    return lambda line: line.with_changes(leading_lines=(*line.leading_lines, *lines))
-
-
-def _in_place(new: cst.BaseExpression) -> Callable[[cst.BaseExpression], cst.BaseExpression]:
-    """`new` in the parentheses of what it replaces."""
-    return lambda old: new.with_changes(lpar=(*old.lpar, *new.lpar), rpar=(*new.rpar, *old.rpar))
-
-
-def _find_line(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
-    """The innermost statement around `node` that comments can stand above."""
-    # Spans number the nodes, so that a statement holds what lies between its numbers.
-    start, stop = tree.span([node])
-    found: cst.CSTNode = tree.function
-    for line in tree.nodes:
-        if not isinstance(line, cst.SimpleStatementLine | cst.BaseCompoundStatement):
-            continue
-        first, last = tree.span([line])
-        if first <= start and stop <= last:
-            found = line
-    return found
-
-
-def _drop_statement(block: cst.BaseSuite) -> Lines:
-    """The comments of `block`, which holds one statement, without that."""
-    lines = read_lines(block)
-    every = (*lines.body[0].leading_lines, *lines.below)
-    # Blank lines alone are not worth a place.
-    has_comment = any(line.comment for line in every)
-    return Lines(below=every) if has_comment else Lines()
-
-
-def _fill(change: Replacement, sites: Iterable[tuple[cst.Name, bool]]) -> Parts:
-    """The holes and the `...` of `new` with what they stand for.
-
-    With each of the holes comes whether it gets parentheses.
+    Arguments by position come before those by name, and `**` is last, unless `rest` has arguments
+    by name behind it.
     """
-    bound = change.match.bound
-    filled: dict[int, Callable[[Any], Any]] = {}
-    for site, wrap in sites:
-        value = bound.holes[site.value]
-        if isinstance(value, cst.BaseExpression):
-            value = enclose(value, wrap)
-        filled[id(site)] = _put(value)
-    # The arguments, or the statements, that a `...` of the pattern matched.
-    if bound.rest:
-        for call in _find_calls_with_ellipsis(change.new):
-            filled[id(call)] = _put_rest(bound.rest.call, bound.rest.arguments)
-    if bound.run:
-        for suite in (node for node in walk(change.new) if isinstance(node, cst.BaseSuite)):
-            places = _find_runs(suite, bound.run)
-            if places:
-                filled[id(suite)] = _with_runs(places)
-    return filled
+
+    def rank(argument: Argument) -> int:
+        if not isinstance(argument, ast.keyword):
+            return 0
+        return 2 if argument.arg is None and stars_are_last else 1
+
+    stars_are_last = True
+    stars_are_last = list(rest.arguments) == sorted(rest.arguments, key=rank)
+    every: list[Argument] = []
+    for argument in arguments(call):
+        every += rest.arguments if is_ellipsis(argument) else [argument]
+    # The sort is stable, so that arguments of one kind keep their order.
+    return sorted(every, key=rank)
 
 
-def _find_calls_with_ellipsis(new: cst.BaseSuite) -> Iterator[cst.Call]:
-    """The calls in `new` that have `...` among their arguments."""
-    for node in walk(new):
-        if isinstance(node, cst.Call) and any(map(is_ellipsis, node.args)):
-            yield node
+# The text.
 
 
-def _find_runs(suite: cst.BaseSuite, run: Run) -> list[tuple[int, int, Lines]]:
-    """The places of `suite` where `...` stands for the statements of `run`."""
-    lines = Lines(part(run.suite, run.start, run.stop))
-    found: list[tuple[int, int, Lines]] = []
-    for at, statement in enumerate(statements(suite)):
-        if is_ellipsis(statement):
-            found.append((at, at + 1, lines))
-    return found
+def _write(method: Fragment, changes: Sequence[Replacement], wrapped: set[tuple[int, int]]) -> str:
+    """The text with parentheses around the holes and expressions that are `wrapped`."""
+    pieces: dict[tuple[int, int], list[str]] = {}
+    emptied: dict[int, list[Run]] = {}
+    for change in changes:
+        splices = _fill(change, method, wrapped)
+        place, comments = change.match.place, _list_comments(change)
+        if not isinstance(place, Run):
+            value = change.expression
+            assert value is not None
+            text = splice(change.code.text, splices, *change.code.span(value))
+            is_wrapped = (id(change), id(change)) in wrapped
+            pieces.setdefault(method.span(place), []).append(f"({text})" if is_wrapped else text)
+            # An expression has no line of its own for the comments of new code.
+            line = first_line(_find_statement(method, place))
+            start = method.line_span(line, line)[0]
+            above = pieces.setdefault((start, start), [])
+            new = [f"{indent_of(method.lines[line - 1])}{comment}\n" for comment in comments]
+            above += [comment for comment in new if comment not in above]
+            continue
+        first, last = _lines_of(method, place)
+        indent = indent_of(method.lines[first - 1])
+        is_branch = _is_elif(method, place.suite)
+        if change.deletes:
+            text = "".join(f"{indent}{comment}\n" for comment in comments)
+            if not is_branch:
+                emptied.setdefault(id(place.suite), []).append(place)
+        else:
+            body = change.part.body
+            text, old_indent = suite_text(change.code, body, _header_end(change.part), splices)
+            if is_branch and not (len(body) == 1 and isinstance(body[0], ast.If)):
+                text = f"{indent}else:\n{reindent(text, old_indent, indent + INDENT)}"
+            else:
+                text = reindent(text, old_indent, indent)
+                if is_branch:
+                    # A single `if` is an `elif` again; nothing but comments stands above it.
+                    text = re.sub(r"(?m)^(\s*)if\b", r"\1elif", text, count=1)
+        pieces.setdefault(method.line_span(first, last), []).append(text)
+    for runs in emptied.values():
+        suite = runs[0].suite
+        if sum(run.stop - run.start for run in runs) == len(suite):
+            first, last = _lines_of(method, Run(suite, 0, len(suite)))
+            indent = indent_of(method.lines[first - 1])
+            end = method.line_span(1, find_last_comment(method, last, indent))[1]
+            pieces.setdefault((end, end), []).insert(0, f"{indent}pass\n")
+    done: list[str] = []
+    at = 0
+    for (start, end), texts in sorted(pieces.items()):
+        done += [method.text[at:start], *texts]
+        at = end
+    return "".join([*done, method.text[at:]])
 
 
-def _put(value: cst.CSTNode | None) -> Callable[[cst.CSTNode], cst.CSTNode | None]:
-    """A change of any node into `value`."""
-    return lambda _: value
+def _fill(change: Replacement, method: Fragment, wrapped: set[tuple[int, int]]) -> list[Splice]:
+    """The holes and the `...` of new code become what they stand for."""
+    code, bound = change.code, change.match.bound
+    splices: list[Splice] = []
+    for site in change.sites():
+        value = bound.holes[site.id]
+        assert value is not None
+        text = method.source(value)
+        is_wrapped = (id(change), id(site)) in wrapped
+        splices.append(Splice(*code.span(site), f"({text})" if is_wrapped else text))
+    holes = tuple(splices)
+    for node in walk(change.part):
+        if isinstance(node, ast.Call) and bound.rest and any(map(is_ellipsis, node.args)):
+            opened = _OPEN.match(code.text, code.span(node.func)[1])
+            assert opened is not None
+            text = _write_arguments(node, code, holes, bound.rest, method)
+            splices.append(Splice(opened.end(), code.span(node)[1] - 1, text))
+    if not bound.run:
+        return splices
+    for suite in suites(change.part):
+        for number in (number for number, node in enumerate(suite) if is_ellipsis(node)):
+            node = suite[number]
+            line = code.lines[node.lineno - 1]
+            if owns_lines(code, suite, number, number + 1):
+                text = _run_text(method, bound.run, indent_of(line))
+                splices.append(Splice(*code.line_span(node.lineno, node.lineno), text))
+            else:
+                text = _run_text(method, bound.run, indent_of(line) + INDENT)
+                splices.append(Splice(*code.span(node), f"\n{text}".removesuffix("\n")))
+            if suite == [node] and not bound.run.nodes:
+                splices[-1] = Splice(*code.span(node), "pass")
+    return splices
 
 
-def _put_rest(old: cst.Call, rest: tuple[cst.Arg, ...]) -> Callable[[cst.Call], cst.Call]:
-    """A change of a call: `rest` takes the place of its `...`."""
-    return lambda call: insert_rest(call, old, rest)
+def _write_arguments(
+    call: ast.Call, code: Fragment, holes: Sequence[Splice], rest: Rest, method: Fragment
+) -> str:
+    """What stands between the parentheses of `call` where its `...` stands for `rest`.
+
+    old:  f(a, *more, scale=2)      where the pattern spells out `a`
+    call: g(x, ..., bias=b)
+    gives g(x, *more, scale=2, bias=b)
+    """
+    every = order_arguments(call, rest)
+    if not every:
+        return ""
+    own, own_tail = _split_arguments(code, call, holes)
+    old, old_tail = _split_arguments(method, rest.call)
+    texts = [(own | old)[id(argument)] for argument in every]
+    old_last, own_last = arguments(rest.call)[-1], arguments(call)[-1]
+    tail = ""
+    if every[-1] is old_last:
+        tail = old_tail
+    elif every[-1] is own_last or is_ellipsis(own_last):
+        tail = own_tail
+    for number, argument in enumerate(every[:-1]):
+        # A comment behind the last argument stays behind it.
+        if argument is old_last and "#" in old_tail:
+            texts[number + 1] = _COMMA.sub(lambda m: m[1] or "", old_tail) + texts[number + 1]
+    texts = [text if text[0].isspace() else f" {text}" for text in texts]
+    if "\n" not in texts[0]:
+        texts[0] = texts[0].lstrip()
+    return ",".join(texts) + tail
 
 
-def enclose(node: cst.BaseExpression, wrap: bool) -> cst.BaseExpression:
-    """`node` in parentheses, its own if it has some; or without, unless they hold a comment."""
-    has_own = bool(node.lpar)
-    if wrap and has_own:
-        return node
-    if wrap:
-        return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    if not has_own or _holds_comment(node):
-        return node
-    try:
-        return node.with_changes(lpar=(), rpar=())
-    except cst.CSTValidationError:  # an empty tuple
-        return node
+def _split_arguments(
+    code: Fragment, call: ast.Call, splices: Sequence[Splice] = ()
+) -> tuple[dict[int, str], str]:
+    """Each argument with the white space and comments before it, and what is behind the last."""
+    opened = _OPEN.match(code.text, code.span(call.func)[1])
+    assert opened is not None
+    texts: dict[int, str] = {}
+    end, close = opened.end(), code.span(call)[1] - 1
+    for argument in arguments(call):
+        start, stop = code.span(argument)
+        closed = _CLOSED.match(code.text, stop, close)
+        assert closed is not None
+        gap = _COMMA.sub(lambda m: m[1] or "", code.text[end:start])
+        texts[id(argument)] = gap + splice(code.text, splices, start, closed.end())
+        end = closed.end()
+    return texts, code.text[end:close]
 
 
-def _holds_comment(node: cst.BaseExpression) -> bool:
-    """Whether a comment stands inside the parentheses around `node`."""
-    inside = [left.whitespace_after for left in node.lpar]
-    inside += [right.whitespace_before for right in node.rpar]
-    return any("#" in cst.Module(()).code_for_node(space) for space in inside)
+def _run_text(method: Fragment, run: Run, indent: str) -> str:
+    """The lines of `run` with the comments above it, for a place that is indented by `indent`."""
+    if not run.nodes:
+        return ""
+    first, last = _lines_of(method, run)
+    top, old_indent = first, indent_of(method.lines[first - 1])
+    above = _lines_of(method, Run(run.suite, 0, run.start))[1] if run.start else 0
+    while top - 1 > above and method.lines[top - 2].lstrip()[:1] in ("", "#"):
+        top -= 1
+    text = method.text[slice(*method.line_span(top, last))]
+    if _is_elif(method, run.suite):
+        text = text.replace("elif", "if", 1)
+    return reindent(text if text.endswith("\n") else f"{text}\n", old_indent, indent)
+
+
+def _list_comments(change: Replacement) -> list[str]:
+    """The comments above and below the only statement of new code."""
+    code, body, above = change.code, change.part.body, _header_end(change.part)
+    first, last = first_line(body[0]), body[-1].end_lineno or 0
+    if first <= above:
+        return []
+    end = find_last_comment(code, last, indent_of(code.lines[first - 1]))
+    lines = [*code.lines[above : first - 1], *code.lines[last:end]]
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _header_end(part: ast.With) -> int:
+    """The line on which `with new:` ends."""
+    return part.items[-1].context_expr.end_lineno or part.lineno
+
+
+def _lines_of(method: Fragment, run: Run) -> tuple[int, int]:
+    """The first and the last line of a run, with comments below it that are indented deeper."""
+    first, last = first_line(run.nodes[0]), run.nodes[-1].end_lineno or 0
+    return first, find_last_comment(method, last, f"{indent_of(method.lines[first - 1])} ")
+
+
+def _is_elif(method: Fragment, suite: Sequence[ast.stmt]) -> bool:
+    """Whether a suite is an `if` alone under `else:` that is written as `elif`."""
+    only = suite[0] if len(suite) == 1 else None
+    return isinstance(only, ast.If) and method.source(only).startswith("elif")
+
+
+def _find_statement(method: Fragment, node: ast.expr) -> ast.stmt:
+    """The innermost statement around `node`."""
+    start, end = method.span(node)
+    around = [
+        outer
+        for outer in walk(method.nodes[0])
+        if isinstance(outer, ast.stmt)
+        and method.span(outer)[0] <= start
+        and end <= method.span(outer)[1]
+    ]
+    return (around or [method.nodes[0]])[-1]

@@ -20,7 +20,7 @@ from patchgen.compiler.classes.classbody import ClassBody, read_class_body
 from patchgen.compiler.classes.fields import find_field_problems, read_fields
 from patchgen.compiler.classes.fragment import INDENT
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.edits.edits import apply_edits
+from patchgen.compiler.edits.editing import apply_edits
 from patchgen.compiler.merge.classreads import write_out_literals
 from patchgen.compiler.merge.classscope import (
     Key,
@@ -61,7 +61,7 @@ class Draft:
     decorators: tuple[tuple[str, str], ...] = ()
     head: str = ""
     notes: tuple[str, ...] = ()
-    edits: tuple[Callable[[], EditMatch], ...] = ()
+    edits: tuple[EditMatch, ...] = ()
     problems: tuple[Problem, ...] = ()
 
     def found(self, *problems: Problem) -> Draft:

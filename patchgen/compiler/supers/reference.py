@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fragment import Fragment, Splice, same_code
+from patchgen.compiler.classes.fragment import Fragment, Splice
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.compiler.supers.hoist import IMPLICIT
 from patchgen.compiler.supers.supercall import Function, SuperUse, first_parameter
 from patchgen.syntax.bound import FunctionNode, bound_names, list_body, local_names
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import decorator_names, walk
 
 
@@ -188,7 +189,7 @@ def _is_written_at(code: Fragment, node: ast.expr) -> bool:
     Inside f-strings, Python before 3.12 gives wrong positions.
     """
     try:
-        return same_code(ast.parse(code.source(node), mode="eval").body, node)
+        return is_same_code(ast.parse(code.source(node), mode="eval").body, node)
     except SyntaxError:
         return False
 

@@ -51,7 +51,7 @@ class Record:
     modular_digest: str
     digest: str
     diff_digest: str
-    made_by: str  # "patchgen 0.1.0, libcst 1.9.0, ruff 0.14.10, ..."
+    made_by: str  # "patchgen 0.1.0, ruff 0.14.10, ..."
     settings: str
     parents: tuple[UsedSymbol, ...]
     lines: tuple[LineOrigin, ...]
