@@ -24,14 +24,7 @@ from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.declared import EditDeclaration, read_edit
 from patchgen.compiler.edits.meaning import require_meanings
 from patchgen.compiler.edits.nearmiss import describe_nearest_miss
-from patchgen.compiler.edits.pattern import (
-    Match,
-    Run,
-    find_expressions,
-    find_statements,
-    is_ellipsis,
-    suites,
-)
+from patchgen.compiler.edits.pattern import Match, Run, find, is_ellipsis
 from patchgen.compiler.edits.replacement import Replacement, replace_matches, shares_lines, spread
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
 from patchgen.syntax.blocks import first_line
@@ -254,21 +247,7 @@ def _find_replacements(
 
 def _find_matches(edit: EditDeclaration, target: Target, method: ast.stmt) -> list[Match]:
     """The matches of an edit, which have to be as many as it says, in the order of the text."""
-    match edit.old.body:
-        case [ast.Expr(value=pattern)] if not is_ellipsis(pattern):
-            body: list[ast.stmt] = getattr(method, "body", [])
-            matches = list(find_expressions(pattern, body, edit.holes))
-            # A statement that is nothing but the expression is matched as a statement.
-            whole = {
-                id(node.value): Run(suite, number, number + 1)
-                for suite in suites(method)
-                for number, node in enumerate(suite)
-                if isinstance(node, ast.Expr)
-            }
-            matches = [Match(whole.get(id(m.place), m.place), m.bound) for m in matches]
-        case pattern:
-            matches = list(find_statements(pattern, suites(method), edit.holes))
-    matches.sort(key=lambda match: (match.nodes[0].lineno, match.nodes[0].col_offset))
+    matches = find(edit.old.body, method, edit.holes)
     if len(matches) == edit.count:
         return matches
     at = edit.at(edit.old)

@@ -85,6 +85,24 @@ def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
                 yield suite
 
 
+def find(pattern: Sequence[ast.stmt], method: ast.AST, holes: Collection[str] = ()) -> list[Match]:
+    """The places of `method` that a `with old:` fits, in the order of the text."""
+    match pattern:
+        case [ast.Expr(value=wanted)] if not is_ellipsis(wanted):
+            matches = list(find_expressions(wanted, getattr(method, "body", []), holes))
+            # A statement that is nothing but the expression is matched as a statement.
+            whole = {
+                id(node.value): Run(suite, number, number + 1)
+                for suite in suites(method)
+                for number, node in enumerate(suite)
+                if isinstance(node, ast.Expr)
+            }
+            matches = [Match(whole.get(id(m.place), m.place), m.bound) for m in matches]
+        case _:
+            matches = list(find_statements(pattern, suites(method), holes))
+    return sorted(matches, key=lambda m: (m.nodes[0].lineno, m.nodes[0].col_offset))
+
+
 def find_statements(
     pattern: Sequence[ast.stmt], places: Iterable[Sequence[ast.stmt]], holes: Collection[str] = ()
 ) -> Iterator[Match]:
@@ -101,7 +119,7 @@ def find_statements(
 def find_expressions(
     pattern: ast.expr, body: Sequence[ast.stmt], holes: Collection[str] = ()
 ) -> Iterator[Match]:
-    """Every expression in `body` that `pattern` fits; a statement that is nothing else is a run."""
+    """Every expression in `body` that `pattern` fits."""
     nothing = Bound(dict.fromkeys(holes))
     for node in (inner for statement in body for inner in expressions(statement)):
         bound = _fit(pattern, node, nothing)
