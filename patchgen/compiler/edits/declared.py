@@ -7,6 +7,9 @@ of `patchgen.edits` are recognized by what they mean, under whatever name they w
     def scale(self, x, size: Hole):     # holes: size; literal: self, x
         with old: ...
         with new: ...
+
+What the parameters say of the method's signature: `x: New = 1` adds one, `x: Old` removes one, and
+`x=2` gives another default.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.classes.fragment import Positioned
 from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.pattern import is_ellipsis
+from patchgen.compiler.edits.signature import Parameter, read_parameters
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.same import Function
@@ -28,8 +32,20 @@ MARKERS = "patchgen.edits"
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """`with old:` and what follows it: `with new:`, `with before:` or `with after:`, as `word`."""
+
+    old: ast.With
+    new: ast.With
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
 class EditDeclaration:
-    """One `@edit("method")` function of the class `body`, read."""
+    """One `@edit("method")` function of the class `body`, read.
+
+    `added`, `removed` and `changed` are parameters of the method; those changed are literal, too.
+    """
 
     body: ClassBody
     method: str
@@ -39,8 +55,15 @@ class EditDeclaration:
     target: ast.expr
     holes: tuple[str, ...]
     literal: tuple[ast.arg, ...]
-    old: ast.With
-    new: ast.With
+    added: tuple[Parameter, ...]
+    removed: tuple[ast.arg, ...]
+    changed: tuple[Parameter, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def last(self) -> Positioned:
+        """The code that errors about all of it point at."""
+        return self.pairs[-1].new if self.pairs else self.node
 
     def at(self, node: Positioned) -> Location:
         """Where `node` of the declaration stands."""
@@ -86,43 +109,74 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
             what = "@edit takes a method's name and a count"
             hint = 'write @edit("forward")'
             raise PatchgenError("PG302", body.at(statement, call), what, hint)
-    old, new = _read_blocks(body, statement, node, method)
-    # It could match any number of statements there.
-    if is_ellipsis(old.body[0]) or is_ellipsis(old.body[-1]):
-        what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
-        hint = "write the code between which it stands"
-        raise PatchgenError("PG302", body.at(statement, old), what, hint)
-    _refuse_ellipses(body, statement, old, new)
-    # All kinds of parameters count: their names are what matters.
-    parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    holes = [p for p in parameters if p.annotation and marker(body, p.annotation) == "Hole"]
-    literal = tuple(parameter for parameter in parameters if parameter not in holes)
-    names = tuple(hole.arg for hole in holes)
-    return EditDeclaration(body, method, count, statement, node, target, names, literal, old, new)
+    parameters: dict[str, list[Parameter]] = {"Hole": [], "New": [], "Old": [], "": []}
+    for parameter in read_parameters(node.args, statement.fragment):
+        annotation = parameter.arg.annotation
+        # `New[int]`
+        named = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+        word = marker(body, named) if named else None
+        parameters[word if word in parameters else ""].append(parameter)
+    literal = parameters[""]
+    changed = tuple(parameter for parameter in literal if parameter.default)
+    is_signature = bool(parameters["New"] or parameters["Old"] or changed)
+    pairs = _read_pairs(body, statement, node, method, is_signature)
+    for pair in pairs:
+        # It could match any number of statements there.
+        if is_ellipsis(pair.old.body[0]) or is_ellipsis(pair.old.body[-1]):
+            what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
+            hint = "write the code between which it stands"
+            raise PatchgenError("PG302", body.at(statement, pair.old), what, hint)
+        _refuse_ellipses(body, statement, pair)
+    return EditDeclaration(
+        body=body,
+        method=method,
+        count=count,
+        statement=statement,
+        node=node,
+        target=target,
+        holes=tuple(hole.name for hole in parameters["Hole"]),
+        literal=tuple(parameter.arg for parameter in literal),
+        added=tuple(parameters["New"]),
+        removed=tuple(parameter.arg for parameter in parameters["Old"]),
+        changed=changed,
+        pairs=pairs,
+    )
 
 
-def _read_blocks(
-    body: ClassBody, statement: Statement, node: Function, method: str
-) -> tuple[ast.With, ast.With]:
-    """`with old:` and `with new:`; they may be imported under other names too."""
+def _read_pairs(
+    body: ClassBody, statement: Statement, node: Function, method: str, is_signature: bool
+) -> tuple[Pair, ...]:
+    """The pairs of blocks; without any, only the signature changes."""
     parts = node.body[1:] if ast.get_docstring(node) is not None else node.body
     match parts:
         # `while ...:` stands for any loop around the place.
         case [ast.While(test=ast.Constant(value=value), body=inner, orelse=[])] if value is ...:
             parts = inner
-    match parts:
-        case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
-            words = [marker(body, item.context_expr) for item in (first, second)]
-            if words == ["old", "new"]:
-                return old, new
+        case [] | [ast.Pass()] if is_signature:
+            return ()
+        case [only] if is_signature and is_ellipsis(only):
+            return ()
+    # The words may be imported under other names, too.
+    blocks = [
+        (part, marker(body, part.items[0].context_expr))
+        for part in parts
+        if isinstance(part, ast.With) and len(part.items) == 1
+    ]
+    pairs: list[Pair] = []
+    for (old, first), (new, second) in zip(blocks[::2], blocks[1::2], strict=False):
+        if first == "old" and second in ("new", "before", "after"):
+            pairs.append(Pair(old, new, second))
+    if pairs and 2 * len(pairs) == len(parts):
+        return tuple(pairs)
     what = f"the edit of {method} is not `with old:` followed by `with new:`"
-    raise PatchgenError("PG302", body.at(statement, node), what, "write exactly these two blocks")
+    hint = "write these two blocks, or `with before:` or `with after:` as the second one"
+    raise PatchgenError("PG302", body.at(statement, node), what, hint)
 
 
-def _refuse_ellipses(body: ClassBody, statement: Statement, old: ast.With, new: ast.With) -> None:
+def _refuse_ellipses(body: ClassBody, statement: Statement, pair: Pair) -> None:
     """`...` under `with new:` needs the one `...` under `with old:` that it stands for."""
     for kind in ("arguments", "statements"):
-        matched, wanted = _find_ellipses(old.body, kind), _find_ellipses(new.body, kind)
+        matched, wanted = _find_ellipses(pair.old.body, kind), _find_ellipses(pair.new.body, kind)
         # Not repeated, or repeated once: then it is clear what it stands for.
         if not wanted or len(matched) == len(wanted) == 1:
             continue

@@ -14,24 +14,29 @@ its place for `super()`.
 from __future__ import annotations
 
 import ast
+import difflib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fragment import Fragment, find_syntax_error
+from patchgen.compiler.classes.fragment import Fragment, Positioned, find_syntax_error
 from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.edits.declared import EditDeclaration, read_edit
+from patchgen.compiler.edits.declared import EditDeclaration, Pair, read_edit
 from patchgen.compiler.edits.meaning import require_meanings
-from patchgen.compiler.edits.nearmiss import describe_nearest_miss
-from patchgen.compiler.edits.pattern import Match, Run, find, is_ellipsis
+from patchgen.compiler.edits.pattern import Match, Run, expressions, find, is_ellipsis, suites
 from patchgen.compiler.edits.replacement import Replacement, replace_matches, shares_lines, spread
+from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, names_in
 from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.same import Function, is_same_code
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import list_parameters, walk
+
+# How alike code has to be to be shown, and how much of it is.
+_ENOUGH = 0.45
+_MOST_LINES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +61,15 @@ class Target:
     def name(self) -> str:
         return f"{self.owner.own_name}.{self.node.name}"
 
-    def lines(self, match: Match) -> Lines:
-        """The lines of the parent's file that `match` stands on.
+    def lines(self, nodes: Sequence[Positioned]) -> Lines:
+        """The lines of the parent's file that `nodes` stand on.
 
         In a changed text, only the line of the whole method is known.
         """
         here, block = self.statement, self.owner.block
         if here.changed:
             return _lines_of(block, here.line, here.line)
-        start, end = match.nodes[0], match.nodes[-1]
+        start, end = nodes[0], nodes[-1]
         first = first_line(start) if isinstance(start, ast.stmt) else start.lineno
         above = here.line - 1
         return _lines_of(block, above + first, above + (end.end_lineno or end.lineno))
@@ -110,9 +115,10 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     owner, target = _find_target(bodies, place, edits[0])
     names = names_in([target.node])
     for edit in edits:
-        _refuse_unknown_names(edit, names)
+        _refuse_unknown_names(edit, names, target.node)
         # An edit may read what the edits above it bind.
-        names |= frozenset(bound_names(edit.new.body))
+        names |= frozenset(bound_names(node for pair in edit.pairs for node in pair.new.body))
+        names |= {parameter.name for parameter in edit.added}
     try:
         text, matches = _edit_method(edits, target)
     except RecursionError as error:
@@ -149,8 +155,22 @@ def _find_target(
     raise PatchgenError("PG304", at, what, hint)
 
 
-def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str]) -> None:
-    """Raise PG305 for a parameter of an edit that is no name of the method."""
+def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: Function) -> None:
+    """Raise PG305 for a parameter of an edit that is no name of the method, or may not be one."""
+    parameters = {arg.arg for arg in list_parameters(method.args)}
+    for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
+        if argument.arg not in parameters:
+            what = f"{edit.method} has no parameter {argument.arg}"
+            hint = did_you_mean(argument.arg, parameters) or "annotate it with New to add it"
+            raise PatchgenError("PG305", edit.at(argument), what, hint)
+    for parameter in edit.added:
+        if parameter.name in names:
+            what = f"{edit.method} has a name {parameter.name} already"
+            raise PatchgenError("PG305", edit.at(parameter.arg), what, "choose another name")
+        if not (parameter.default or parameter.by_name) and method.args.defaults:
+            what = f"{parameter.name} stands behind parameters with a default"
+            hint = "give it a default, or write it behind `*`"
+            raise PatchgenError("PG305", edit.at(parameter.arg), what, hint)
     for argument in edit.literal:
         if argument.arg not in names:
             what = f"{edit.method} has no name {argument.arg}"
@@ -170,7 +190,13 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
     if shared:
         method = spread(method, shared)
         made = [(edit, _find_replacements(edit, target, method)) for edit in edits]
-    replaced = replace_matches(method, [change for _, changes in made for change in changes])
+    signature = Changes()
+    for edit in edits:
+        signature.added.extend(edit.added)
+        signature.removed.update(argument.arg for argument in edit.removed)
+        signature.changed.update((parameter.name, parameter) for parameter in edit.changed)
+    every = [change for _, changes in made for change in changes]
+    replaced = replace_matches(method, every, signature)
     # Some expressions cannot be written at some places, such as quotes inside an f-string.
     if replaced is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
@@ -182,7 +208,7 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
     if reason is not None:
         what = f"{target.name} would not be valid Python after the edit of {first.method}: {reason}"
         hint = "write under `with new:` only what can stand at that place of the method"
-        raise PatchgenError("PG306", first.at(first.new), what, hint)
+        raise PatchgenError("PG306", first.at(first.last), what, hint)
     # An edit without effect is a mistake of its author.
     if is_same_code(replaced.tree, target.node):
         what = f"the edit of {first.method} changes nothing"
@@ -201,14 +227,15 @@ def _record_match(
     """What an edit matched, in lines of the files."""
     # `line` is that of the statement's first line, from which `ast` counts too.
     above, block = edit.statement.line - 1, edit.body.block
-    new = edit.new.body
+    new = [node for pair in edit.pairs for node in pair.new.body] or [edit.node]
     last = edit.node.end_lineno or edit.node.lineno
+    found = tuple(target.lines(change.match.nodes) for change in changes)
     return EditMatch(
         name=edit.node.name,
         method=target.name,
         declared=_lines_of(block, above + 1, above + last),
         new=_lines_of(block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)),
-        found=tuple(target.lines(change.match) for change in changes),
+        found=found or (target.lines([target.node.args.args[0]]),),
         known=not target.statement.changed,
     )
 
@@ -223,43 +250,53 @@ def _find_replacements(
     edit: EditDeclaration, target: Target, method: Fragment
 ) -> list[Replacement]:
     """What an edit changes in `method`, which is the target or another layout of it."""
-    code = edit.statement.fragment
-    matches = _find_matches(edit, target, method.nodes[0])
-    changes = [Replacement(match, code, edit.new) for match in matches]
-    calls = [node for node in walk(edit.new) if isinstance(node, ast.Call)]
-    for change in changes:
-        rest = change.match.bound.rest
-        matched = rest.arguments if rest else ()
-        for call in (call for call in calls if any(map(is_ellipsis, call.args))):
-            words = {keyword.arg for keyword in call.keywords} - {None}
-            for name in (a.arg for a in matched if isinstance(a, ast.keyword)):
-                if name in words:
-                    what = f"`...` under `with new:` stands for {name}=, which is also written"
-                    hint = f"write {name}= under `with old:` as well"
-                    raise PatchgenError("PG307", edit.at(edit.new), what, hint)
-        # A statement cannot stand inside an expression.
-        if not isinstance(change.match.place, Run) and change.expression is None:
-            what = "`with old:` matches a part of a statement, which only an expression can replace"
-            hint = "write one expression under `with new:`"
-            raise PatchgenError("PG305", edit.at(edit.new), what, hint)
+    changes: list[Replacement] = []
+    for pair in edit.pairs:
+        for match in _find_matches(edit, pair, target, method.nodes[0]):
+            change = Replacement(match, edit.statement.fragment, pair.new, pair.word)
+            _refuse_repeated(edit, change)
+            # A statement cannot stand inside an expression.
+            if not isinstance(match.place, Run) and (
+                change.expression is None or pair.word != "new"
+            ):
+                what = "`with old:` matches a part of a statement, which only an expression can "
+                what += "replace"
+                hint = "write one expression under `with new:`, or the whole statement under "
+                hint += "`with old:`"
+                raise PatchgenError("PG305", edit.at(pair.new), what, hint)
+            changes.append(change)
     return changes
 
 
-def _find_matches(edit: EditDeclaration, target: Target, method: ast.stmt) -> list[Match]:
-    """The matches of an edit, which have to be as many as it says, in the order of the text."""
-    matches = find(edit.old.body, method, edit.holes)
+def _refuse_repeated(edit: EditDeclaration, change: Replacement) -> None:
+    """Raise PG307 for a keyword that new code gives, and that its `...` stands for as well."""
+    rest = change.match.bound.rest
+    matched = {a.arg for a in rest.arguments if isinstance(a, ast.keyword)} if rest else set()
+    for call in walk(change.part):
+        if isinstance(call, ast.Call) and any(map(is_ellipsis, call.args)):
+            for name in (k.arg for k in call.keywords if k.arg and k.arg in matched):
+                what = f"`...` under `with new:` stands for {name}=, which is also written"
+                hint = f"write {name}= under `with old:` as well"
+                raise PatchgenError("PG307", edit.at(change.part), what, hint)
+
+
+def _find_matches(
+    edit: EditDeclaration, pair: Pair, target: Target, method: ast.stmt
+) -> list[Match]:
+    """The matches of a pair, which have to be as many as the edit says."""
+    matches = find(pair.old.body, method, edit.holes)
     if len(matches) == edit.count:
         return matches
-    at = edit.at(edit.old)
+    at = edit.at(pair.old)
     if matches:
-        lines = ", ".join(str(target.lines(match).first) for match in matches)
+        lines = ", ".join(str(target.lines(match.nodes).first) for match in matches)
         what = (
             f"`with old:` matches {len(matches)} times in {target.name}, "
             f"not {edit.count}: lines {lines}"
         )
         raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(matches)}")
     what = f"`with old:` does not occur in {target.name}"
-    hint = describe_nearest_miss(edit.old.body, target.statement, target.owner)
+    hint = _describe_nearest_miss(pair.old.body, target)
     raise PatchgenError("PG301", at, what, hint)
 
 
@@ -280,3 +317,54 @@ def _refuse_overlaps(
             raise PatchgenError("PG303", other.at(other.node), what, "match more")
         what = f"the edit {other.node.name} changes what {edit.node.name} changes"
         raise PatchgenError("PG303", other.at(other.node), what, "make one edit of both")
+
+
+def _describe_nearest_miss(pattern: Sequence[ast.stmt], target: Target) -> str:
+    """The file and line of the nearest code and a small diff, with upstream's code marked `+`."""
+    places: list[Sequence[ast.AST]] = []
+    match pattern:
+        case [ast.Expr(value=wanted)] if not is_ellipsis(wanted):
+            inside = (node for statement in target.node.body for node in expressions(statement))
+            places = [[node] for node in inside if isinstance(node, type(wanted))]
+        case _:
+            # Runs of as many statements as the pattern has; a shorter suite is one run.
+            size = sum(not is_ellipsis(node) for node in pattern)
+            for suite in suites(target.node):
+                count = max(1, len(suite) - size + 1)
+                places += [suite[start : start + size] for start in range(count)]
+    own = _spell(pattern)
+    matcher = difflib.SequenceMatcher(b=own, autojunk=False)
+    ratio = 0.0
+    nearest: Sequence[ast.AST] = ()
+    for place in places:
+        text = _spell(place)
+        matcher.set_seq1(text)
+        # The mean of how much of the pattern is there, and of how much of both is alike.
+        weight = ((len(own) + len(text)) / len(own) / 2 + 1) / 2
+        # What differs from an equal text cannot be shown; the quick ratio is an upper bound.
+        if text != own and matcher.quick_ratio() * weight > ratio:
+            likeness = matcher.ratio() * weight
+            if likeness > ratio:
+                ratio, nearest = likeness, place
+    # Below this, the nearest code would only mislead.
+    if ratio < _ENOUGH:
+        return f"nothing in {target.node.name} is like it"
+    where = f"the nearest is {target.owner.at(target.statement, nearest[0])}"
+    # The text shows an `elif` as an `if`, which explains nothing.
+    first = nearest[0]
+    if isinstance(first, ast.If) and target.statement.fragment.source(first).startswith("elif"):
+        where += "; an elif matches only together with the branches below it"
+    diff = difflib.ndiff(own.split("\n"), _spell(nearest).split("\n"))
+    # The lines with `?` only point at characters.
+    lines = [f"        {line}" for line in diff if not line.startswith("?")]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], "          ..."]
+    return "\n".join([where, *lines])
+
+
+def _spell(nodes: Sequence[ast.AST]) -> str:
+    """The code of `nodes` in one spelling, without comments."""
+    try:
+        return "\n".join(map(ast.unparse, nodes))
+    except ValueError:  # some f-strings, before Python 3.12
+        return "\n".join(map(ast.dump, nodes))

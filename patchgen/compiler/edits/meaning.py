@@ -68,6 +68,7 @@ def require_meanings(
     """Raise PG309 where a name of the method `title` would mean something else after `edits`."""
     before = {name.key: name for name in _read_names(method)}
     declared = {name.key: (edit, name) for edit in edits for name in _read_names(edit.node)}
+    removed = {parameter.arg: edit for edit in edits for parameter in edit.removed}
     after = _read_names(replaced.tree, lambda node: replaced.origins[id(node)])
     # Errors of the new code first: the author sees that code.
     new_code = [name for name in after if name.key not in before]
@@ -81,7 +82,12 @@ def require_meanings(
             if name.name in edit.holes:
                 # A hole stands for an expression, and is replaced only where one can stand.
                 what = f"{name.name} is a Hole, but `with new:` binds the name"
-                raise PatchgenError("PG305", edit.at(edit.new), what, _RENAME.format(name.name))
+                raise PatchgenError("PG305", edit.at(edit.last), what, _RENAME.format(name.name))
+        elif name.scope is None and name.name in removed and before[name.key].scope is not None:
+            edit = removed[name.name]
+            what = f"{title} still reads {name.name}, which {edit.node.name} removes"
+            hint = "edit the code that reads it, too"
+            raise PatchgenError("PG309", edit.at(edit.node), what, hint)
         # What bound a name of the method may be gone, and Python tells, but nothing else may
         # bind it.
         elif name.scope not in (None, before[name.key].scope):
@@ -119,4 +125,4 @@ def _find_binder(
             edit, meant = declared[other.key]
             return edit.node.name, edit.body.at(edit.statement, meant.node)
     # A parameter of the edit, which stands for a name of the method.
-    return edits[0].node.name, edits[0].at(edits[0].new)
+    return edits[0].node.name, edits[0].at(edits[0].last)

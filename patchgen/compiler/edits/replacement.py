@@ -26,10 +26,12 @@ from patchgen.compiler.classes.suite import (
     suites,
 )
 from patchgen.compiler.edits.pattern import Argument, Match, Rest, Run, arguments, is_ellipsis
+from patchgen.compiler.edits.signature import Changes, change_arguments, write_arguments
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_same_code
 from patchgen.syntax.trees import walk
 
+_NewRun = tuple[int, int, list[ast.stmt]]  # statements for those from one number to another
 _COMMA = re.compile(r"(#[^\n]*)|,")
 _CLOSED = re.compile(r"(?:[\s\\]*\))*")
 _OPEN = re.compile(r"(?:[\s\\)]|#[^\n]*)*\(")
@@ -37,11 +39,15 @@ _OPEN = re.compile(r"(?:[\s\\)]|#[^\n]*)*\(")
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What stands at `match` afterwards: the statements of `part`, which is a `with` of `code`."""
+    """What stands at `match` afterwards: the statements of `part`, which is a `with` of `code`.
+
+    With "before" or "after" as the `word`, they stand there beside what matched.
+    """
 
     match: Match
     code: Fragment
     part: ast.With
+    word: str
 
     @property
     def deletes(self) -> bool:
@@ -76,20 +82,22 @@ class Replaced:
     origins: Mapping[int, ast.AST]
 
 
-def replace_matches(method: Fragment, changes: Sequence[Replacement]) -> Replaced | None:
+def replace_matches(
+    method: Fragment, changes: Sequence[Replacement], signature: Changes
+) -> Replaced | None:
     """The method after all of `changes`, with no more parentheses than it needs."""
-    meant, copies = _build(method, changes)
+    meant, copies = _build(method, changes, signature)
     # Most replacements need no parentheses; the others get all of them, less those that can go.
     sites = [(id(change), id(site)) for change in changes for site in [change, *change.sites()]]
     wrapped: set[tuple[int, int]] = set()
-    text = _write(method, changes, wrapped)
+    text = _write(method, changes, signature, wrapped)
     if not _reads_as(text, meant):
         wrapped = set(sites)
-        text = _write(method, changes, wrapped)
+        text = _write(method, changes, signature, wrapped)
         if not _reads_as(text, meant):
             return None
         for site in sites:
-            fewer = _write(method, changes, wrapped - {site})
+            fewer = _write(method, changes, signature, wrapped - {site})
             if _reads_as(fewer, meant):
                 text, wrapped = fewer, wrapped - {site}
     (tree,) = parse_fragment(text).nodes
@@ -137,19 +145,25 @@ def shares_lines(method: Fragment, run: Run) -> bool:
 # The tree that is meant.
 
 
-def _build(method: Fragment, changes: Sequence[Replacement]) -> tuple[ast.AST, dict[int, ast.AST]]:
+def _build(
+    method: Fragment, changes: Sequence[Replacement], signature: Changes
+) -> tuple[ast.AST, dict[int, ast.AST]]:
     """The tree of the method after `changes`, and the node that each copied node was."""
     copies: dict[int, ast.AST] = {}
-    places: dict[int, ast.expr] = {}
-    runs: dict[int, list[tuple[int, int, list[ast.stmt]]]] = {}
+    places: dict[int, ast.AST] = {}
+    runs: dict[int, list[_NewRun]] = {}
+    (node,) = method.nodes
+    assert isinstance(node, Function)
+    if signature:
+        places[id(node.args)] = change_arguments(node.args, signature, method, copies)
     for change in changes:
         bound, new = change.match.bound, change.part.body
-        holes: dict[int, ast.expr] = {}
+        holes: dict[int, ast.AST] = {}
         for site in change.sites():
             value = bound.holes[site.id]
             assert value is not None
             holes[id(site)] = value
-        dots: dict[int, list[tuple[int, int, list[ast.stmt]]]] = {}
+        dots: dict[int, list[_NewRun]] = {}
         if bound.run:
             for suite in suites(change.part):
                 at = [number for number, node in enumerate(suite) if is_ellipsis(node)]
@@ -158,16 +172,21 @@ def _build(method: Fragment, changes: Sequence[Replacement]) -> tuple[ast.AST, d
         statements = [] if change.deletes else build.all(new)
         place = change.match.place
         if isinstance(place, Run):
-            runs.setdefault(id(place.suite), []).append((place.start, place.stop, statements))
+            start = place.stop if change.word == "after" else place.start
+            stop = place.start if change.word == "before" else place.stop
+            # What is put behind a statement comes before what is put above the next.
+            new_run = (start, stop, statements)
+            of_suite = runs.setdefault(id(place.suite), [])
+            of_suite.insert(0 if change.word == "after" else len(of_suite), new_run)
             continue
         (statement,) = statements
         assert isinstance(statement, ast.Expr)
         places[id(place)] = statement.value
     build = _Build(places, runs, None, copies)
-    for suite in suites(method.nodes[0]):
+    for suite in suites(node):
         if id(suite) in runs and _is_elif(method, suite):
             build.branches.add(id(suite))
-    return build.node(method.nodes[0]), copies
+    return build.node(node), copies
 
 
 class _Build:
@@ -175,8 +194,8 @@ class _Build:
 
     def __init__(
         self,
-        places: Mapping[int, ast.expr],
-        runs: Mapping[int, list[tuple[int, int, list[ast.stmt]]]],
+        places: Mapping[int, ast.AST],
+        runs: Mapping[int, list[_NewRun]],
         rest: Rest | None,
         copies: dict[int, ast.AST],
     ) -> None:
@@ -244,9 +263,18 @@ def order_arguments(call: ast.Call, rest: Rest) -> list[Argument]:
 # The text.
 
 
-def _write(method: Fragment, changes: Sequence[Replacement], wrapped: set[tuple[int, int]]) -> str:
+def _write(
+    method: Fragment,
+    changes: Sequence[Replacement],
+    signature: Changes,
+    wrapped: set[tuple[int, int]],
+) -> str:
     """The text with parentheses around the holes and expressions that are `wrapped`."""
     pieces: dict[tuple[int, int], list[str]] = {}
+    (node,) = method.nodes
+    assert isinstance(node, Function)
+    for start, end, text in write_arguments(node.args, signature, method) if signature else ():
+        pieces.setdefault((start, end), []).append(text)
     emptied: dict[int, list[Run]] = {}
     for change in changes:
         splices = _fill(change, method, wrapped)
@@ -267,9 +295,17 @@ def _write(method: Fragment, changes: Sequence[Replacement], wrapped: set[tuple[
         first, last = _lines_of(method, place)
         indent = indent_of(method.lines[first - 1])
         is_branch = _is_elif(method, place.suite)
+        span = method.line_span(first, last)
+        if change.word == "after":
+            span = span[1], span[1]
+        elif change.word == "before":
+            # Comments stay above the statement that they are about.
+            while method.lines[first - 2].startswith(f"{indent}#"):
+                first -= 1
+            span = (method.line_span(first, last)[0],) * 2
         if change.deletes:
             text = "".join(f"{indent}{comment}\n" for comment in comments)
-            if not is_branch:
+            if not is_branch and change.word == "new":
                 emptied.setdefault(id(place.suite), []).append(place)
         else:
             body = change.part.body
@@ -281,7 +317,8 @@ def _write(method: Fragment, changes: Sequence[Replacement], wrapped: set[tuple[
                 if is_branch:
                     # A single `if` is an `elif` again; nothing but comments stands above it.
                     text = re.sub(r"(?m)^(\s*)if\b", r"\1elif", text, count=1)
-        pieces.setdefault(method.line_span(first, last), []).append(text)
+        texts = pieces.setdefault(span, [])
+        texts.insert(0 if change.word == "after" else len(texts), text)
     for runs in emptied.values():
         suite = runs[0].suite
         if sum(run.stop - run.start for run in runs) == len(suite):
