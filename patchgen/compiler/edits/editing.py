@@ -32,7 +32,7 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, names_in
 from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.same import Function, is_same_code
-from patchgen.syntax.trees import list_parameters, walk
+from patchgen.syntax.trees import list_parameters, names_within, walk
 
 # How alike code has to be to be shown, and how much of it is.
 _ENOUGH = 0.45
@@ -69,7 +69,7 @@ class Target:
         here, block = self.statement, self.owner.block
         if here.changed:
             return _lines_of(block, here.line, here.line)
-        start, end = nodes[0], nodes[-1]
+        start, end = (nodes[0], nodes[-1]) if nodes else (self.node, self.node)
         first = first_line(start) if isinstance(start, ast.stmt) else start.lineno
         above = here.line - 1
         return _lines_of(block, above + first, above + (end.end_lineno or end.lineno))
@@ -116,6 +116,7 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
     names = names_in([target.node])
     for edit in edits:
         _refuse_unknown_names(edit, names, target.node)
+        _refuse_attributes(edit, bodies)
         # An edit may read what the edits above it bind.
         names |= frozenset(bound_names(node for pair in edit.pairs for node in pair.new.body))
         names |= {parameter.name for parameter in edit.added}
@@ -179,6 +180,20 @@ def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: 
             raise PatchgenError("PG305", edit.at(argument), what, hint)
 
 
+def _refuse_attributes(edit: EditDeclaration, bodies: Sequence[ClassBody]) -> None:
+    """Raise PG309 for a name in the signature that the body of the flat class may bind.
+
+    Defaults and annotations are evaluated there, and would read the attribute of a parent.
+    """
+    attributes = set[str]().union(*(body.names for body in bodies))
+    for parameter in (*edit.added, *edit.changed):
+        for node in (parameter.default, parameter.arg.annotation):
+            for name in names_within(node) if node is not None else ():
+                if name.id in attributes:
+                    what = f"{name.id} is a global here, but the class has an attribute {name.id}"
+                    raise PatchgenError("PG309", edit.at(name), what, "use another name")
+
+
 def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str, list[EditMatch]]:
     """The text of the method after `edits`, and what each of them matched."""
     first, method = edits[0], target.statement.fragment
@@ -192,6 +207,10 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
         made = [(edit, _find_replacements(edit, target, method)) for edit in edits]
     signature = Changes()
     for edit in edits:
+        for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
+            if argument.arg in signature.removed | set(signature.changed):
+                what = f"two edits change the parameter {argument.arg} of {target.name}"
+                raise PatchgenError("PG303", edit.at(argument), what, "keep one of them")
         signature.added.extend(edit.added)
         signature.removed.update(argument.arg for argument in edit.removed)
         signature.changed.update((parameter.name, parameter) for parameter in edit.changed)
@@ -235,7 +254,8 @@ def _record_match(
         method=target.name,
         declared=_lines_of(block, above + 1, above + last),
         new=_lines_of(block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)),
-        found=found or (target.lines([target.node.args.args[0]]),),
+        # The signature, where nothing else changes.
+        found=found or (target.lines(list_parameters(target.node.args)[:1]),),
         known=not target.statement.changed,
     )
 

@@ -33,7 +33,7 @@ from patchgen.syntax.trees import walk
 
 _NewRun = tuple[int, int, list[ast.stmt]]  # statements for those from one number to another
 _COMMA = re.compile(r"(#[^\n]*)|,")
-_CLOSED = re.compile(r"(?:[\s\\]*\))*")
+_CLOSED = re.compile(r"(?:(?:[\s\\]|#[^\n]*)*\))*")
 _OPEN = re.compile(r"(?:[\s\\)]|#[^\n]*)*\(")
 
 
