@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
+import heapq
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +39,7 @@ from patchgen.syntax.trees import list_parameters, names_within, walk
 # How alike code has to be to be shown, and how much of it is.
 _ENOUGH = 0.45
 _MOST_LINES = 16
+_MOST_COMPARED = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,22 +356,25 @@ def _describe_nearest_miss(pattern: Sequence[ast.stmt], target: Target) -> str:
                 count = max(1, len(suite) - size + 1)
                 places += [suite[start : start + size] for start in range(count)]
     own = _spell(pattern)
+    texts = [_spell(place) for place in places]
+    # What differs from an equal text cannot be shown.
+    others = [number for number, text in enumerate(texts) if text != own]
     matcher = difflib.SequenceMatcher(b=own, autojunk=False)
-    ratio = 0.0
-    nearest: Sequence[ast.AST] = ()
-    for place in places:
-        text = _spell(place)
+
+    def likeness(number: int, *, quick: bool = False) -> float:
+        """The mean of how much of the pattern is there, and of how much of both is alike."""
+        text = texts[number]
         matcher.set_seq1(text)
-        # The mean of how much of the pattern is there, and of how much of both is alike.
         weight = ((len(own) + len(text)) / len(own) / 2 + 1) / 2
-        # What differs from an equal text cannot be shown; the quick ratio is an upper bound.
-        if text != own and matcher.quick_ratio() * weight > ratio:
-            likeness = matcher.ratio() * weight
-            if likeness > ratio:
-                ratio, nearest = likeness, place
+        return (matcher.quick_ratio() if quick else matcher.ratio()) * weight
+
+    # The slow ratio of those for which the quick one, an upper bound, is largest.
+    likely = heapq.nlargest(_MOST_COMPARED, others, functools.partial(likeness, quick=True))
+    best = max(likely, key=likeness, default=None)
     # Below this, the nearest code would only mislead.
-    if ratio < _ENOUGH:
+    if best is None or likeness(best) < _ENOUGH:
         return f"nothing in {target.node.name} is like it"
+    nearest = places[best]
     where = f"the nearest is {target.owner.at(target.statement, nearest[0])}"
     # The text shows an `elif` as an `if`, which explains nothing.
     first = nearest[0]

@@ -29,9 +29,10 @@ from patchgen.compiler.edits.pattern import Argument, Match, Rest, Run, argument
 from patchgen.compiler.edits.signature import Changes, change_arguments, write_arguments
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_same_code
-from patchgen.syntax.trees import walk
+from patchgen.syntax.trees import statements_within, walk
 
 _NewRun = tuple[int, int, list[ast.stmt]]  # statements for those from one number to another
+_MOST_TRIED = 24  # places whose parentheses are taken away one by one
 _COMMA = re.compile(r"(#[^\n]*)|,")
 _CLOSED = re.compile(r"(?:(?:[\s\\]|#[^\n]*)*\))*")
 _OPEN = re.compile(r"(?:[\s\\)]|#[^\n]*)*\(")
@@ -96,7 +97,7 @@ def replace_matches(
         text = _write(method, changes, signature, wrapped)
         if not _reads_as(text, meant):
             return None
-        for site in sites:
+        for site in sites[:_MOST_TRIED]:
             fewer = _write(method, changes, signature, wrapped - {site})
             if _reads_as(fewer, meant):
                 text, wrapped = fewer, wrapped - {site}
@@ -285,6 +286,8 @@ def _write(
             text = splice(change.code.text, splices, *change.code.span(value))
             is_wrapped = (id(change), id(change)) in wrapped
             pieces.setdefault(method.span(place), []).append(f"({text})" if is_wrapped else text)
+            if not comments:
+                continue
             # An expression has no line of its own for the comments of new code.
             line = first_line(_find_statement(method, place))
             start = method.line_span(line, line)[0]
@@ -462,12 +465,13 @@ def _is_elif(method: Fragment, suite: Sequence[ast.stmt]) -> bool:
 
 def _find_statement(method: Fragment, node: ast.expr) -> ast.stmt:
     """The innermost statement around `node`."""
-    start, end = method.span(node)
-    around = [
-        outer
-        for outer in walk(method.nodes[0])
-        if isinstance(outer, ast.stmt)
-        and method.span(outer)[0] <= start
-        and end <= method.span(outer)[1]
-    ]
-    return (around or [method.nodes[0]])[-1]
+    start, end = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+    found = method.nodes[0]
+    for outer in statements_within(found):
+        if (
+            isinstance(outer, ast.stmt)
+            and (outer.lineno, outer.col_offset) <= start
+            and end <= (outer.end_lineno or 0, outer.end_col_offset or 0)
+        ):
+            found = outer
+    return found
