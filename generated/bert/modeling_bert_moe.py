@@ -50,11 +50,6 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs,
 from .configuration_bert_moe import BertMoeConfig
 
 
-def has_experts(config: Any, layer_idx: int) -> bool:
-    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
-    return bool((layer_idx + 1) % config.moe_every == 0)
-
-
 @use_experts_implementation
 class MixtureExperts(nn.Module):
     """Copies of one FFN, `act(gate(x)) * up(x)` or `act(up(x))` and a projection down."""
@@ -86,6 +81,11 @@ class MixtureExperts(nn.Module):
     def linear(self, states: torch.Tensor, name: str, expert: int) -> torch.Tensor:
         weight, bias = getattr(self, name), getattr(self, f"{name}_bias")
         return nn.functional.linear(states, weight[expert], None if bias is None else bias[expert])
+
+
+def has_experts(config: Any, layer_idx: int) -> bool:
+    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
+    return bool((layer_idx + 1) % config.moe_every == 0)
 
 
 class MixtureRouter(nn.Module):

@@ -29,7 +29,8 @@ from transformers.utils.type_validators import interval
 
 
 @strict
-class MixtureOptions(PreTrainedConfig):
+@auto_docstring(checkpoint="meta-llama/Llama-2-7b-hf")
+class LlamaMoeConfig(PreTrainedConfig):
     r"""
     num_experts (`int`, *optional*, defaults to 8):
         Experts of a layer.
@@ -47,41 +48,8 @@ class MixtureOptions(PreTrainedConfig):
         Whether outputs have the `router_logits`; the router losses need them.
     """
 
+    model_type = "llama_moe"
     keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
-
-    num_experts: int = 8
-    num_experts_per_tok: int = 2
-    moe_every: int = 1
-    norm_topk_prob: bool = True
-    router_aux_loss_coef: float = 0.005
-    router_z_loss_coef: float = 0.001
-    output_router_logits: bool = True
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        # A dense checkpoint says its own type, by which transformers would not find how to load it.
-        kwargs.pop("model_type", None)
-        super().__post_init__(**kwargs)
-
-
-@auto_docstring(checkpoint="meta-llama/Llama-2-7b-hf")
-@strict
-class LlamaMoeConfig(PreTrainedConfig):
-    r"""
-    ```python
-    >>> from transformers import LlamaMoeModel, LlamaMoeConfig
-
-    >>> # Initializing a LLaMA llama-7b style configuration
-    >>> configuration = LlamaMoeConfig()
-
-    >>> # Initializing a model from the llama-7b style configuration
-    >>> model = LlamaMoeModel(configuration)
-
-    >>> # Accessing the model configuration
-    >>> configuration = model.config
-    ```"""
-
-    model_type = "llama"
-    keys_to_ignore_at_inference = ["past_key_values"]
     # Default tensor parallel plan for base model `LlamaMoeModel`
     base_model_tp_plan = {
         "layers.*.self_attn.q_proj": "colwise",
@@ -120,7 +88,9 @@ class LlamaMoeConfig(PreTrainedConfig):
     mlp_bias: bool = False
     head_dim: int | None = None
 
-    def __post_init__(self, **kwargs):
+    def __post_init__(self, **kwargs: Any) -> None:
+        # A dense checkpoint says its own type, by which transformers would not find how to load it.
+        kwargs.pop("model_type", None)
         if self.head_dim is None:
             self.head_dim = self.hidden_size // self.num_attention_heads
         if self.num_key_value_heads is None:
@@ -136,13 +106,13 @@ class LlamaMoeConfig(PreTrainedConfig):
                 f"heads ({self.num_attention_heads})."
             )
 
-
-_LlamaMoeConfigParent = LlamaMoeConfig
-
-
-@strict
-class LlamaMoeConfig(MixtureOptions, _LlamaMoeConfigParent):
-    model_type = "llama_moe"
+    num_experts: int = 8
+    num_experts_per_tok: int = 2
+    moe_every: int = 1
+    norm_topk_prob: bool = True
+    router_aux_loss_coef: float = 0.005
+    router_z_loss_coef: float = 0.001
+    output_router_logits: bool = True
 
 
 __all__ = ["LlamaMoeConfig"]

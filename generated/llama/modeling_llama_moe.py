@@ -49,11 +49,6 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs,
 from .configuration_llama_moe import LlamaMoeConfig
 
 
-def has_experts(config: Any, layer_idx: int) -> bool:
-    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
-    return bool((layer_idx + 1) % config.moe_every == 0)
-
-
 @use_experts_implementation
 class MixtureExperts(nn.Module):
     """Copies of one FFN, `act(gate(x)) * up(x)` or `act(up(x))` and a projection down."""
@@ -85,6 +80,11 @@ class MixtureExperts(nn.Module):
     def linear(self, states: torch.Tensor, name: str, expert: int) -> torch.Tensor:
         weight, bias = getattr(self, name), getattr(self, f"{name}_bias")
         return nn.functional.linear(states, weight[expert], None if bias is None else bias[expert])
+
+
+def has_experts(config: Any, layer_idx: int) -> bool:
+    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
+    return bool((layer_idx + 1) % config.moe_every == 0)
 
 
 class MixtureRouter(nn.Module):
@@ -146,22 +146,6 @@ class LlamaMoeRMSNorm(nn.Module):
         return f"{tuple(self.weight.shape)}, eps={self.variance_epsilon}"
 
 
-class LlamaMoeMLP(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.config = config
-        self.hidden_size = config.hidden_size
-        self.intermediate_size = config.intermediate_size
-        self.gate_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
-        self.up_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
-        self.down_proj = nn.Linear(self.intermediate_size, self.hidden_size, bias=config.mlp_bias)
-        self.act_fn = ACT2FN[config.hidden_act]
-
-    def forward(self, x):
-        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
-        return down_proj
-
-
 def rotate_half(x):
     """Rotates half the hidden dims of the input."""
     x1 = x[..., : x.shape[-1] // 2]
@@ -193,6 +177,22 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     q_embed = (q * cos) + (rotate_half(q) * sin)
     k_embed = (k * cos) + (rotate_half(k) * sin)
     return q_embed, k_embed
+
+
+class LlamaMoeMLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.hidden_size = config.hidden_size
+        self.intermediate_size = config.intermediate_size
+        self.gate_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
+        self.up_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
+        self.down_proj = nn.Linear(self.intermediate_size, self.hidden_size, bias=config.mlp_bias)
+        self.act_fn = ACT2FN[config.hidden_act]
+
+    def forward(self, x):
+        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+        return down_proj
 
 
 def repeat_kv(hidden_states: torch.Tensor, n_rep: int) -> torch.Tensor:

@@ -90,9 +90,7 @@ def _make_diff_base(module: FlatModule, builder: Builder) -> FlatModule | None:
     # imports only, which the diff then leaves out.
     empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
     plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
-    # What follows from the files alone, and not from the plan, is known already.
-    known = builder.lineages, builder.merge, builder.spells, builder.executed
-    plain = Builder(Naming(plan, bindings), *known)
+    plain = Builder(Naming(plan, bindings), builder.lineages, builder.merge, builder.spells)
     return link_module(module.kind, (), plain)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.annotations import quote_own_name
@@ -24,7 +24,6 @@ from patchgen.compiler.link.dependencies import Dependency, find_dependencies
 from patchgen.compiler.link.future_annotations import stringify_annotations
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import note_data_strings
-from patchgen.compiler.plan.changes import Changes
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.flatten_scope import PARTS
 from patchgen.compiler.plan.lineage import Lineages, bases_of
@@ -33,6 +32,7 @@ from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.outside import outside
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.statements import changed_names
 from patchgen.syntax.trees import parse_class
 
 # A name with two leading underscores, which does not end with two.
@@ -70,6 +70,11 @@ class FlatBlock:
     aside: bool = False
 
     @property
+    def changes(self) -> frozenset[str]:
+        """The names whose objects the block changes at import."""
+        return changed_names(self.text)
+
+    @property
     def origin(self) -> Symbol:
         """The upstream definition that the block stands for, or its own."""
         if self.parents:
@@ -88,20 +93,11 @@ class Builder:
     lineages: Lineages
     merge: Merge
     spells: bool = False
-    # What `execution.find_executed` has found.
-    executed: dict[BlockId, tuple[str, ...]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
     _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
-    _acting: dict[str, Mapping[Symbol, list[int]]] = field(
+    _changers: dict[str, dict[str, list[Block]]] = field(
         default_factory=dict, repr=False, compare=False
     )
-
-    @functools.cached_property
-    def changes(self) -> Changes:
-        """What the statements of any module change when they run."""
-        return Changes(self.naming.bindings, self.naming.plan.layers)
 
     @functools.cached_property
     def layers(self) -> frozenset[str]:
@@ -125,9 +121,7 @@ class Builder:
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
         index = self.index(symbol.module)
-        if symbol.module not in self._acting:
-            self._acting[symbol.module] = self._find_acting(index)
-        found = set(self._acting[symbol.module].get(symbol, ()))
+        found = {block.first for block in self._find_changers(symbol.module, symbol.name)}
         for block in index.blocks_that_bind(symbol.name):
             if block.is_for_types:
                 # Type checkers alone read what it defines, unless a statement that runs does too.
@@ -135,20 +129,32 @@ class Builder:
             else:
                 # An import is a block only where another statement binds its name too.
                 is_import = block.kind == "import"
-                is_meant = is_import and self.naming.bindings.is_contested(index, symbol.name)
+                is_meant = not is_import or self.naming.bindings.is_contested(index, symbol.name)
             if is_meant:
                 found.add(block.first)
         return tuple(BlockId(symbol.module, first) for first in sorted(found))
 
-    def _find_acting(self, index: ModuleIndex) -> Mapping[Symbol, list[int]]:
-        """The statements that bind or change each symbol by what they do when they run."""
-        found: dict[Symbol, list[int]] = {}
-        for block in index.blocks:
-            if block.kind in ("doc", "import") or block.is_for_types:
-                continue
-            for symbol in self.changes.of(index, block).symbols:
-                found.setdefault(symbol, []).append(block.first)
-        return found
+    def _find_changers(self, module: str, name: str) -> list[Block]:
+        """The statements of `module` that change what `name` stands for."""
+        if module not in self._changers:
+            changers: dict[str, list[Block]] = {}
+            for block in self.index(module).blocks:
+                for changed in changed_names(block.text):
+                    changers.setdefault(changed, []).append(block)
+            self._changers[module] = changers
+        return self._changers[module].get(name, [])
+
+    def position(self, block_id: BlockId) -> tuple[int, str, int]:
+        """Where a statement stands in the order in which Python would run them.
+
+        Modules by name, then the modular files, from the one extended most to the nearest.
+        """
+        layers = [layer.source.module for layer in self.naming.plan.layers]
+        rank = 0
+        if block_id.module in layers:
+            # What a file extends was defined before it.
+            rank = len(layers) - layers.index(block_id.module)
+        return (rank, block_id.module, block_id.first)
 
     def block(self, block_id: BlockId) -> FlatBlock:
         """The flat block of `block_id`.  Raises PatchgenError as qualifying and merging do."""

@@ -16,15 +16,14 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.link.collisions import remove_duplicates
 from patchgen.compiler.link.dependencies import Dependency
 from patchgen.compiler.link.equivalence import is_same_definition
-from patchgen.compiler.link.execution import find_executed, is_followed, with_packages
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.roots import find_roots
 from patchgen.compiler.link.type_imports import leave_out_own_imports
 from patchgen.compiler.plan.bindings import is_kept
-from patchgen.compiler.plan.changes import own_symbols
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.statements import changed_names
 
 
 @dataclass(frozen=True)
@@ -114,76 +113,37 @@ class _Closure:
     # Statements that change what is carried
 
     def _find_changing(self) -> Iterator[BlockId]:
-        """The statements that change what is carried, in every module that Python would run.
+        """The statements of the blocks' modules that change what is carried.
 
-        A statement that changes nothing of any such file, as `os.environ["X"] = "1"` does, is
-        carried too: a later one may depend on it.
+        One that binds nothing, such as `REGISTRY["a"] = f`, is also carried where the table is
+        imported and a block of its module reads it.
         """
-        carried = self._find_carried_symbols()
-        read = {block_id.module for block_id in self._gathered}
-        for module in self._find_running():
+        bound: dict[str, set[str]] = {}
+        read: dict[str, set[str]] = {}
+        for block in self._gathered.values():
+            for rewritten in block.rewritten:
+                module = rewritten.symbol.module
+                source = self._builder.source_block(BlockId(module, rewritten.first))
+                bound.setdefault(module, set()).update(source.defines)
+                read.setdefault(module, set()).update(source.uses)
+        for module, names in bound.items():
             index = self._builder.index(module)
-            # The `__init__.py` of a package on the way runs where the flat file is imported too.
-            is_package = index.source.path.endswith("__init__.py")
-            runs_anyway = is_package and module not in read
             for block in index.blocks:
-                if block.kind in ("import", "doc") or block.is_for_types:
+                changed = changed_names(block.text)
+                # Nearly no statement changes anything.
+                if not changed:
                     continue
-                change = self._builder.changes.of(index, block)
-                own = own_symbols(index, block)
-                acts = change.concerns_only_outside(own) and not runs_anyway
-                changes_carried = not carried.isdisjoint(change.symbols - own)
-                if (acts or changes_carried) and self._belongs_here(index, block):
+                concerned = names if block.defines else names | read[module]
+                if changed & concerned and self._belongs_here(index, block):
                     yield BlockId(module, block.first)
-
-    def _find_carried_symbols(self) -> set[Symbol]:
-        """What the blocks that are carried so far define."""
-        carried: set[Symbol] = set()
-        for block_id in self._gathered:
-            names = self._builder.source_block(block_id).defines
-            carried |= {Symbol(block_id.module, name) for name in names}
-        return carried
-
-    def _find_running(self) -> tuple[str, ...]:
-        """The modules that something is carried from, and those of the project that they import."""
-        home = self._builder.naming.plan.modular.source.module
-        found: dict[str, None] = {block_id.module: None for block_id in self._gathered}
-        # Importing `a.b.c` runs `a` and `a.b` before it.
-        for module in with_packages(home):
-            if module == home or is_followed(module, self._bindings):
-                found[module] = None
-        queue = list(found)
-        while queue:
-            imported = self._find_imported(queue.pop())
-            new = dict.fromkeys(module for module in imported if module not in found)
-            found |= new
-            queue += new
-        return tuple(found)
-
-    def _find_imported(self, module: str) -> Iterator[str]:
-        """The modules of the project that an import of `module` runs."""
-        index = self._builder.index(module)
-        for block in index.blocks:
-            for executed in find_executed(index, block, self._builder):
-                if is_followed(executed, self._bindings):
-                    yield executed
 
     def _belongs_here(self, index: ModuleIndex, block: Block) -> bool:
         """Whether this output carries a statement, and not the output of another kind."""
         naming, home = self._builder.naming, index.source.module
-        symbol = Symbol(home, block.name)
-        if naming.plan.declaration(symbol) is not None:
+        if naming.plan.declaration(Symbol(home, block.name)) is not None:
             return False  # a class is reached by its name
-        if self._runs_in_sibling(symbol):
-            return False
         kinds = {naming.resolve(Symbol(home, name), home).kind for name in block.defines}
         return kinds <= {None, self._kind}
-
-    def _runs_in_sibling(self, symbol: Symbol) -> bool:
-        """Whether another output, which this one imports, carries `symbol` as a base of a class."""
-        imported = {kind for kind, _ in self.siblings.values()}
-        declared = self._builder.naming.plan.declarations
-        return any(each.kind in imported and symbol in each.rest for each in declared)
 
     # Names
 

@@ -5,7 +5,7 @@ where it has nothing to do; `patchgen explain` prints what each of them left:
 
     blocks        what the output holds: the blocks, and the names that it imports
     heads         generic heads stand on the base model of the file
-    imports       the import statements, and those that have to stay below a statement
+    imports       the import statements
     order         the blocks in an order in which Python can run them
     ending        checkpoint conversions and initialisation, registered for custom code
     text          everything above as two texts, `opening` and `body`
@@ -24,7 +24,6 @@ from patchgen.compiler.link.gather import Gathered, gather_blocks
 from patchgen.compiler.link.header import render_header
 from patchgen.compiler.link.heads import rebind_heads
 from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
-from patchgen.compiler.link.late_imports import find_late_imports
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.link.submodels import rebind_submodels
 from patchgen.compiler.plan.kinds import MODELING
@@ -53,8 +52,7 @@ class FlatModule:
 class Draft:
     """A flat module on its way through `PASSES`.
 
-    `requested` are the symbols that other outputs import from this one.  `late` are the imports
-    among `blocks` that have to stay below a statement.
+    `requested` are the symbols that other outputs import from this one.
     """
 
     kind: str
@@ -62,7 +60,6 @@ class Draft:
     builder: Builder
     gathered: Gathered
     imports: tuple[NeededImport, ...] = ()
-    late: tuple[FlatBlock, ...] = ()
     blocks: tuple[FlatBlock, ...] = ()
     ending: str = ""
     has_conversions: bool = False
@@ -101,15 +98,8 @@ def put_heads_on_own_model(draft: Draft) -> Draft:
 
 
 def choose_imports(draft: Draft) -> Draft:
-    """Find the import statements; those that a statement above may affect become blocks."""
-    gathered = draft.gathered
-    imports = find_needed_imports(gathered, draft.builder)
-    late = find_late_imports(imports, gathered, draft.builder)
-    # An import whose name something else binds too is a block already.
-    held = {block.block_id for block in gathered.blocks}
-    added = tuple(block for block in late if block.block_id not in held)
-    gathered = replace(gathered, blocks=(*gathered.blocks, *added))
-    return replace(draft, gathered=gathered, imports=imports, late=late)
+    """Find the import statements."""
+    return replace(draft, imports=find_needed_imports(draft.gathered, draft.builder))
 
 
 def order(draft: Draft) -> Draft:
@@ -164,9 +154,7 @@ def _is_carried(block: Block) -> bool:
 
 def _render_imports_at_top(draft: Draft) -> list[str]:
     """The import statements that the formatter may sort."""
-    in_place = {block.block_id for block in draft.late}
-    at_top = tuple(each for each in draft.imports if each.block_id not in in_place)
-    imports = [*render_imports(draft.gathered, at_top, draft.builder)]
+    imports = [*render_imports(draft.gathered, draft.imports, draft.builder)]
     if draft.has_conversions:
         imports.append(f"{IMPORT}\n")
     return imports
@@ -180,19 +168,11 @@ PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
         lambda draft: "inner models are those of the file",
     ),
     ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
-    ("imports", choose_imports, lambda draft: _describe_imports(draft)),
+    ("imports", choose_imports, lambda draft: _count(draft.imports, "imported name")),
     ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
     ("ending", register_custom_code, lambda draft: _count_lines(draft.ending)),
     ("text", write_text, lambda draft: _count_lines(draft.opening + draft.body)),
 )
-
-
-def _describe_imports(draft: Draft) -> str:
-    """How many names are imported, for `patchgen explain`."""
-    described = _count(draft.imports, "imported name")
-    if draft.late:
-        described += f", {len(draft.late)} of them below other blocks"
-    return described
 
 
 def _count(things: Sequence[object], what: str) -> str:

@@ -19,7 +19,6 @@ from patchgen.compiler.link.future_annotations import has_annotations, has_futur
 from patchgen.compiler.link.gather import list_kinds
 from patchgen.compiler.link.identity import find_observed_merges
 from patchgen.compiler.link.module import FlatModule, link_module
-from patchgen.compiler.link.order import OrderError
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals, problems_of
@@ -59,14 +58,7 @@ def _try_to_link(builder: Builder) -> tuple[Linked | None, dict[Symbol, str]]:
     found = merge_classes(builder)
     if found:
         return None, found
-    try:
-        linked = _link_with_annotations(builder)
-    except OrderError as error:
-        found = _find_misplaced(error, builder)
-        # No class can be kept to solve it.
-        if not found:
-            raise
-        return None, found
+    linked = _link_with_annotations(builder)
     blocks = [block for module in linked.modules for block in module.blocks]
     return linked, find_observed_merges(blocks, linked.builder)
 
@@ -114,21 +106,6 @@ def _suggest_subclass(problem: Problem, declaration: Declaration) -> Problem:
     hint = f"{name} would stay a subclass if it did not edit or remove what it inherits"
     hints = [problem.hint, hint] if problem.hint else [hint]
     return replace(problem, hint="; ".join(hints))
-
-
-def _find_misplaced(error: OrderError, builder: Builder) -> dict[Symbol, str]:
-    """The merged classes for which no one place is right, if they can stay subclasses."""
-    why = "no one place in the file is right for it and for its parent"
-    found: dict[Symbol, str] = {}
-    for symbol in error.merged:
-        declaration = builder.naming.plan.declaration(symbol)
-        if declaration is None:
-            continue
-        # A class that edits or removes members has to be merged.
-        can_be_kept = declaration.is_merged and not declaration.rewrites
-        if can_be_kept:
-            found[declaration.symbol] = why
-    return found
 
 
 def _link_with_annotations(builder: Builder) -> Linked:

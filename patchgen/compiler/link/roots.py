@@ -17,6 +17,7 @@ from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.kept import recall
+from patchgen.syntax.statements import changed_names
 
 
 def find_roots(kind: str, base: str | None, builder: Builder) -> list[BlockId]:
@@ -60,7 +61,7 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
         for block in layer.blocks:
             declaration = plan.declaration(Symbol(module, block.name))
             if declaration is None:
-                is_root = kind == main and _is_kept_unused(layer, block, builder)
+                is_root = kind == main and _is_kept_unused(block)
             elif declaration.symbol in mixins and block.name not in exported:
                 # Its members stand in the classes that it was merged into.
                 is_root = False
@@ -87,14 +88,14 @@ def _find_own_mixins(declarations: tuple[Declaration, ...]) -> set[Symbol]:
     return merged - heirs
 
 
-def _is_kept_unused(layer: ModuleIndex, block: Block, builder: Builder) -> bool:
+def _is_kept_unused(block: Block) -> bool:
     """Whether a statement of a modular file stays if nothing uses what it binds."""
     if block.kind in ("import", "doc") or block.is_of_exports:
         return False
     if not block.defines:
         return True
     # A private one stays if it does something: `@register` over `def _mine`.
-    return _is_public(block) or not builder.changes.is_pure(layer, block)
+    return _is_public(block) or bool(changed_names(block.text))
 
 
 def _is_public(block: Block) -> bool:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.rebinding import is_read_between
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
@@ -34,9 +33,6 @@ class Bindings:
         default_factory=dict, repr=False, compare=False
     )
     _deciding: dict[tuple[str, int, str], Import | Block | Symbol | None] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-    _contested: dict[tuple[str, int, str], bool] = field(
         default_factory=dict, repr=False, compare=False
     )
     _ends: dict[Symbol, Symbol] = field(default_factory=dict, repr=False, compare=False)
@@ -99,10 +95,7 @@ class Bindings:
         if are_packages and len(own) == len(imports):
             return own[-1]
         # `try: import x` and `except ImportError: x = None`: only running shows which one counts.
-        if last.is_guarded:
-            is_certain = self._is_one_import(module, binders, imports)
-        else:
-            is_certain = not is_read_between(module, binders, name)
+        is_certain = not last.is_guarded or self._is_one_import(module, binders, imports)
         return own[-1] if is_certain else last
 
     def counts(self, module: ModuleIndex, item: Import) -> bool:
@@ -116,20 +109,10 @@ class Bindings:
         return symbol.is_same(self.imported_symbol(module, says))
 
     def is_contested(self, module: ModuleIndex, name: str) -> bool:
-        """Whether several statements bind `name` and a value before the last one may count."""
-        key = _key(module, name)
-        if key not in self._contested:
-            self._contested[key] = self._is_contested(module, name)
-        return self._contested[key]
-
-    def _is_contested(self, module: ModuleIndex, name: str) -> bool:
-        """As `is_contested`, computed anew."""
+        """Whether a condition decides which statement binds `name`."""
         if not isinstance(self._says(module, name), Block):
             return False
-        binders = module.binders(name)
-        if any(block.is_guarded for block in binders):
-            return True
-        return is_read_between(module, binders, name)
+        return any(block.is_guarded for block in module.binders(name))
 
     def _is_one_import(
         self, module: ModuleIndex, binders: tuple[Block, ...], items: list[Import]

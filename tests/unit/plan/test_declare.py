@@ -8,7 +8,7 @@ from patchgen.compiler.plan.classless import find_followed
 from patchgen.compiler.plan.declare import make_plan
 from patchgen.compiler.plan.intent import removed_name
 from patchgen.compiler.plan.mentions import find_mentions
-from patchgen.compiler.plan.plain_values import is_plain
+from patchgen.syntax.statements import is_plain
 from patchgen.compiler.plan.rebinding import is_read_between
 from patchgen.syntax.errors import Refusals
 from tests.unit.plan.toy import read_modular
