@@ -175,11 +175,8 @@ class Builder:
             made = self._make_merged(block_id, declaration)
         else:
             made = self._make_copied(block_id, key, index, block)
-        aside = self.naming.aside(key)
-        # A parent whose name its subclass takes gets a private one.
-        if aside is not None:
-            made = _put_aside(made, aside)
-        return made
+        # A parent whose name its subclass takes has a private one.
+        return replace(made, aside=self.naming.aside(key) is not None)
 
     def _make_copied(
         self, block_id: BlockId, key: Symbol, index: ModuleIndex, block: Block
@@ -226,7 +223,7 @@ class Builder:
         chain = declaration.chain
         rewritten_blocks = tuple(self._rewrite_class(symbol, chain) for symbol in chain)
         plan = ClassPlan(
-            name=declaration.symbol.name,
+            name=self.naming.aside(declaration.symbol) or declaration.symbol.name,
             chain=rewritten_blocks,
             bases=self._spell_bases(declaration, rewritten_blocks),
             own_names=tuple(symbol.name for symbol in chain),
@@ -302,21 +299,6 @@ def _choose_leading(rewritten_blocks: tuple[RewrittenBlock, ...]) -> str:
             return rewritten.leading
     # Without a comment, the blank lines of the last parent.
     return rewritten_blocks[-1].leading
-
-
-def _put_aside(block: FlatBlock, name: str) -> FlatBlock:
-    """Bind a class to `name`, because its subclass has taken its own name.
-
-    The class statement keeps the name that it has in Python, which private names and registries
-    read:
-
-        class LlamaMLP(nn.Module): ...
-
-
-        _LlamaMLPParent = LlamaMLP
-    """
-    text = f"{block.text.rstrip()}\n\n\n{name} = {block.name}\n"
-    return replace(block, name=name, text=text, defines=(name,), aside=True)
 
 
 def _name_statement(index: ModuleIndex, block: Block) -> str:

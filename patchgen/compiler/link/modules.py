@@ -1,35 +1,32 @@
-"""Link every output of a modular file, and decide which classes are merged.
+"""Link every output of a modular file.
 
-    1. Merge every class with its parents, and link the outputs.
-    2. A class that no one body can hold, or whose merging the outputs could notice, stays a
-       subclass:  class TinyMLP(LlamaMLP): ...
-    3. Start again with these classes kept, because what stands in the outputs depends on it.
+A class is merged with its parents.  Where the output has the parent as well, because other code
+names it, the class is its subclass instead, as it is in Python:
 
-In: a function that makes a `Builder`, given the classes that stay subclasses.  Out: the modules.
+    class LlamaMLP(llama.LlamaMLP): ...             class _LlamaMLPParent(nn.Module): ...
+    class Layer(llama.LlamaDecoderLayer):    ->
+        plain = llama.LlamaMLP                      class LlamaMLP(_LlamaMLPParent): ...
+
+In: a function that makes a `Builder`, given the classes that are subclasses.  Out: the modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.conflicts import find_conflicts
-from patchgen.compiler.link.flatblock import Builder
+from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.future_annotations import has_annotations, has_future_annotations
 from patchgen.compiler.link.gather import list_kinds
-from patchgen.compiler.link.identity import find_observed_merges
 from patchgen.compiler.link.module import FlatModule, link_module
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
-from patchgen.syntax.errors import PatchgenError, Problem, Refusals, problems_of
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
+from patchgen.syntax.trees import list_parameters, names_within, parse_once
 
-# Refusals of what no one class body can hold.  A subclass needs no one body.
-_ONLY_MERGED = frozenset(
-    {"PG124", "PG201", "PG202", "PG210", "PG211", "PG212", "PG213", "PG214"}
-    | {"PG220", "PG221", "PG222", "PG223", "PG224", "PG225", "PG240", "PG241"}
-)
-
-# The classes that stay subclasses, with the reason.
+# The classes that are subclasses of a parent in the output, with the reason.
 Kept = Mapping[Symbol, str]
 
 
@@ -47,65 +44,105 @@ def link_modules(make_builder: Callable[[Kept], Builder]) -> Linked:
     # Each round keeps at least one class more, so that there is a last one.
     while True:
         builder = make_builder(kept)
-        linked, found = _try_to_link(builder)
-        if linked is not None and not found:
+        merge_classes(builder)
+        linked = _link_with_annotations(builder)
+        blocks = [block for module in linked.modules for block in module.blocks]
+        subclasses = find_subclasses(blocks, linked.builder)
+        if not subclasses:
             return linked
-        kept |= found
+        kept |= subclasses
 
 
-def _try_to_link(builder: Builder) -> tuple[Linked | None, dict[Symbol, str]]:
-    """The linked outputs, and the classes that should not have been merged."""
-    found = merge_classes(builder)
-    if found:
-        return None, found
-    linked = _link_with_annotations(builder)
-    blocks = [block for module in linked.modules for block in module.blocks]
-    return linked, find_observed_merges(blocks, linked.builder)
+def merge_classes(builder: Builder) -> None:
+    """Merge every declared class.
 
-
-def merge_classes(builder: Builder) -> dict[Symbol, str]:
-    """Merge every declared class; returns those that no one body can hold, with the reason.
-
-    Raises Refusals with what is wrong with each of the others, so that one run reports all of it.
+    Raises Refusals with what is wrong with each of them, so that one run reports all of it.
     """
-    problems = list(find_conflicts(builder))
-    separate: dict[Symbol, str] = {}
+    problems: list[Problem] = list(find_conflicts(builder))
     for declaration in builder.naming.plan.declarations:
         for block_id in builder.block_ids(declaration.symbol):
             try:
                 builder.block(block_id)
             except PatchgenError as error:
-                found = problems_of(error)
-                refusals = _find_refusals(found, declaration)
-                problems += refusals
-                # As a subclass, the class would not have the problem.
-                if not refusals:
-                    separate.setdefault(declaration.symbol, found[0].what)
+                problems += problems_of(error)
     if problems:
         raise Refusals(problems)
-    return separate
 
 
-def _find_refusals(found: tuple[Problem, ...], declaration: Declaration) -> list[Problem]:
-    """The problems that the class would have as a subclass too, or cannot avoid."""
-    others = [problem for problem in found if problem.code not in _ONLY_MERGED]
-    # A problem that is none of merging stays, whatever becomes of the class.
-    if others:
-        return others
-    if not declaration.is_merged:
-        return list(found)
-    # Edits and removals need a merged class.
-    if declaration.rewrites:
-        return [_suggest_subclass(problem, declaration) for problem in found]
-    return []
+# Parents that the output has as well
 
 
-def _suggest_subclass(problem: Problem, declaration: Declaration) -> Problem:
-    """`problem` with the hint that a subclass would not have it."""
-    name = declaration.symbol.name
-    hint = f"{name} would stay a subclass if it did not edit or remove what it inherits"
-    hints = [problem.hint, hint] if problem.hint else [hint]
-    return replace(problem, hint="; ".join(hints))
+def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
+    """The merged classes among `blocks` whose parent stands in the output as well, and why.
+
+    Raises PatchgenError PG119 where such a class edits or removes what it inherits, which a subclass
+    cannot, and code asks for the parent.
+    """
+    carried = {block.rewritten[0].symbol: block for block in blocks if block.kind == "class"}
+    found: dict[Symbol, str] = {}
+    for block in blocks:
+        declaration = builder.naming.plan.declaration(block.rewritten[0].symbol)
+        if declaration is None or not declaration.is_merged:
+            continue
+        for parent in declaration.parents:
+            if parent not in carried:
+                continue
+            if declaration.rewrites:
+                _refuse_questions(declaration, carried[parent], parent, blocks)
+            else:
+                why = f"{carried[parent].name} stands in the file as well"
+                found.setdefault(declaration.symbol, why)
+    return found
+
+
+def _refuse_questions(
+    declaration: Declaration, carried: FlatBlock, parent: Symbol, blocks: Sequence[FlatBlock]
+) -> None:
+    """Raise PG119 where code of `blocks` uses `parent` in a way that depends on its subclasses."""
+    for block in blocks:
+        # Most blocks do not name the class, and need not be parsed.
+        if all(used.symbol != parent for used in block.dependencies):
+            continue
+        at = _find_question(block, carried.name)
+        if at is not None:
+            name = declaration.symbol.name
+            asking = block.name or "a statement"
+            what = f"{asking} asks for {parent}, which is merged into {name}"
+            hint = f"{name} would be its subclass if it did not edit or remove what it inherits"
+            raise PatchgenError("PG119", at, what, hint)
+
+
+def _find_question(block: FlatBlock, name: str) -> Location | None:
+    """Where a block reads a class other than as a base, in an annotation or to make an object."""
+    tree = parse_once(block.text)
+    harmless = {id(node) for node in _find_harmless_uses(tree)}
+    for node in names_within(tree):
+        is_read = node.id == name and isinstance(node.ctx, ast.Load)
+        if is_read and id(node) not in harmless:
+            rewritten = block.rewritten[0]
+            # In a merged class, the line is not known.
+            is_merged = len(block.rewritten) > 1
+            return rewritten.at(1, 0) if is_merged else rewritten.at(node.lineno, node.col_offset)
+    return None
+
+
+def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes that name a class whatever its subclasses are."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(bases=bases):
+                yield from bases
+            case ast.Call(func=ast.Name() as called):
+                yield called
+            # A decorator might read the annotations.
+            case ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]):
+                annotations = [parameter.annotation for parameter in list_parameters(node.args)]
+                for annotation in [*annotations, node.returns]:
+                    if annotation is not None:
+                        yield from ast.walk(annotation)
+
+
+# Annotations
 
 
 def _link_with_annotations(builder: Builder) -> Linked:

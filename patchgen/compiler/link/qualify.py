@@ -329,7 +329,9 @@ class _Qualifier:
         own = self._key.name
         if not own:
             return ""
-        name = self._naming.resolve(self._key, self._module.source.module).name
+        name = self._naming.aside(self._key)
+        if name is None:
+            name = self._naming.resolve(self._key, self._module.source.module).name
         if name == own or not name:
             return name
         self._renamed[own] = name

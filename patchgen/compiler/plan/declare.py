@@ -21,7 +21,6 @@ from types import MappingProxyType
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.chains import check_class_statement, split
 from patchgen.compiler.plan.classless import find_followed
-from patchgen.compiler.plan.identity import find_reason
 from patchgen.compiler.plan.intent import makes_rewrites
 from patchgen.compiler.plan.kinds import MODELING, kind_of_class, kind_of_module
 from patchgen.compiler.plan.lineage import Base, Lineages, bases_of
@@ -216,25 +215,19 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     if not merged.is_merged:
         return merged
     if unknown:
-        # A class that only a merged class can replace has no way out.
-        replaces_base = any(base.symbol.name == name for base, _ in unknown)
-        if merged.rewrites or replaces_base:
-            raise Refusals(problem for _, problem in unknown)
-        return _keep_subclass(merged, unknown[0][1].what)
-    why = known.kept.get(symbol) or found.obstacle or find_reason(classes, lineages, at)
+        raise Refusals(unknown)
+    if found.obstacle:
+        hint = "change the order of the bases, or override in one class what the others have"
+        raise PatchgenError("PG107", at, found.obstacle, hint)
+    why = known.kept.get(symbol)
     return _keep_subclass(merged, why) if why else merged
 
 
-def _find_unknown_bases(bases: tuple[Base, ...], bindings: Bindings) -> list[tuple[Base, Problem]]:
-    """The bases that would be merged, but are no class statements."""
-    found: list[tuple[Base, Problem]] = []
-    for base in bases:
-        if not bindings.flatten_scope.flattens(base.symbol.module):
-            continue
-        problem = check_class_statement(bindings, base)
-        if problem:
-            found.append((base, problem))
-    return found
+def _find_unknown_bases(bases: tuple[Base, ...], bindings: Bindings) -> list[Problem]:
+    """A problem for each base that would be merged, but is no class statement."""
+    flattened = [base for base in bases if bindings.flatten_scope.flattens(base.symbol.module)]
+    problems = [check_class_statement(bindings, base) for base in flattened]
+    return [problem for problem in problems if problem is not None]
 
 
 def _keep_subclass(declaration: Declaration, why: str) -> Declaration:

@@ -16,10 +16,10 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.class_body import find_meaning, first_name
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.annotations import find_annotations
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import Location
 from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import Position, names_within, parse_once, position_of, walk
 
@@ -170,3 +170,28 @@ def _find_classes(node: ast.AST) -> Sequence[ast.expr]:
 def _starts_at(node: ast.expr, reference: Reference) -> bool:
     """Whether an expression such as `a.b(c)` begins with the name that was read."""
     return position_of(first_name(node)) == reference.position
+
+
+def first_name(node: ast.expr) -> ast.expr:
+    """What a chain of attributes, calls and subscripts begins with: `a.b(c)[0]` gives `a`."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node
+
+
+def find_meaning(
+    index: ModuleIndex, reference: Reference, bindings: Bindings
+) -> tuple[Symbol | None, int]:
+    """What the read name means, and how many of the attributes behind it that takes.
+
+    `llama.LlamaMLP.forward`: the attributes of a module are definitions, those of a class not.
+    """
+    symbol = bindings.meaning(index, reference.name)
+    used = 0
+    for attribute in reference.attributes:
+        # A symbol without a name is a module.
+        if symbol is None or symbol.name:
+            break
+        symbol = bindings.canonical(Symbol(symbol.module, attribute), Location(""))
+        used += 1
+    return symbol, used
