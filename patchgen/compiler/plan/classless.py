@@ -33,7 +33,7 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     own: dict[str, Block] = {}
     for block in modular.blocks:
         own.update(dict.fromkeys(_own_names(block), block))
-    parents = _parents(modular, bindings)
+    parents = list_parents(modular, bindings)
     if not own or not parents:
         return {}
     redefined: dict[str, list[str]] = {}
@@ -81,7 +81,7 @@ def _own_names(block: Block) -> list[str]:
     return [name for name in block.defines if name not in imported and not name.startswith("__")]
 
 
-def _parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]:
+def list_parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]:
     """The modules of models that the file imports, or imports names from, in order."""
     found: dict[str, ModuleIndex] = {}
     for item in modular.imports:

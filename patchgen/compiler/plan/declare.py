@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.chains import check_class_statement, split
-from patchgen.compiler.plan.classless import find_followed
+from patchgen.compiler.plan.classless import find_followed, list_parents
 from patchgen.compiler.plan.intent import makes_rewrites
 from patchgen.compiler.plan.kinds import MODELING, kind_of_class, kind_of_module
 from patchgen.compiler.plan.lineage import Base, Lineages, bases_of
@@ -113,7 +113,8 @@ def make_plan(
     """
     # A modular file can extend the variant of another one.
     layers = _find_layers(modular, bindings)
-    declared = _declare_all(_Known(bindings, Lineages(bindings), layers, kept))
+    known = _Known(bindings, Lineages(bindings), layers, kept)
+    declared = _declare_all(known)
     # Only now are the parents of all classes known.
     parents = {declaration.symbol: declaration.parents for declaration in declared}
     mentioned = find_mentions(layers, parents, bindings)
@@ -121,7 +122,7 @@ def make_plan(
         if declaration.symbol in mentioned:
             declared[place] = _keep_subclass(declaration, mentioned[declaration.symbol])
     if declared:
-        bases = _find_bases(declared, layers)
+        bases = _find_bases(declared, known)
     else:
         bases = find_followed(modular, bindings)
     prefixes = _find_prefixes(declared, bases, bindings, layers)
@@ -258,31 +259,55 @@ def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
     return MODELING if has_parents else kind_of_class(symbol.name)
 
 
-def _find_bases(declared: list[Declaration], layers: tuple[ModuleIndex, ...]) -> dict[str, str]:
-    """The module that each kind's output follows: that of parents whose names classes keep."""
-    own = {layer.source.module for layer in layers}
-    bases: dict[str, tuple[str, Declaration]] = {}
-    for declaration in declared:
-        followed = _find_namesake(declaration, own)
-        if followed is None:
-            continue
+def _find_bases(declared: list[Declaration], known: _Known) -> dict[str, str]:
+    """The module that each kind's output follows: that of classes whose names the file binds."""
+    bases: dict[str, tuple[str, str, int]] = {}
+    for name, at, kind, followed in (
+        *_find_namesakes(declared, known),
+        *_find_replaced_classes(known),
+    ):
         # Two models in one file would need two outputs of one kind.
-        module, first = bases.setdefault(declaration.kind, (followed, declaration))
+        module, first, line = bases.setdefault(kind, (followed, name, at.line))
         if module != followed:
             what = (
-                f"class {declaration.symbol.name} makes a variant of {followed}, "
-                f"class {first.symbol.name} (line {first.at.line}) one of {module}"
+                f"{name} makes a variant of {followed}, {first} (line {line}) one of {module}"
             )
-            raise PatchgenError("PG112", declaration.at, what, "write a modular file for each")
-    return {kind: module for kind, (module, _) in bases.items()}
+            raise PatchgenError("PG112", at, what, "write a modular file for each")
+    return {kind: module for kind, (module, _, _) in bases.items()}
 
 
-def _find_namesake(declaration: Declaration, own: set[str]) -> str | None:
-    """The module of the nearest parent that has the name of the class."""
-    for ancestor in declaration.parents:
-        if ancestor.name == declaration.symbol.name and ancestor.module not in own:
-            return ancestor.module
-    return None
+def _find_namesakes(
+    declared: list[Declaration], known: _Known
+) -> Iterator[tuple[str, Location, str, str]]:
+    """The declared classes with the name of a class that they derive from, at any distance.
+
+    Each with its place, its kind and the module of the ancestor.
+    """
+    for declaration in declared:
+        name = declaration.symbol.name
+        for ancestor in known.lineages.mro(declaration.symbol, declaration.at)[1:]:
+            is_of_parent = ancestor.module not in known.modules and _is_model_file(
+                ancestor.module, known.bindings
+            )
+            if ancestor.name == name and is_of_parent:
+                yield name, declaration.at, declaration.kind, ancestor.module
+                break
+
+
+def _find_replaced_classes(known: _Known) -> Iterator[tuple[str, Location, str, str]]:
+    """What the modular file binds under the name of a class of a model that it imports.
+
+    class LlamaMLP(nn.Module): ...          LlamaMLP = Relu2MLP
+    """
+    modular = known.layers[0]
+    parents = list_parents(modular, known.bindings)
+    for block in modular.blocks:
+        imported = {item.bound for item in block.imports}
+        for name in block.defines:
+            for module, index in parents.items():
+                if name in index.classes and name not in imported:
+                    kind = kind_of_module(module) or MODELING
+                    yield name, modular.source.at(block.first), kind, module
 
 
 def _find_prefixes(
@@ -292,7 +317,7 @@ def _find_prefixes(
     layers: tuple[ModuleIndex, ...],
 ) -> dict[str, Prefix | None]:
     """The rename of each parent module that no output follows."""
-    pairs: dict[str, list[tuple[Prefix, Location]]] = {}
+    pairs: dict[str, list[Prefix]] = {}
     own = {layer.source.module for layer in layers}
     settled = own | set(bases.values())
     for declaration in declared:
@@ -308,17 +333,19 @@ def _find_prefixes(
             prefix = _derive_prefix(name, base, bindings)
             # Classes without a common ending say nothing about the prefix.
             if prefix is not None:
-                found.append((prefix, declaration.at))
-    return {module: agree(found, module) for module, found in pairs.items()}
+                found.append(prefix)
+    return {module: agree(found) for module, found in pairs.items()}
 
 
 def _derive_prefix(name: str, base: Base, bindings: Bindings) -> Prefix | None:
     """The prefix that `class name(base)` shows."""
     module = base.symbol.module
-    # The folder of `transformers.models.gpt2.modeling_gpt2` names the model.
-    folder = module.rpartition(".")[0].rpartition(".")[2]
+    # The file or the folder of `transformers.models.gpt2.modeling_gpt2` names the model.
+    folder, _, file = module.rpartition(".")
     classes = bindings.env.index(module, base.at).classes
-    return derive(name, base.symbol.name, model_prefix(folder, classes))
+    stem = file.partition("_")[2]
+    model = model_prefix(stem, classes) or model_prefix(folder.rpartition(".")[2], classes)
+    return derive(name, base.symbol.name, model)
 
 
 def _is_model_file(module: str, bindings: Bindings) -> bool:

@@ -139,10 +139,10 @@ class Naming:
         return renames
 
     def replaced_imports(self, module: ModuleIndex) -> dict[str, Symbol]:
-        """What a modular file defines in place of what a parent imports under a condition.
+        """What a modular file defines in place of what a parent imports.
 
-        parent:   if is_fast_available():          modular file:   fast_attention = None
-                      from fast import fast_attention
+        parent:   from ...masking_utils import create_causal_mask
+        modular:  def create_causal_mask(config, **kwargs): ...
         """
         home = module.source.module
         if home not in self._replaced:
@@ -158,8 +158,7 @@ class Naming:
             return {}
         names: set[str] = set()
         for block in module.blocks:
-            if block.is_guarded:
-                names.update(item.bound for item in block.imports)
+            names.update(item.bound for item in block.imports)
         replaced: dict[str, Symbol] = {}
         for name in sorted(names):
             place = self._declared(name)

@@ -1,7 +1,7 @@
 """Derive the names of carried classes from the names of declared ones.
 
-Each pair of a new class and its parent shows which prefix replaces which; all pairs of one parent
-module must agree.
+Each pair of a new class and its parent shows which prefix replaces which.  Where the pairs of one
+parent module show several, the carried classes keep their names.
 
     class GemmaAttention(LlamaAttention)        Llama -> Gemma: LlamaMLP becomes GemmaMLP
 """
@@ -12,8 +12,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-from patchgen.syntax.errors import Location, PatchgenError
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,32 +75,17 @@ def derive(new: str, parent: str, model: str) -> Prefix | None:
     return Prefix((old,), new.removesuffix(suffix), given)
 
 
-def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | None:
+def agree(pairs: Sequence[Prefix]) -> Prefix | None:
     """The one new prefix that all pairs of a parent module show.
 
-    Raises PatchgenError PG110 at the first pair that says something else than the first one.
+    None where they show several: what is carried beside them then keeps its name.
     """
-    if not found:
+    if len({prefix.new for prefix in pairs}) != 1:
         return None
-    first = found[0][0]
-    olds: set[str] = set()
-    for prefix, at in found:
-        # Classes that are carried with them could have either name.
-        if prefix.new != first.new:
-            what = f"two prefixes for the classes of {module}: {_pair(first)}, {_pair(prefix)}"
-            hint = (
-                "use one prefix, or derive the classes that need "
-                f"{prefix.new} in a modular file of their own"
-            )
-            raise PatchgenError("PG110", at, what, hint)
-        olds.update(prefix.olds)
+    olds = {old for prefix in pairs for old in prefix.olds}
     # The longest first: `Mamba2` before `Mamba`.
     longest_first = sorted(olds, key=lambda old: (-len(old), old))
-    return Prefix(tuple(longest_first), first.new, first.why)
-
-
-def _pair(prefix: Prefix) -> str:
-    return f"{prefix} by class {prefix.why[0]}({prefix.why[1]})"
+    return Prefix(tuple(longest_first), pairs[0].new, pairs[0].why)
 
 
 def _find_common_suffix(a: str, b: str) -> str:
