@@ -134,7 +134,7 @@ def _make_builder(
         # A statement such as a stray `return` has a message that says more.
         raise find_loose_statement(source) or error from error
     bindings = Bindings(env, FlattenScope(module.partition(".")[0], settings.flatten))
-    plan = make_plan(modular, bindings, kept)
+    plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
     return Builder(Naming(plan, bindings), Lineages(bindings), merge)
 
 

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from patchgen.compiler.language import check_file
 from patchgen.compiler.link.annotations import quote_own_name
 from patchgen.compiler.link.dependencies import Dependency, find_dependencies
 from patchgen.compiler.link.future_annotations import stringify_annotations
@@ -31,7 +32,7 @@ from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock,
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.outside import outside
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, Refusals
 from patchgen.syntax.statements import changed_names
 from patchgen.syntax.trees import parse_class
 
@@ -116,7 +117,11 @@ class Builder:
         for layer in self.naming.plan.layers:
             if layer.source.module == module:
                 return layer
-        return self.naming.bindings.env.index(module, Location(module))
+        index = self.naming.bindings.env.index(module, Location(module))
+        problems = check_file(index, self.naming.bindings)
+        if problems:
+            raise Refusals(problems)
+        return index
 
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""

@@ -14,10 +14,11 @@ classes use is copied from it under one new prefix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from patchgen.compiler.language import check_classes, check_file
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.chains import check_class_statement, split
 from patchgen.compiler.plan.classless import find_followed, list_parents
@@ -27,7 +28,6 @@ from patchgen.compiler.plan.lineage import Base, Lineages, bases_of
 from patchgen.compiler.plan.mentions import find_mentions
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import Prefix, agree, derive, model_prefix
-from patchgen.compiler.plan.soundness import find_unsound
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 
@@ -105,15 +105,19 @@ _NOTHING: Mapping[Symbol, str] = MappingProxyType({})
 
 
 def make_plan(
-    modular: ModuleIndex, bindings: Bindings, kept: Mapping[Symbol, str] = _NOTHING
+    modular: ModuleIndex,
+    bindings: Bindings,
+    kept: Mapping[Symbol, str] = _NOTHING,
+    decorators: Collection[str] = (),
 ) -> ModulePlan:
     """Plan a modular file; `kept` are classes that are known to stay subclasses, with the reason.
 
-    Raises Refusals with every problem of its class statements.
+    `decorators` are those of classes that the project's configuration knows.  Raises Refusals with
+    every problem of its class statements, and PG100 for what is not in the language.
     """
     # A modular file can extend the variant of another one.
     layers = _find_layers(modular, bindings)
-    known = _Known(bindings, Lineages(bindings), layers, kept)
+    known = _Known(bindings, Lineages(bindings), layers, kept, frozenset(decorators))
     declared = _declare_all(known)
     # Only now are the parents of all classes known.
     parents = {declaration.symbol: declaration.parents for declaration in declared}
@@ -159,6 +163,7 @@ class _Known:
     lineages: Lineages
     layers: tuple[ModuleIndex, ...]
     kept: Mapping[Symbol, str]
+    decorators: frozenset[str]
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -178,7 +183,11 @@ def _declare_all(known: _Known) -> list[Declaration]:
     declared: list[Declaration] = []
     problems: list[Problem] = []
     for layer in known.layers:
-        problems += find_unsound(layer, known.bindings)
+        problems += check_file(layer, known.bindings)
+    # What is not in the language may not be read further: its classes may be anything.
+    if problems:
+        raise Refusals(problems)
+    for layer in known.layers:
         for name in layer.classes:
             try:
                 declared.append(_declare(layer, name, known))
@@ -215,6 +224,12 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     )
     if not merged.is_merged:
         return merged
+    outside = [base for base in lineages.mro(symbol, at) if base not in found.chain]
+    off_the_page = list(check_classes(classes, outside, known.decorators))
+    for index in dict.fromkeys(index for index, _ in classes):
+        off_the_page += check_file(index, bindings)
+    if off_the_page:
+        raise Refusals(off_the_page)
     if unknown:
         raise Refusals(unknown)
     if found.obstacle:

@@ -1,0 +1,425 @@
+"""The language of modular files: what they, parts and merged classes may contain.
+
+`docs/language.md` shows each form by an example.  What is not on that page is refused with PG100,
+before anything is planned or merged, with the place and what to write instead:
+
+    for size in SIZES:                  PG100 `for` at the top level of a file
+        TABLE[size] = make(size)
+
+    class LlamaMLP(llama.LlamaMLP):
+        if FAST:                        PG100 `if` in the body of LlamaMLP
+            def forward(self, x): ...
+
+Three kinds of file are told apart.  Modular files declare.  Parts, and parents of the user's own,
+may also fill tables, register operators, and define things under a condition.  transformers' own
+files are on the page: of those, only the classes that are merged are looked at.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.model import Symbol
+from patchgen.facts.decorators import RULES
+from patchgen.facts.modules import MODELS
+from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.bound import ScopeNode, outer_expressions, own_nodes
+from patchgen.syntax.errors import Problem
+from patchgen.syntax.reads import is_private
+from patchgen.syntax.text import parse
+from patchgen.syntax.trees import called_function, find_class, position_of, walk
+
+# What is wrong: its line, its column in bytes, what it is, and what to write instead.
+Finding = tuple[int, int, str, str]
+
+_WORDS: dict[type[ast.stmt], str] = {
+    ast.Assert: "`assert`",
+    ast.AugAssign: "an assignment that adds to a value",
+    ast.ClassDef: "a class",
+    ast.Delete: "`del`",
+    ast.Expr: "an expression",
+    ast.For: "`for`",
+    ast.Global: "`global`",
+    ast.If: "`if`",
+    ast.Import: "an import",
+    ast.ImportFrom: "an import",
+    ast.Try: "`try`",
+    ast.While: "`while`",
+    ast.With: "`with`",
+}
+_CHOOSE = (
+    "a file chooses between imports alone, by `if TYPE_CHECKING:`, `if is_x_available():` "
+    "or `try: ... except ImportError:`"
+)
+_ASSIGN = (
+    "assign a value to a plain name, such as TABLE = {**parent.TABLE, ...}; "
+    "what acts when it is imported belongs into a module of its own"
+)
+_IN_CLASS = "write the attribute out in the class, or override the whole method"
+_NAME_IT = "name what is needed: a table of classes for globals(), an argument for __file__"
+_KEEP = "keep the value in an object that is changed, such as a dictionary"
+
+_AVAILABLE = re.compile(r"TYPE_CHECKING|is_\w+_available")
+_MAY_FAIL = frozenset({"ImportError", "ModuleNotFoundError"})
+_NAMESPACES = frozenset({"globals", "locals", "vars", "dir"})
+_OF_THE_FILE = frozenset(
+    {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
+)
+# These give what they make a name, which may be another one in the flat file.
+_TAKES_A_NAME = frozenset({"get_logger", "getLogger", "custom_op", "triton_op", "Library"})
+_ODD_INDENTATION = re.compile(r" *(?:[\t\f]|\\$)")
+_HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__"})
+_READ_BY_PYTHON = frozenset({"__slots__", "__doc__", "__module__", "__qualname__"})
+_METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
+# They make something else of a class body than a class with these attributes.
+_TYPING = frozenset({"NamedTuple", "Protocol", "TypedDict"})
+
+
+def check_file(index: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:
+    """What a modular file, a part or a parent of the user's has that is not on the page."""
+    module = index.source.module
+    if module.startswith(f"{MODELS}.") or not bindings.flatten_scope.flattens(module):
+        return ()
+    found = [*check_statements(index), *check_code(index), *_check_imports(index, bindings)]
+    return tuple(_report(index, 1, finding) for finding in dict.fromkeys(found))
+
+
+def check_classes(
+    chain: Sequence[tuple[ModuleIndex, Symbol]],
+    outside: Iterable[Symbol],
+    decorators: Collection[str] = (),
+) -> Iterator[Problem]:
+    """What classes that are merged, the nearest first, have that is not on the page.
+
+    `outside` are the bases of these classes that are not merged; `decorators` are those that the
+    project's configuration knows, beside transformers' own.
+    """
+    known = frozenset(decorators)
+    for place, (index, symbol) in enumerate(chain):
+        block = index.definition(symbol.name)
+        # The plan refuses a base that is no class statement.
+        if block is not None and block.kind == "class":
+            for finding in check_class(block.text, symbol.name, place > 0, known):
+                yield _report(index, block.first, finding)
+    for base in outside:
+        if base.module == "enum" or (base.module.startswith("typing") and base.name in _TYPING):
+            index, symbol = chain[0]
+            block = index.definition(symbol.name)
+            assert block is not None
+            what = f"{symbol.name} is merged, and its base {base} makes something of class bodies"
+            yield _report(index, block.first, (1, 0, what, "write out all that the class has"))
+
+
+def _report(index: ModuleIndex, first: int, finding: Finding) -> Problem:
+    """The problem of a finding in a text that begins on line `first` of its file."""
+    line, column, what, hint = finding
+    at = index.source.at(first + line - 1, column)
+    return Problem(at, "PG100", f"{what}: this is not in the language of modular files", hint)
+
+
+def _find(node: ast.stmt | ast.expr | ast.keyword, what: str, hint: str) -> Finding:
+    return node.lineno, node.col_offset, what, hint
+
+
+# The top level of a file
+
+
+def check_statements(index: ModuleIndex) -> Iterator[Finding]:
+    """Statements that may not stand at the top level of a file, and names that two of them bind."""
+    is_modular = index.source.module.rpartition(".")[2].startswith("modular_")
+    body = parse(index.source).body
+    yield from _check_suite(body, frozenset(index.names), is_modular=is_modular, guarded=False)
+    for before, node in zip(body, body[1:], strict=False):
+        if node.lineno == before.end_lineno:
+            what = "two statements on one line"
+            yield _find(node, what, "write each on a line of its own")
+    first: dict[str, Block] = {}
+    for block in index.blocks:
+        for name in () if block.is_for_types else block.defines:
+            before_it = first.setdefault(name, block)
+            if before_it is not block and not _import_alike(before_it, block, name):
+                hint = "bind it once; import what it takes the place of under another name"
+                yield block.first, 0, f"{name} is bound here and on line {before_it.first}", hint
+
+
+def _import_alike(first: Block, second: Block, name: str) -> bool:
+    """Whether two statements only import one thing as `name`, or packages below it."""
+    if first.kind != "import" or second.kind != "import":
+        return False
+    items = [item for item in (*first.imports, *second.imports) if item.bound == name]
+    if all(item.binds_package for item in items):
+        return True
+    return len({(item.module, item.level, item.name) for item in items}) == 1
+
+
+def _check_suite(
+    body: Iterable[ast.stmt], names: frozenset[str], *, is_modular: bool, guarded: bool
+) -> Iterator[Finding]:
+    """The statements of a file, or of one under a condition, that may not stand there.
+
+    `names` are those that the file binds.
+    """
+    may_be_set = ast.Name if is_modular else ast.Name | ast.Subscript | ast.Attribute
+    for node in body:
+        hint = _ASSIGN
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Pass():
+                continue
+            case ast.Expr(value=ast.Constant(value=str())):
+                continue
+            case ast.Raise() if guarded:
+                continue
+            case ast.FunctionDef(name="__getattr__" | "__dir__" as name):
+                yield _find(node, f"{name} of a file", "define or import each name")
+                continue
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                if not (guarded and is_modular):
+                    continue
+                hint = "define it at the top level of the file"
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                if not _is_list_of_strings(value):
+                    yield _find(node, "an `__all__` that is computed", "write a list of strings")
+                continue
+            case ast.Assign(targets=targets):
+                if all(isinstance(target, may_be_set) for target in targets):
+                    continue
+                yield _find(node, "an assignment to more than plain names", hint)
+                continue
+            case ast.AnnAssign(target=ast.Name()):
+                continue
+            case ast.If() | ast.Try():
+                hint = _CHOOSE
+                if _is_guard(node):
+                    suites = [node.body, node.orelse]
+                    if isinstance(node, ast.Try):
+                        suites += [handler.body for handler in node.handlers]
+                    for suite in suites:
+                        yield from _check_suite(suite, names, is_modular=is_modular, guarded=True)
+                    continue
+            case ast.Expr(value=ast.Call(func=ast.Attribute() as called)) if not is_modular:
+                root = _find_root(called)
+                if isinstance(root, ast.Name) and root.id in names:
+                    continue
+        # `type Size = int`, which Python 3.11 does not know.
+        if type(node).__name__ != "TypeAlias":
+            where = "under a condition" if guarded else "at the top level of a file"
+            yield _find(node, f"{_WORDS.get(type(node), 'this statement')} {where}", hint)
+
+
+def _is_list_of_strings(value: ast.expr) -> bool:
+    """Whether an expression is a list or tuple of strings that are written out."""
+    if not isinstance(value, ast.List | ast.Tuple):
+        return False
+    return all(isinstance(part, ast.Constant) for part in value.elts)
+
+
+def _is_guard(node: ast.If | ast.Try) -> bool:
+    """Whether a statement chooses by what is installed, or is for type checkers."""
+    if isinstance(node, ast.If):
+        test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+        name = ast.unparse(called_function(test)).rpartition(".")[2]
+        return _AVAILABLE.fullmatch(name) is not None
+    caught: set[str] = set()
+    for handler in node.handlers:
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        caught |= {ast.unparse(kind) if kind else "" for kind in kinds}
+    return caught <= _MAY_FAIL and not node.finalbody
+
+
+def _find_root(node: ast.expr) -> ast.expr:
+    """The `a` of `a.b.c`."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
+
+
+# Code that depends on the file that it stands in
+
+
+def check_code(index: ModuleIndex) -> Iterator[Finding]:
+    """Code, at any depth, that reads or changes the names of files, and odd indentation."""
+    tree = parse(index.source)
+    imported = {item.bound for item in index.imports}
+    reads: set[tuple[int, int]] = set()
+    for block in index.blocks:
+        for read in block.references:
+            if read.name in imported:
+                reads.add((block.first + read.line - 1, read.column))
+    inside: set[int] = set()
+    harmless: set[int] = set()
+    # A parent is walked before its children: what it adds to the sets counts for them.
+    for node in walk(tree):
+        match node:
+            case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
+                inside |= {id(part) for statement in body for part in walk(statement)}
+            case ast.Lambda(body=value):
+                inside |= {id(part) for part in walk(value)}
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+                if name in _TAKES_A_NAME:
+                    harmless |= {id(part) for argument in args for part in walk(argument)}
+        match node:
+            case ast.Call(func=ast.Name(id="exec" | "eval" as name)):
+                yield _find(node, f"{name}(), whose text would have other names", _NAME_IT)
+            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in _NAMESPACES:
+                # In a function, all but `globals()` give the names of the function.
+                if name == "globals" or id(node) not in inside:
+                    yield _find(node, f"{name}(), which has the names of its file", _NAME_IT)
+            case ast.Attribute(value=ast.Name(id="sys"), attr="modules"):
+                yield _find(node, "sys.modules", _NAME_IT)
+            case ast.Name(id=name) if name in _OF_THE_FILE:
+                yield _find(node, f"{name}, which is another one in the flat file", _NAME_IT)
+            case ast.Name(id="__name__") if id(node) not in harmless:
+                what = "__name__, where it names no logger and no operator"
+                yield _find(node, what, "write the name as a string")
+            case ast.Global(names=names):
+                yield _find(node, f"global {', '.join(names)}", _KEEP)
+            case ast.Attribute(ctx=ast.Store() | ast.Del()) if id(node) in inside:
+                if position_of(_find_root(node)) in reads:
+                    what = f"{ast.unparse(node)} is set, which is not this file's own"
+                    yield _find(node, what, _KEEP)
+    yield from _check_indentation(index, tree)
+
+
+def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding]:
+    """Lines that are indented by tabs or form feeds, or begin with a backslash."""
+    text = index.source.text
+    if not any(character in text for character in "\t\f\\"):
+        return
+    in_strings: set[int] = set()
+    for node in walk(tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr):
+            in_strings.update(range(node.lineno + 1, (node.end_lineno or 0) + 1))
+    for number, line in enumerate(index.source.lines, start=1):
+        if number not in in_strings and _ODD_INDENTATION.match(line.rstrip("\n")):
+            yield number, 0, "a line that is not indented by spaces", "indent it by spaces"
+
+
+def _check_imports(index: ModuleIndex, bindings: Bindings) -> Iterator[Finding]:
+    """Imports whose names are not known, or which would bring what the flat file has itself."""
+    tree = parse(index.source)
+    for node in walk(tree):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        at = index.source.at_node(node)
+        target = getattr(node, "module", "") or ""
+        if target == "__future__":
+            yield _find(node, "a __future__ import", "quote the annotation that needs it")
+            continue
+        if isinstance(node, ast.ImportFrom):
+            target = bindings.absolute(index, target, node.level, at)
+        for alias in node.names:
+            if alias.name == "*":
+                yield _find(node, "a star import", "import each name")
+                continue
+            symbol = Symbol(alias.name, "")
+            if isinstance(node, ast.ImportFrom):
+                symbol = bindings.canonical(Symbol(target, alias.name), at)
+            is_carried = bindings.flatten_scope.flattens(symbol.module)
+            if node not in tree.body and is_carried and bindings.env.path(symbol.module):
+                what = f"{symbol} is imported inside a statement, and the flat file has its own"
+                yield _find(node, what, "import it at the top level, without a condition")
+
+
+# The classes that are merged
+
+
+@functools.lru_cache(maxsize=4096)  # a parent is asked for by each variant of it
+def check_class(
+    text: str, name: str, is_parent: bool, decorators: frozenset[str] = frozenset()
+) -> tuple[Finding, ...]:
+    """What may not stand in the class `name` of `text` where it is merged."""
+    node = find_class(text, name)
+    assert node is not None
+    head = _check_head(node, decorators)
+    return *head, *_check_body(node, is_parent=is_parent), *_check_methods(text, node)
+
+
+def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Finding]:
+    """The decorators, bases and keywords of a class statement."""
+    for decorator in node.decorator_list:
+        short = ast.unparse(called_function(decorator)).rpartition(".")[2]
+        if short not in RULES and short not in decorators:
+            hint = "name it under `decorators` in the configuration, or leave it out"
+            yield _find(decorator, f"the decorator {short} of a class that is merged", hint)
+    for base in node.bases:
+        is_generic = isinstance(base, ast.Subscript) and ast.unparse(base.value).endswith("Generic")
+        if not isinstance(base, ast.Name | ast.Attribute) and not is_generic:
+            yield _find(base, f"the base {ast.unparse(base)}", "derive from a class by its name")
+    for keyword in node.keywords:
+        if keyword.arg != "metaclass" or ast.unparse(keyword.value) not in _METACLASSES:
+            written = f"{keyword.arg}=" if keyword.arg else "**"
+            what = f"{written}{ast.unparse(keyword.value)} in the class statement of {node.name}"
+            yield _find(keyword, what, "write out all that the class has")
+
+
+def _check_body(node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
+    """The statements of a class body."""
+    bound: set[str] = set()
+    for statement in node.body:
+        names: list[str] = []
+        match statement:
+            case ast.Expr(value=ast.Constant()) | ast.Pass():
+                pass
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                further = {ast.unparse(one).rpartition(".")[2] for one in statement.decorator_list}
+                if not further & {"setter", "getter", "deleter", "overload"}:
+                    names = [name]
+            case ast.AnnAssign(target=ast.Name(id=name), value=value):
+                names = [name] if value is not None else []
+            case ast.Assign(targets=targets) if all(isinstance(t, ast.Name) for t in targets):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+            case ast.Assign() | ast.AnnAssign():
+                what = f"an assignment to more than plain names in the body of {node.name}"
+                yield _find(statement, what, _IN_CLASS)
+            case _:
+                what = _WORDS.get(type(statement), "this statement")
+                yield _find(statement, f"{what} in the body of {node.name}", _IN_CLASS)
+        for name in names:
+            if name in bound:
+                yield _find(statement, f"{node.name}.{name} is defined twice", "keep one of them")
+            if name in _READ_BY_PYTHON or (is_parent and name in _HOOKS):
+                what = f"{name} in the body of {node.name}, which Python reads"
+                yield _find(statement, what, "write a class that does without it")
+        bound.update(names)
+        run = outer_expressions(statement) if isinstance(statement, ScopeNode) else [statement]
+        for part in own_nodes(run):
+            if isinstance(part, ast.NamedExpr):
+                yield _find(part, f"`:=` in the body of {node.name}", _IN_CLASS)
+
+
+def _check_methods(text: str, node: ast.ClassDef) -> Iterator[Finding]:
+    """Code in a class that depends on the class that it is written in."""
+    has_private = any(map(is_private, re.findall(r"\b__\w+", text)))
+    # The search spares the walk of many classes.
+    if not has_private and "super" not in text and "__class__" not in text:
+        return
+    followed: set[int] = set()
+    # Python mangles a parameter too, everywhere alike.
+    parameters: set[str] = set()
+    for part in walk(node):
+        match part:
+            case ast.arg(arg=name):
+                parameters.add(name)
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super") as called)):
+                followed.add(id(called))
+    for part in walk(node):
+        match part:
+            case ast.Call(func=ast.Name(id="super"), args=[_, *_]):
+                yield _find(part, ast.unparse(part), "write super(), or Parent.method(self, ...)")
+            case ast.Name(id="super") if id(part) not in followed:
+                hint = "call a method of it at once: super().method(...)"
+                yield _find(part, "super is stored or passed", hint)
+            case ast.Name(id="__class__"):
+                yield _find(part, "__class__ is read", "write type(self), or the class's name")
+            case (
+                ast.Name(id=name)
+                | ast.Attribute(attr=name)
+                | ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+            ) if is_private(name) and name not in parameters:
+                what = f"{name}, which Python mangles with the name of its class"
+                yield _find(part, what, "give it one underscore")
