@@ -120,8 +120,8 @@ class _Closure:
         """
         bound: dict[str, set[str]] = {}
         read: dict[str, set[str]] = {}
-        for block in self._gathered.values():
-            for rewritten in block.rewritten:
+        for gathered in self._gathered.values():
+            for rewritten in gathered.rewritten:
                 module = rewritten.symbol.module
                 source = self._builder.source_block(BlockId(module, rewritten.first))
                 bound.setdefault(module, set()).update(source.defines)
