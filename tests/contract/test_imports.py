@@ -83,7 +83,6 @@ TABLE = COMPILER | {
         "facts",
         "project.markdown",
         "syntax",
-        "upstream",
         "project",
         "verify",
         *ALL_OF_THE_COMPILER,
