@@ -15,17 +15,15 @@ from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.text import parse_text
 from patchgen.upstream.emission import Body, inherited_order, own_order, reached
 from patchgen.upstream.exports import split_all, split_getattr
-from patchgen.upstream.facts import Block, FileFacts, ModelImport, What, read_facts
+from patchgen.upstream.facts import Block, FileFacts, ImportText, ModelImport, What, read_facts
 from patchgen.upstream.graph import Graph, View
 from patchgen.upstream.header import header
 from patchgen.upstream.imaging_imports import with_copies
 from patchgen.upstream.imports import select_imports
-from patchgen.upstream.kinds import kind_of
-from patchgen.upstream.merge import merge_class
-from patchgen.upstream.model import ClassText, ImportText, Output
-from patchgen.upstream.names import NameTable, Renaming, read_table
+from patchgen.upstream.merge import ClassText, merge_class
+from patchgen.upstream.model import Output
+from patchgen.upstream.names import NameTable, Renaming, common_suffix, kind_of, read_table
 from patchgen.upstream.parents import Parent, make_parents
-from patchgen.upstream.prefixes import common_suffix
 from patchgen.upstream.uses import make_named_text
 
 Read = Callable[[Path], str | None]

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from patchgen.upstream.facts import Block, FileFacts, What
-from patchgen.upstream.kinds import KINDS
-from patchgen.upstream.names import Renaming
+from patchgen.upstream.names import KINDS, Renaming
 from patchgen.upstream.tokens import Words
 from patchgen.upstream.uses import NamedText
 

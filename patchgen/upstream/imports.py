@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.syntax.text import parse_text
-from patchgen.upstream.model import ImportText
+from patchgen.upstream.facts import ImportText
 from patchgen.upstream.uses import NamedText, used_names
 
 # The kinds whose files must load without torch.

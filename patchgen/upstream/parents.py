@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.upstream.facts import FileFacts, ModelImport, What, read_facts
+from patchgen.upstream.facts import FileFacts, ImportText, ModelImport, What, read_facts
 from patchgen.upstream.graph import Graph, View
-from patchgen.upstream.kinds import kind_of_file
-from patchgen.upstream.model import ImportText
-from patchgen.upstream.names import NameTable, Renaming
-from patchgen.upstream.prefixes import choose, prefix_of, without_collision
+from patchgen.upstream.names import (
+    KIND_OF_FILE,
+    NameTable,
+    Renaming,
+    choose,
+    prefix_of,
+    without_collision,
+)
 
 
 @dataclass(frozen=True)
@@ -103,4 +107,5 @@ def _make_parent(
         prefix = choose((prefix_of(name, base, cased, cased_old) for name, base in pairs), cased)
         new = table.lower(without_collision(prefix, cased, cased_old, facts.text)).replace("-", "_")
     view = View("/".join(module), Renaming(old, new, table), model)
-    return Parent(kind_of_file(module[-1]), facts, view, Graph(view, facts))
+    kind = KIND_OF_FILE.match(module[-1])
+    return Parent(kind[1] if kind else "", facts, view, Graph(view, facts))

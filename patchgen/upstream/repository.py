@@ -22,7 +22,7 @@ from patchgen.syntax.errors import Location, PatchgenError, Problem, defect, pro
 from patchgen.syntax.locate import Environment
 from patchgen.upstream.convert import convert
 from patchgen.upstream.files import Files
-from patchgen.upstream.kinds import KINDS
+from patchgen.upstream.names import KINDS
 from patchgen.upstream.schedule import Order, make_order
 from patchgen.upstream.style import Fault, style
 from patchgen.upstream.workers import can_fork, partition, run_in_process, run_in_workers

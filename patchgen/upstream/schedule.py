@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.upstream.kinds import KINDS
+from patchgen.upstream.names import KINDS
 
 # By text, wherever it stands: the syntax trees of all files would cost a tenth of the whole run.
 _IMPORT = re.compile(

@@ -7,7 +7,7 @@ import pytest
 from patchgen.upstream.exports import split_all, split_getattr
 from patchgen.upstream.header import header
 from patchgen.upstream.imports import select_imports
-from patchgen.upstream.model import ImportText
+from patchgen.upstream.facts import ImportText
 from patchgen.upstream.style import style
 from patchgen.upstream.uses import make_named_text, used_names
 

@@ -4,8 +4,8 @@ import pytest
 
 from patchgen.syntax.errors import PatchgenError
 from patchgen.upstream.facts import read_facts
-from patchgen.upstream.kinds import kind_of
-from patchgen.upstream.prefixes import choose, prefix_of, without_collision
+from patchgen.upstream.names import kind_of
+from patchgen.upstream.names import choose, prefix_of, without_collision
 from patchgen.upstream.tokens import words
 from patchgen.upstream.uses import make_named_text, used_names
 
