@@ -176,11 +176,11 @@ def repeats_its_parent(method: Method, modular: Source) -> Iterator[Problem]:
         parent = read_tree(indented, Location("")).function
     except PatchgenError:
         return
-    own, theirs = _code(method.function), _code(parent)
-    alike = difflib.SequenceMatcher(None, theirs, own, autojunk=False).get_matching_blocks()
+    code, parent_code = _code(method.function), _code(parent)
+    alike = difflib.SequenceMatcher(None, parent_code, code, autojunk=False).get_matching_blocks()
     kept = sum(block.size for block in alike)
-    if kept >= _SHORT and max(len(own), len(theirs)) - kept <= _NEW * len(theirs):
-        what = f"repeats {kept} of the {len(theirs)} lines of the parent's method"
+    if kept >= _SHORT and max(len(code), len(parent_code)) - kept <= _NEW * len(parent_code):
+        what = f"repeats {kept} of the {len(parent_code)} lines of the parent's method"
         hint = f'an edit of "{method.node.name}" would hold the others alone'
         yield method.finding(modular, "PG743", what, hint)
 

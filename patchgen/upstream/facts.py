@@ -174,12 +174,9 @@ def _take(facts: FileFacts, source: Source, statement: ast.stmt, leading: str, c
         case ast.Assign(targets=[ast.Name(name)]):
             what = What.ASSIGNMENT
         case ast.Assign(
-            targets=[
-                (ast.Subscript(ast.Name(owner)) | ast.Attribute(ast.Name(owner))) as target,
-                *_,
-            ]
+            targets=[ast.Subscript(ast.Name(owner)) | ast.Attribute(ast.Name(owner)), *_]
         ):
-            what, name = What.ASSIGNMENT, ast.unparse(target)
+            what, name = What.ASSIGNMENT, ast.unparse(statement.targets[0])
             facts.followers[owner] = (*facts.followers.get(owner, ()), name)
         case ast.ImportFrom() if _note_names(facts, source, statement):
             return

@@ -61,14 +61,14 @@ def merge_class(
     # The parent's code has its new names already; its documentation depends on the class.
     if docs:
         leading, text = docs(leading), docs(text)
-    own, inherited = cut_class(child.text), cut_class(text)
-    arguments = _merged_arguments(own.arguments, inherited.arguments, model_base)
+    declared, inherited = cut_class(child.text), cut_class(text)
+    arguments = _merged_arguments(declared.arguments, inherited.arguments, model_base)
     bases = _names_of(arguments)
-    decorators = _merged_decorators(own.decorators, inherited.decorators, at, (1, 0))
+    decorators = _merged_decorators(declared.decorators, inherited.decorators, at, (1, 0))
     body = [
-        docstring.whole if (docstring := own.docstring or inherited.docstring) else "",
-        *(attribute.whole for attribute in _merged_attributes(own, inherited, at)),
-        *_merged_methods(own.methods, inherited, own.attributes, bases, at),
+        docstring.whole if (docstring := declared.docstring or inherited.docstring) else "",
+        *(attribute.whole for attribute in _merged_attributes(declared, inherited, at)),
+        *_merged_methods(declared.methods, inherited, declared.attributes, bases, at),
     ]
     brackets = f"({joined(arguments)})" if arguments else ""
     # A class may lose all that it had.
@@ -76,10 +76,10 @@ def merge_class(
     return f"{leading}{decorators}class {child.name}{brackets}:\n{text}", bases
 
 
-def _merged_attributes(own: Members, inherited: Members, at: At) -> Iterable[Member]:
+def _merged_attributes(declared: Members, inherited: Members, at: At) -> Iterable[Member]:
     """The parent's attributes, changed and without the removed ones, then the child's own."""
     merged = dict(inherited.attributes)
-    for key, attribute in own.attributes.items():
+    for key, attribute in declared.attributes.items():
         # `name = AttributeError()`
         if not _REMOVED.match(attribute.text):
             merged[key] = attribute
@@ -91,7 +91,7 @@ def _merged_attributes(own: Members, inherited: Members, at: At) -> Iterable[Mem
 
 
 def _merged_methods(
-    own: Mapping[str, Member],
+    declared: Mapping[str, Member],
     inherited: Members,
     replaced: Mapping[str, Member],
     bases: Sequence[str],
@@ -104,7 +104,7 @@ def _merged_methods(
     tables, parents = Tables(), parents_called(bases)
     above = inherited.methods
     merged = {name: method.whole for name, method in above.items() if name not in replaced}
-    for name, member in own.items():
+    for name, member in declared.items():
         if name in above and member.leading == "\n" and _RAISING.match(member.text):
             merged.pop(name, None)
             continue
@@ -179,11 +179,11 @@ def _merged_decorators(child: str, parent: str, at: At, place: tuple[int, int]) 
         what = f"`{_NO_INHERIT}` stands beside other decorators"
         hint = "leave it out: decorators of the modular file replace the parent's"
         raise PatchgenError("PG620", at(*place), what, hint)
-    own, inherited = (
+    decorators, inherited = (
         [text for text in re.split(r"^(?=[ \t]*@)", texts, flags=re.MULTILINE) if text]
         for texts in (child, parent)
     )
-    if all(map(_names_old_parameters, own)):
+    if all(map(_names_old_parameters, decorators)):
         return "".join([*(text for text in inherited if not _names_old_parameters(text)), child])
     return child
 

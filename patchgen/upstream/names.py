@@ -1,4 +1,4 @@
-"""What transformers calls models, their classes and their files, and how it renames one model's text.
+"""What transformers calls models, their classes and files, and how it renames a model's text.
 
     llama -> sam2_video       LlamaMLP -> Sam2VideoMLP, LLAMA_DOCS -> SAM2_VIDEO_DOCS
 
@@ -174,10 +174,6 @@ class Renaming:
         if renamed is None:
             renamed = self._names[name] = self._token(name) if self._touches(name) else name
         return renamed
-
-    def names(self, names: Iterable[str]) -> frozenset[str]:
-        """Every identifier of `names`, renamed."""
-        return frozenset(map(self.name, names))
 
     def _touches(self, text: str) -> bool:
         # A search for plain text is much faster than the pattern, and most texts have no match.

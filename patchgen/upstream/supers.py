@@ -66,11 +66,11 @@ def merge_body(
     calls_super = f"super().{method.name}" in method.body
     if not calls_super and not any(f"{name}." in method.body for name in parents):
         return method.body
-    own = cut_body(method)
+    body = cut_body(method)
     merged: list[Statement] = []
-    for place, statement in enumerate(own.statements):
+    for place, statement in enumerate(body.statements):
         if not _is_super_call(statement, method.name):
-            merged.append(_to_super(statement, own.lines, parents))
+            merged.append(_to_super(statement, body.lines, parents))
             continue
         if parent is None:
             what = f"the parent has no method `{method.name}` of its own to put here"
@@ -82,10 +82,10 @@ def merge_body(
             raise PatchgenError("PG622", where, what, hint)
         # What is above the call stays; the parent's class is named there no longer.
         inherited = cut_body(parent)
-        merged += _inherited(inherited, own.lines, own.statements[place + 1 :], tables)
+        merged += _inherited(inherited, body.lines, body.statements[place + 1 :], tables)
         merged = _init_first(_post_init_last(merged), inherited.statements)
         break
-    return "".join(statement.whole for statement in merged) + own.footer
+    return "".join(statement.whole for statement in merged) + body.footer
 
 
 def _is_super_call(statement: Statement, name: str) -> bool:
@@ -160,8 +160,8 @@ def _to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str
     if not any(f"{parent}." in statement.text for parent in parents):
         return statement
     top = first_line(statement.node) - 1
-    own = list(lines[top : top + statement.text.count("\n")])
-    if "".join(own) != statement.text:  # It stands on the line of its `def`.
+    rows = list(lines[top : top + statement.text.count("\n")])
+    if "".join(rows) != statement.text:  # It stands on the line of its `def`.
         return statement
     # Positions as `ast` has them, in bytes, and what is written there.
     edits: list[tuple[int, int, int, int, str]] = []
@@ -178,9 +178,9 @@ def _to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str
     # From the last edit to the first, so that the columns of the others stay true.
     for row, start, last_row, end, text in sorted(edits, reverse=True):
         row, last_row = row - top - 1, last_row - top - 1
-        head, rest = own[row], own[last_row]
-        own[row : last_row + 1] = [head[: column(head, start)] + text + rest[column(rest, end) :]]
-    return replace(statement, text="".join(own))
+        head, rest = rows[row], rows[last_row]
+        rows[row : last_row + 1] = [head[: column(head, start)] + text + rest[column(rest, end) :]]
+    return replace(statement, text="".join(rows))
 
 
 def _without_self(call: ast.Call) -> list[tuple[int, int, int, int, str]]:
