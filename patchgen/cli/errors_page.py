@@ -23,7 +23,7 @@ Every message is `file:line:column: PGnnn what`, with a hint. This page explains
 | PG4xx | the generated file as a whole |
 | PG5xx | whether generated files are up to date |
 | PG6xx | modular files of transformers itself |
-| PG7xx | what `patchgen lint` finds in those |
+| PG7xx | what `patchgen lint` finds in modular files that convert |
 | PG80x | `patchgen new` |
 | PG81x | training |
 | PG82x | memory and benchmarks |

@@ -28,7 +28,7 @@ from patchgen.project.files import (
 from patchgen.project.gate.check import Evidence, examine
 from patchgen.project.gate.load import load_overrides, load_records
 from patchgen.project.gate.verdict import Report
-from patchgen.project.profiles import LINT, LINT_STRICT
+from patchgen.project.profiles import LINT
 from patchgen.project.versions import versions
 from patchgen.syntax.errors import Location, PatchgenError
 
@@ -70,9 +70,11 @@ class Session:
         return self._run(self.found.modulars, Cache(self.project, self.request.cached))
 
     def lint(self) -> tuple[Outcome, ...]:
-        """The outcomes with the findings of lint as well."""
-        profiles = {"transformers": LINT, "strict": LINT_STRICT}
-        modulars = [replace(m, profile=profiles[m.profile]) for m in self.found.modulars]
+        """The outcomes with the findings of lint as well, which is about a project's own files."""
+        modulars = [
+            replace(modular, profile=LINT) if modular.profile == "strict" else modular
+            for modular in self.found.modulars
+        ]
         return self._run(modulars, Cache(self.project, self.request.cached))
 
     def again(self, modulars: Sequence[Modular]) -> tuple[Outcome, ...]:

@@ -73,30 +73,23 @@ def _flatten_as_transformers(
     return flatten_repository(paths, env, jobs)
 
 
-def _lint(
-    paths: Sequence[Path], env: Environment, settings: Settings, jobs: int
-) -> Iterator[Flattened]:
-    # Nor this, which only `patchgen lint` needs.
-    from patchgen.upstream.lint.findings import lint_files
-
-    return lint_files(paths, env, settings, jobs)
-
-
-def _lint_strictly(path: Path, env: Environment, settings: Settings) -> Steps[Flattened]:
-    from patchgen.upstream.lint.own import with_findings
+def _lint(path: Path, env: Environment, settings: Settings) -> Steps[Flattened]:
+    # Nor these, which only `patchgen lint` needs.
+    from patchgen.lint import with_findings
+    from patchgen.syntax.text import read_source
 
     flat = yield from _flatten_strictly(path, env, settings)
-    return with_findings(flat, env.display_path(path.parent.resolve() / path.name))
+    name = env.display_path(path.parent.resolve() / path.name)
+    return with_findings(flat, read_source(path, "", name, allow_bidi=env.allow_bidi))
 
 
-# What they give is not written: it is how files go through workers and cache to be linted, those of
-# transformers by `LINT`, a project's own by `LINT_STRICT`.
-LINT, LINT_STRICT = "lint", "lint-strict"
+# What it gives is not written: it is how the files of a project go through workers and cache to be
+# linted.
+LINT = "lint"
 PROFILES: Mapping[str, Profile] = {
     "strict": Profile("strict", evenly, _flatten_strictly),
     "transformers": Profile(
         "transformers", together, flatten=_flatten_as_transformers, chained=True
     ),
-    LINT: Profile(LINT, evenly, flatten=_lint),
-    LINT_STRICT: Profile(LINT_STRICT, evenly, _lint_strictly),
+    LINT: Profile(LINT, evenly, _lint),
 }

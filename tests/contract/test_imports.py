@@ -66,8 +66,9 @@ TABLE = COMPILER | {
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
     "syntax": {"syntax.errors", "facts"},
     "upstream": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
+    "lint": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
-    "project": {"syntax.errors", "syntax", "upstream", *ALL_OF_THE_COMPILER},
+    "project": {"syntax.errors", "syntax", "upstream", "lint", *ALL_OF_THE_COMPILER},
     "runtime": {"syntax.errors", "project", "compiler.flat"},
     "verify": {
         "syntax.errors",
@@ -83,7 +84,6 @@ TABLE = COMPILER | {
         "facts",
         "project.markdown",
         "syntax",
-        "upstream",
         "project",
         "verify",
         *ALL_OF_THE_COMPILER,
@@ -126,7 +126,7 @@ OUTSIDE = {
     "huggingface_hub": {"parts", "runtime"},
     "liger_kernel": {"parts", "verify"},
     "jinja2": {"cli.page"},
-    "libcst": {"compiler.edits"},
+    "libcst": {"compiler.edits", "lint"},
     "markupsafe": {"cli.page"},
     "numpy": {"training", "verify"},
     "optimum": {"verify"},
