@@ -5,21 +5,26 @@ import inspect
 import os
 import signal
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 # Commands import these when they need them.  First imported while a test replaces a function that
 # they use, they would keep the replacement for all tests that follow.
-import patchgen.project.batch.answers
-import patchgen.project.gate.convert
-import patchgen.project.gate.drift
-import patchgen.project.gate.recorded_parents  # noqa: F401
+import patchgen.project.convert
+import patchgen.project.drift
+import patchgen.project.flattening  # noqa: F401
 
 os.environ["OMP_NUM_THREADS"] = (
     "1"  # small models on shared cores: more threads are slower, and sums differ
 )
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_OFFLINE"] = "1"
+# What is known of the projects of tests lies in a folder of this run, which stays behind for the next one's worker.
+os.environ.setdefault(
+    "PATCHGEN_CACHE_DIR", str(Path(tempfile.gettempdir(), f"patchgen-tests-{os.getpid()}"))
+)
 # Hundreds of processes start here: each would compile patchgen anew where the caller keeps no compiled files.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -20,9 +20,9 @@ from patchgen.cli.adopt_page import write_adopted_page
 from patchgen.cli.progress import bar
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.variant_pages import require_page_packages
-from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Project
 from patchgen.project.places import user_folder
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 
 _TRIED = 3  # parents, at most, for which a declaration is written and flattened

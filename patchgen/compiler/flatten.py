@@ -11,13 +11,13 @@ Nothing is written and nothing is imported; `project` decides where the result g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.compiler.emit.format import Steps, finish
-from patchgen.compiler.emit.outputs import make_outputs
+from patchgen.compiler.emit.format import Request, format_texts
+from patchgen.compiler.emit.outputs import assemble_outputs, finish_outputs
 from patchgen.compiler.flat import Flattened, Section
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, Merge
 from patchgen.compiler.link.module import FlatModule
@@ -36,15 +36,32 @@ from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source, require_compilable
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A linked modular file: `finish` makes its outputs of the formatted texts of `request`.
+
+    It raises PatchgenError where they cannot be.
+    """
+
+    request: Request
+    finish: Callable[[Mapping[str, str]], Flattened]
+
+
+def make_draft(path: Path, env: Environment, settings: Settings) -> Draft:
+    """The draft of the modular file at `path`.
+
+    Raises PatchgenError with its problems.
+    """
+    with _quote_syntax_errors(path, env):
+        return _draft(_link(path, env, settings), path, env, settings)
+
+
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
     """The outputs of the modular file at `path`, or its problems."""
-    return finish(flatten_in_steps(path, env, settings))
-
-
-def flatten_in_steps(path: Path, env: Environment, settings: Settings) -> Steps[Flattened]:
-    """As `flatten`, where the caller has the texts formatted, as together with other files."""
-    result, _ = yield from _flatten(path, env, settings)
-    return result
+    try:
+        return _finish(make_draft(path, env, settings))
+    except PatchgenError as error:
+        return Flattened(problems=problems_of(error))
 
 
 @dataclass(frozen=True)
@@ -57,22 +74,29 @@ class Traced:
 
 def trace(path: Path, env: Environment, settings: Settings) -> Traced:
     """What `flatten` gives, with what each edit matched."""
-    result, merged = finish(_flatten(path, env, settings))
-    matches = [describe() for each in merged for describe in each.edits]
-    return Traced(result, tuple(matches))
-
-
-def _flatten(
-    path: Path, env: Environment, settings: Settings
-) -> Steps[tuple[Flattened, tuple[MergedClass, ...]]]:
-    """The outputs or problems, and the merged classes that the outputs are made of."""
     try:
         with _quote_syntax_errors(path, env):
             steps = _link(path, env, settings)
-            result = yield from make_outputs(steps.modules, steps.builder, settings)
+            result = _finish(_draft(steps, path, env, settings))
     except PatchgenError as error:
-        return Flattened(problems=problems_of(error)), ()
-    return result, tuple(steps.merged.values())
+        return Traced(Flattened(problems=problems_of(error)))
+    matches = [describe() for each in steps.merged.values() for describe in each.edits]
+    return Traced(result, tuple(matches))
+
+
+def _draft(steps: _Steps, path: Path, env: Environment, settings: Settings) -> Draft:
+    unfinished = assemble_outputs(steps.modules, steps.builder, settings)
+
+    def finish(formatted: Mapping[str, str]) -> Flattened:
+        with _quote_syntax_errors(path, env):
+            return finish_outputs(unfinished, formatted)
+
+    return Draft(unfinished.request, finish)
+
+
+def _finish(draft: Draft) -> Flattened:
+    request = draft.request
+    return draft.finish(format_texts(request.texts, request.settings, request.own))
 
 
 def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:

@@ -21,9 +21,13 @@ from patchgen.syntax.locate import Environment, make_environment
 
 MODULAR = re.compile(r"modular_(\w+)\.py")
 _LOOKS_MODULAR = re.compile(r"modular_.*\.py", re.DOTALL)
+# The rules for modular files inside transformers, for others, and for both when they are linted.
+TRANSFORMERS, STRICT = "transformers", "strict"
+LINT = "lint"
+CHAINED = frozenset({TRANSFORMERS})  # outputs are parents of other files of the profile
 Resolve = Callable[[Path], Path]  # `Path.resolve`, or what `resolver` gives
-# Folders that hold no sources of the project itself.
-_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
+# Folders that hold no files of the project itself.
+SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
 
 def is_below(path: Path, root: Path) -> bool:
@@ -88,18 +92,22 @@ class Modular:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Selection:
     """The modular files of a run.
 
-    Generated files in `folders` must come from one of `modulars`.
+    Generated files in `folders` must come from one of `modulars`.  `whole`: no paths were named, so
+    that the run is about everything that the project has.
     """
 
     modulars: tuple[Modular, ...]
     folders: tuple[Path, ...]
     problems: tuple[Problem, ...]
+    whole: bool
 
 
-def discover(project: Project, paths: Sequence[Path] = (), resolve: Resolve | None = None) -> Found:
+def discover(
+    project: Project, paths: Sequence[Path] = (), resolve: Resolve | None = None
+) -> Selection:
     """Find the modular files below `paths`, or else those that the configuration names."""
     resolve, is_package = resolve or resolver(), functools.cache(_is_package)
     output_of = output_folders(project)
@@ -124,8 +132,12 @@ def discover(project: Project, paths: Sequence[Path] = (), resolve: Resolve | No
         what = "nothing to do: no paths were given and the configuration names no sources"
         hint = "start a project with `patchgen init`, or name files"
         problems.append(Problem(Location(FILE), "PG505", what, hint))
+    if not paths:
+        # Also where `sources` leaves out the modular files that these folders are for.
+        mapped = [project.home / source for source, _ in project.config.outputs]
+        folders += [output_of(source.resolve()) for source in mapped]
     ordered = tuple(sorted(modulars.values()))
-    return Found(ordered, tuple(dict.fromkeys(folders)), tuple(problems))
+    return Selection(ordered, tuple(dict.fromkeys(folders)), tuple(problems), whole=not paths)
 
 
 def make_modular(
@@ -138,7 +150,7 @@ def make_modular(
     folder = (output_of or output_folders(project))(path.parent)
     profile = profile_of(path, is_package)
     root = project.package_root
-    is_foreign = profile == "transformers" or (root is not None and is_below(path, root))
+    is_foreign = profile == TRANSFORMERS or (root is not None and is_below(path, root))
     # Nothing but outputs is written into a tree that is not ours, even if we stand in it.
     if is_foreign or project.out is not None:
         recorded = False
@@ -162,22 +174,14 @@ def output_folders(project: Project) -> Callable[[Path], Path]:
         for base, source, output in mapped:
             if is_below(folder, base):
                 target = (project.home / output / folder.relative_to(base)).resolve()
-                return _require_own(project, target, source, output)
+                if target.is_relative_to(project.home):
+                    return target
+                what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
+                hint = "use --out for a folder elsewhere"
+                raise PatchgenError("PG904", Location(FILE), what, hint)
         return folder
 
     return output_of
-
-
-def _require_own(project: Project, target: Path, source: str, output: str) -> Path:
-    """`target`, where the mapping of `source` to `output` leads.
-
-    Raises PatchgenError PG904 if it is not in the project.
-    """
-    if target.is_relative_to(project.home):
-        return target
-    what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
-    hint = "use --out for a folder elsewhere"
-    raise PatchgenError("PG904", Location(FILE), what, hint)
 
 
 def confine(project: Project, path: Path) -> Path:
@@ -209,7 +213,7 @@ def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> s
     while (above := os.path.dirname(package)) != package and is_package(above):
         package = above
     inside = os.path.basename(package) == "transformers" and is_package(package)
-    return "transformers" if inside else "strict"
+    return TRANSFORMERS if inside else STRICT
 
 
 def resolver() -> Resolve:
@@ -249,7 +253,7 @@ def _modular_files(project: Project, top: Path) -> Iterator[Path]:
 
 
 def _is_searched(folder: str) -> bool:
-    return not folder.startswith(".") and folder not in _SKIPPED
+    return not folder.startswith(".") and folder not in SKIPPED
 
 
 def _is_excluded(project: Project, path: Path) -> bool:

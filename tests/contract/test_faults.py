@@ -10,7 +10,7 @@ import signal
 import pytest
 
 from patchgen.cli import main
-from patchgen.project.disk import write
+from patchgen.project import write
 from tests import standin
 
 ERRORS = {
@@ -223,7 +223,7 @@ def test_no_memory_while_flattening_costs_one_file(tree, monkeypatch, capsys):
             raise MemoryError
         return standin.stand_in(path, env, settings)
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", standin.in_steps(flatten))
+    monkeypatch.setattr(patchgen.compiler.flatten, "make_draft", standin.as_draft(flatten))
     old = tree.read("generated/one/modeling_one.py")
     assert main(["convert"]) == 2
     assert "modular/one/modular_one.py: PG907 there is not enough memory" in capsys.readouterr().out
@@ -237,7 +237,7 @@ def test_interrupt_while_flattening(tree, monkeypatch, capsys):
     def flatten(path, env, settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", standin.in_steps(flatten))
+    monkeypatch.setattr(patchgen.compiler.flatten, "make_draft", standin.as_draft(flatten))
     before = tree.snapshot()
     assert main(["convert"]) == 130
     assert (
@@ -249,19 +249,22 @@ def test_interrupt_while_flattening(tree, monkeypatch, capsys):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"made_with": 1}', "\x00"], ids=repr)
 def test_damaged_cache_is_as_none(text, tree):
-    for path in tree.top.rglob(".patchgen_cache/outcomes/*.json"):
+    main(["check", "-q"])
+    entries = [*(tree.state / "outcomes").iterdir(), *(tree.state / "answers").iterdir()]
+    assert entries
+    for path in entries:
         path.write_text(text)
     assert main(["convert", "-q"]) == 0
     assert main(["check", "-q"]) == 0
 
 
 def test_cache_that_cannot_be_written(tree, monkeypatch):
-    import patchgen.project.disk.write
+    import patchgen.project.write
 
     def refuse(*_args, **_more):
         raise ERRORS["EROFS"]
 
-    monkeypatch.setattr(patchgen.project.disk.write, "replace_file", refuse)
+    monkeypatch.setattr(patchgen.project.write, "replace_file", refuse)
     assert main(["check", "-q"]) == 1
     assert main(["convert", "-q"]) == 0
 
@@ -269,7 +272,7 @@ def test_cache_that_cannot_be_written(tree, monkeypatch):
 def test_file_where_the_cache_should_be(tree):
     import shutil
 
-    shutil.rmtree(tree(".patchgen_cache"))
-    tree.write(".patchgen_cache", "a file")
+    shutil.rmtree(tree.state)
+    tree.state.write_text("a file")
     assert main(["check", "-q"]) == 1
     assert main(["convert", "-q"]) == 2  # no place for the lock

@@ -1,7 +1,6 @@
 """Format generated texts with the formatter that the project chose.
 
-Starting ruff costs more than formatting a file, so the texts of many files go to one process: what
-flattens a file is a generator, which yields a `Request` and is sent what it asked for.
+Starting ruff costs more than formatting a file, so the texts of many files go to one process.
 
     def scale( x ): return [x,2]        def scale(x):
                                             return [x, 2]
@@ -13,15 +12,14 @@ import json
 import re
 import subprocess
 import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from patchgen.compiler.emit.ruff import clean_environment, ruff_program
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.kept import recall
+from patchgen.syntax.kept import Kept, recall
 
 # transformers' pyproject says the same to isort; the diff to the parent is then the variant alone.
 _FIRST_PARTY = ("transformers",)
@@ -52,11 +50,8 @@ class Request:
     own: tuple[str, ...] = ()
 
 
-_T = TypeVar("_T")
 Formatted = dict[str, str] | PatchgenError
 """The texts of a request by their names, or why they cannot be had."""
-Steps = Generator[Request, Formatted, _T]
-"""What gives a `_T` once each of its requests has been answered."""
 
 
 def imported_packages(text: str) -> set[str]:
@@ -70,42 +65,23 @@ def imported_packages(text: str) -> set[str]:
 def format_texts(
     texts: Mapping[str, str | Unformatted], settings: Settings, own: Iterable[str] = ()
 ) -> dict[str, str]:
-    """As `ask`, of texts that are not formatted with those of other files."""
-    unformatted = {
-        name: Unformatted(text) if isinstance(text, str) else text for name, text in texts.items()
-    }
-    return finish(ask(Request(unformatted, settings, tuple(own))))
+    """Sort the imports of each text, then format it as the settings say.
 
-
-def ask(request: Request) -> Steps[dict[str, str]]:
-    """Sort the imports of each text of `request`, then format it as the settings say.
-
-    Nothing but the request decides: ruff is kept from the current folder, its own variables, and
+    Nothing but the arguments decides: ruff is kept from the current folder, its own variables, and
     what git ignores.  Raises PatchgenError PG911 when the formatter is not installed, PG912 when it
     refuses a text.
     """
+    unformatted = {
+        name: Unformatted(text) if isinstance(text, str) else text for name, text in texts.items()
+    }
+    return _format(Request(unformatted, settings, tuple(own)))
+
+
+def recall_formatted(request: Request) -> Kept:
+    """What earlier runs gave for `request`."""
     listed = [[name, text.opening, text.body] for name, text in request.texts.items()]
     chosen = [request.settings.formatter, request.settings.line_length, sorted(request.own)]
-    kept = recall("format", listed, chosen)
-    known: dict[str, str] | None = kept.answer
-    if known is not None:
-        return known
-    formatted = yield request
-    if isinstance(formatted, PatchgenError):
-        raise formatted
-    kept.keep(formatted)
-    return formatted
-
-
-def finish(steps: Steps[_T]) -> _T:
-    """What `steps` give, where each request is answered by itself."""
-    try:
-        request = next(steps)
-        while True:
-            request = steps.send(_format_alone(request))
-    except StopIteration as end:
-        result: _T = end.value
-        return result
+    return recall("format", listed, chosen)
 
 
 def format_all(requests: Sequence[Request]) -> list[Formatted]:
@@ -147,6 +123,8 @@ def _format_alone(request: Request) -> Formatted:
 def _format(request: Request) -> dict[str, str]:
     """The formatted texts, by the programs."""
     texts, settings = request.texts, request.settings
+    if not texts:
+        return {}
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         names = list(texts)
         for name, text in texts.items():

@@ -2,8 +2,8 @@
 
 In: the linked modules.  Out: `FlatFile`s, or what is wrong with them.  Each output that follows a
 parent comes with the *diff base*: the parent linked and formatted in the same way with nothing
-declared, so that their diff shows the variant and nothing else.  Texts are formatted together, also
-with those of other files (`format`).
+declared, so that their diff shows the variant and nothing else.  The caller has the texts formatted
+in between, together with those of other files (`format`).
 
     modular_llama_loss.py     modeling_llama_loss.py    the output
                               modeling_llama_loss.diff  what it changes in transformers' file
@@ -12,11 +12,11 @@ with those of other files (`format`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.emit.banner import banner
-from patchgen.compiler.emit.format import Request, Steps, Unformatted, ask, imported_packages
+from patchgen.compiler.emit.format import Request, Unformatted, imported_packages
 from patchgen.compiler.emit.linemap import map_lines
 from patchgen.compiler.emit.overrides import find_overrides
 from patchgen.compiler.emit.validate import validate
@@ -50,30 +50,42 @@ class _Output:
         return f"base_{self.name}"
 
 
-def make_outputs(
+@dataclass(frozen=True)
+class Unfinished:
+    """The outputs of a modular file, whose texts, those of `request`, are to be formatted."""
+
+    request: Request
+    outputs: tuple[_Output, ...]
+    builder: Builder
+
+
+def assemble_outputs(
     modules: tuple[FlatModule, ...], builder: Builder, settings: Settings
-) -> Steps[Flattened]:
-    """Format, map and validate the text of every module."""
+) -> Unfinished:
+    """The texts of every module and of its diff base."""
     modular = builder.naming.plan.modular.source.path.rpartition("/")[2]
     outputs: list[_Output] = []
+    texts: dict[str, Unformatted] = {}
     for module in modules:
         name = output_name(modular, module.kind)
         outputs.append(_Output(name, module, _make_diff_base(module, builder)))
-    # All texts of the file together: to start the formatter takes longer than to format.
-    texts: dict[str, Unformatted] = {}
-    for output in outputs:
-        texts |= _assemble_texts(output, builder)
+        texts |= _assemble_texts(outputs[-1], builder)
     own = _find_own_packages([text.opening for text in texts.values()], builder)
-    formatted = yield from ask(Request(texts, settings, own))
+    return Unfinished(Request(texts, settings, own), tuple(outputs), builder)
+
+
+def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flattened:
+    """Map and validate the formatted text of every output."""
+    builder = unfinished.builder
     files: list[FlatFile] = []
     problems: list[Problem] = []
-    for output in outputs:
+    for output in unfinished.outputs:
         file = _make_file(output, formatted, builder)
         files.append(file)
         problems += _validate_file(file, output, builder)
     if problems:
         return Flattened((), tuple(problems))
-    blocks = [block for module in modules for block in module.blocks]
+    blocks = [block for output in unfinished.outputs for block in output.module.blocks]
     warnings = tuple(find_unused_classes(blocks, builder))
     # Warnings are about the modular file; they are reported once, with its first output.
     if files:
@@ -115,7 +127,7 @@ def _find_own_packages(texts: Iterable[str], builder: Builder) -> tuple[str, ...
     return tuple(sorted(package for package in packages if env.holds(package)))
 
 
-def _make_file(output: _Output, formatted: dict[str, str], builder: Builder) -> FlatFile:
+def _make_file(output: _Output, formatted: Mapping[str, str], builder: Builder) -> FlatFile:
     """The output with everything that is known of its text."""
     module, text = output.module, formatted[output.name]
     notes = []

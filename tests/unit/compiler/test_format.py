@@ -4,7 +4,7 @@ import subprocess
 
 from patchgen.cli import main
 from patchgen.compiler.emit import format as formatting
-from patchgen.compiler.emit.format import Request, Unformatted, ask, finish, format_all
+from patchgen.compiler.emit.format import Request, Unformatted, format_all, format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import PatchgenError
 from tests.toytree import toy_project
@@ -22,7 +22,7 @@ def test_texts_of_one_name_and_other_settings_come_out_as_alone():
     requests = [request(body), request("x = ( 1 )\n"), request(body, NARROW)]
     requests.append(request(body, own=("toy",)))
     together = format_all(requests)
-    assert together == [finish(ask(each)) for each in requests]
+    assert together == [format_texts(each.texts, each.settings, each.own) for each in requests]
     assert len({formatted["modeling_a.py"] for formatted in together}) == 4
 
 

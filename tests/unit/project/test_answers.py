@@ -105,19 +105,19 @@ def test_nothing_is_made_again_for_a_second_release(tree, tmp_path, monkeypatch)
     monkeypatch.setattr("patchgen.compiler.edits.editing.edit_method", refuse)
     _made_in_run.cache_clear()
     monkeypatch.setattr("patchgen.compiler.emit.validate._validate", refuse)
-    monkeypatch.setattr("patchgen.project.batch.outcome.unified", refuse)
+    monkeypatch.setattr("patchgen.project.outcome.unified", refuse)
     assert main(["check", "-q", "--package-root", str(tmp_path / "release")]) == 0
     assert main(["check", "-q", "--no-cache"]) == 2
 
 
 def answers_of(tree):
     """The only file of answers."""
-    (path,) = tree(".patchgen_cache/answers").iterdir()
+    (path,) = (tree.state / "answers").iterdir()
     return path
 
 
 def forget_outcomes(tree):
-    shutil.rmtree(tree(".patchgen_cache/outcomes"))
+    shutil.rmtree((tree.state / "outcomes"))
 
 
 @pytest.mark.parametrize("old, new", [(b"2 * x", b"9 * x"), (b"class A", b"class Z"), (b"}", b"")])
@@ -135,7 +135,7 @@ def test_answers_of_other_tools_are_not_believed(what, tree, monkeypatch):
     before = answers_of(tree).read_bytes()
     value = 0 if what == "FORMAT" else lambda: "other"
     forget_outcomes(tree)
-    monkeypatch.setattr(f"patchgen.project.batch.answers.{what}", value)
+    monkeypatch.setattr(f"patchgen.project.cache.{what}", value)
     made = []
     real = subprocess.run
     monkeypatch.setattr(
@@ -147,14 +147,14 @@ def test_answers_of_other_tools_are_not_believed(what, tree, monkeypatch):
 
 
 def test_noop_without_a_cache_nothing_is_stored(tree):
-    shutil.rmtree(tree(".patchgen_cache"))
+    shutil.rmtree(tree.state)
     assert main(["check", "-q", "--no-cache"]) == 0
-    assert not tree(".patchgen_cache/answers").exists()
+    assert not (tree.state / "answers").exists()
 
 
 def test_a_folder_that_cannot_be_written_stores_nothing(tree):
-    shutil.rmtree(tree(".patchgen_cache/answers"))
-    tree.write(".patchgen_cache/answers", "a file\n")
+    shutil.rmtree((tree.state / "answers"))
+    (tree.state / "answers").write_text("a file\n")
     forget_outcomes(tree)
     assert main(["check", "-q"]) == 0
 

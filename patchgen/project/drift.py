@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.compiler.flat import UsedSymbol
-from patchgen.project.batch.outcome import Outcome, digest_of, unified
 from patchgen.project.files import Modular, Project
-from patchgen.project.gate.lock import Record
-from patchgen.project.gate.verdict import Report, Status
-from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.project.lock import Record
+from patchgen.project.outcome import Outcome, digest_of, unified
+from patchgen.project.overrides import find_definition
+from patchgen.project.verdict import Report, Status
+from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import Environment
 
 # No such module, no such definition: what was never recorded can be gone too.
@@ -115,19 +116,15 @@ def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_o
         return Drift(display_path, Fit.GONE, changes, outcome.problems)
     if outcome.problems:
         # Without its parent, everything else that is wrong follows from that.
-        fit = Fit.GONE if _is_gone(outcome, changes) else Fit.BROKEN
+        is_gone = any(change.gone for change in changes) or any(
+            problem.code in _NO_PARENT for problem in outcome.problems
+        )
+        fit = Fit.GONE if is_gone else Fit.BROKEN
         return Drift(display_path, fit, changes, outcome.problems)
     # Its definitions may have changed, and give the same output: only the outputs decide.
     statuses = [verdict.status for verdict in report.verdicts if verdict.modular == display_path]
     clean = all(status is Status.OK for status in statuses)
     return Drift(display_path, Fit.UNAFFECTED if clean else Fit.CLEAN, changes, ())
-
-
-def _is_gone(outcome: Outcome, changes: tuple[Change, ...]) -> bool:
-    """Whether a parent's definition or file is not in the new release."""
-    if any(change.gone for change in changes):
-        return True
-    return any(problem.code in _NO_PARENT for problem in outcome.problems)
 
 
 def _changes(
@@ -163,14 +160,6 @@ def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:
 
 
 def text_of(symbol: str, env: Environment) -> str | None:
-    """The text of the definition `module.name`; None where the module or the definition is
-    missing.
-    """
-    module, _, name = symbol.rpartition(".")
-    if env.path(module) is None:
-        return None
-    try:
-        block = env.index(module, Location(module)).definition(name)
-    except PatchgenError:
-        return None
+    """The text of the definition `module.name`; None where it is missing."""
+    block = find_definition(symbol, env)
     return None if block is None else block.text

@@ -14,17 +14,17 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, get_context, parent_process
 
-from patchgen.project.batch.answers import Answers
-from patchgen.project.batch.group import flatten_group
-from patchgen.project.batch.outcome import Outcome
+from patchgen.project.cache import Cache
 from patchgen.project.files import Modular
+from patchgen.project.flattening import flatten_group
+from patchgen.project.outcome import Outcome
 from patchgen.syntax.errors import Location, Problem
 
-_ANSWERS: list[Answers] = []  # of a worker process, set once when it starts
+_CACHES: list[Cache] = []  # of a worker process, set once when it starts
 
 
 def in_workers(
-    answers: Answers, profile: str, chunks: Sequence[Sequence[Modular]], jobs: int
+    cache: Cache, profile: str, chunks: Sequence[Sequence[Modular]], jobs: int
 ) -> Iterator[Outcome]:
     """Yield outcomes as they are done.
 
@@ -33,7 +33,7 @@ def in_workers(
     # When one worker dies, the pool gives up on all files that are not done.  It does not say which
     # of them was the reason.
     lost: list[Modular] = []
-    with _pool(answers, min(jobs, len(chunks))) as pool:
+    with _pool(cache, min(jobs, len(chunks))) as pool:
         waiting = {pool.submit(_work, profile, tuple(chunk)): chunk for chunk in chunks}
         for future in _as_done(pool, list(waiting)):
             try:
@@ -41,26 +41,22 @@ def in_workers(
             except BrokenProcessPool:
                 lost += waiting[future]
     for modular in sorted(lost):
-        yield _alone(answers, profile, modular)
+        with _pool(cache, 1) as pool:
+            try:
+                yield from pool.submit(_work, profile, (modular,)).result()
+            except BrokenProcessPool:
+                at = Location(modular.display_path)
+                what = "the process that flattened this file died"
+                hint = (
+                    "it crashed or was killed for its memory; "
+                    "please report it together with the file"
+                )
+                yield Outcome(modular, problems=(Problem(at, "PG909", what, hint),))
 
 
-def _alone(answers: Answers, profile: str, modular: Modular) -> Outcome:
-    """The outcome of a file whose worker died, from a process of its own."""
-    with _pool(answers, 1) as pool:
-        try:
-            return pool.submit(_work, profile, (modular,)).result()[0]
-        except BrokenProcessPool:
-            at = Location(modular.display_path)
-            what = "the process that flattened this file died"
-            hint = (
-                "it crashed or was killed for its memory; please report it together with the file"
-            )
-            return Outcome(modular, problems=(Problem(at, "PG909", what, hint),))
-
-
-def _pool(answers: Answers, jobs: int) -> ProcessPoolExecutor:
+def _pool(cache: Cache, jobs: int) -> ProcessPoolExecutor:
     # Not "fork": a progress bar runs in a thread, and a copy of a process with threads can hang.
-    return ProcessPoolExecutor(jobs, get_context("spawn"), _start, (answers,))
+    return ProcessPoolExecutor(jobs, get_context("spawn"), _start, (cache.for_worker(),))
 
 
 def _as_done(
@@ -74,9 +70,9 @@ def _as_done(
         raise
 
 
-def _start(answers: Answers) -> None:
+def _start(cache: Cache) -> None:
     """Let this worker end silently when it is interrupted or its parent is gone."""
-    _ANSWERS[:] = [answers]
+    _CACHES[:] = [cache]
     gc.disable()  # as `cli.main` does
     # A terminal sends Ctrl-C to every process: each worker would print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -92,5 +88,5 @@ def _end_with(sentinel: int) -> None:
 
 
 def _work(profile: str, modulars: tuple[Modular, ...]) -> tuple[Outcome, ...]:
-    (answers,) = _ANSWERS
-    return tuple(flatten_group(answers.project, profile, modulars, answers))
+    (cache,) = _CACHES
+    return tuple(flatten_group(cache, profile, modulars))

@@ -1,19 +1,20 @@
 """The result of flattening one modular file, as it is compared, recorded and cached.
 
 In: `Flattened`, which holds texts.  Out: `Outcome`, which holds their digests.  An outcome from the
-cache has no texts; a run in which nothing changed needs none.
+cache has no texts and no origins; a run in which nothing changed needs none.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from patchgen.compiler.flat import (
     FlatFile,
@@ -30,19 +31,18 @@ from patchgen.syntax.kept import recall
 from patchgen.syntax.lines import changed_lines
 from patchgen.syntax.regular import read_regular
 
-LONG = 1000  # letters of an answer that is remembered as it is
 TICK = 2_000_000_000  # ns; no file system's clock is coarser
 _State = tuple[int, ...]
 _SEEN: dict[str, tuple[_State, str]] = {}  # by path: its state when it was read, and its digest
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Output:
     """One output without its text; `diff_digest` is empty where it has no diff.
 
     `added` and `removed` count the lines by which it differs from its parent, without blank ones.
     A new model has no diff: there `added` counts the lines that were copied from elsewhere than the
-    parent.
+    parent.  `parents` and `lines` are sorted; the cache has none.
     """
 
     kind: str
@@ -50,23 +50,13 @@ class Made:
     digest: str
     diff_digest: str
     size: int  # lines
-    # JSON of `parents` and `lines`: a clean check loads thousands of them and looks at none.
-    trace: str = field(repr=False)
     notes: tuple[Note, ...]
     summary: Summary
     warnings: tuple[Problem, ...] = ()
     added: int = 0
     removed: int = 0
-
-    @property
-    def parents(self) -> tuple[UsedSymbol, ...]:
-        """The parents' definitions that the output was made from, sorted."""
-        return tuple(UsedSymbol(*item) for item in json.loads(self.trace)[0])
-
-    @property
-    def lines(self) -> tuple[LineOrigin, ...]:
-        """Where its lines came from, sorted."""
-        return tuple(LineOrigin(*item) for item in json.loads(self.trace)[1])
+    parents: tuple[UsedSymbol, ...] = field(default=(), repr=False)
+    lines: tuple[LineOrigin, ...] = field(default=(), repr=False)
 
     @property
     def diff_name(self) -> str:
@@ -74,8 +64,7 @@ class Made:
         return f"{self.name.removesuffix('.py')}.diff"
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """A file that an outcome depends on, with its digest, and its module if it was read as one."""
 
     path: str
@@ -83,18 +72,12 @@ class Read:
     module: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """A question about the file system with its answer, which may be shortened."""
+class Lookup(NamedTuple):
+    """A question about the file system with its answer, or the digest of a long one."""
 
     question: str
     subject: str
     answer: str
-
-
-def make_short(answer: str) -> str:
-    """`answer`, or its digest where it is long."""
-    return answer if len(answer) < LONG else digest_of(answer)
 
 
 @dataclass(frozen=True)
@@ -102,12 +85,12 @@ class Outcome:
     """The outputs or problems of a modular file, and everything that they depend on.
 
     `digest` is the sha256 of the modular file's text.  `texts` maps the names of files, also of
-    diffs, to their contents.
+    diffs, to their contents; it is None for an outcome from the cache.
     """
 
     modular: Modular
     digest: str = ""
-    made: tuple[Made, ...] = ()
+    outputs: tuple[Output, ...] = ()
     problems: tuple[Problem, ...] = ()
     reads: tuple[Read, ...] = ()
     lookups: tuple[Lookup, ...] = ()
@@ -117,7 +100,7 @@ class Outcome:
     @functools.cached_property
     def files(self) -> tuple[tuple[Path, str], ...]:
         """The files of all outputs with their expected digests."""
-        return tuple(file for made in self.made for file in files_of(self.modular, made))
+        return tuple(file for output in self.outputs for file in files_of(self.modular, output))
 
 
 def make_outcome(
@@ -128,37 +111,27 @@ def make_outcome(
     lookups: tuple[Lookup, ...],
 ) -> Outcome:
     """The outcome of a finished flattening, with or without problems."""
-    if flattened.problems and not flattened.files:
-        problems = tuple(sorted(flattened.problems))
-        # No texts, and not None: to flatten it again would give none either.
-        return Outcome(modular, digest, (), problems, reads, lookups, texts={})
     texts: dict[str, str] = {}
-    made = []
+    outputs = []
     # By name, so that profiles may yield an output's files in any order.
     for file in sorted(flattened.files, key=lambda file: file.name):
         diff = None if file.diff_base is None else variant_diff(file)
-        one = _made(file, diff)
-        made.append(one)
-        texts[one.name] = file.text
+        output = _make_output(file, diff)
+        outputs.append(output)
+        texts[output.name] = file.text
         if diff is not None:
-            texts[one.diff_name] = diff
-    return Outcome(
-        modular,
-        digest,
-        tuple(made),
-        tuple(sorted(flattened.problems)),
-        reads,
-        lookups,
-        flattened.overrides,
-        texts,
-    )
+            texts[output.diff_name] = diff
+    problems = tuple(sorted(flattened.problems))
+    # What gives nothing has no overrides: the records of a file that fails stay.
+    overrides = flattened.overrides if outputs or not problems else ()
+    return Outcome(modular, digest, tuple(outputs), problems, reads, lookups, overrides, texts)
 
 
-def files_of(modular: Modular, made: Made) -> Iterator[tuple[Path, str]]:
+def files_of(modular: Modular, output: Output) -> Iterator[tuple[Path, str]]:
     """The files of one output with their expected digests, the diff included."""
-    yield _inside(modular.folder, made.name), made.digest
-    if made.diff_digest:
-        yield _inside(modular.folder, made.diff_name), made.diff_digest
+    yield _inside(modular.folder, output.name), output.digest
+    if output.diff_digest:
+        yield _inside(modular.folder, output.diff_name), output.diff_digest
 
 
 @functools.lru_cache(maxsize=4096)  # A run asks three times for the path of each output.
@@ -166,24 +139,23 @@ def _inside(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def _made(file: FlatFile, diff: str | None) -> Made:
+def _make_output(file: FlatFile, diff: str | None) -> Output:
     """What is recorded of an output."""
     added, removed = (_added_to_new(file), 0) if diff is None else changed_lines(diff)
-    # As `dataclasses.astuple`, which copies each value and takes ten times as long.
-    parents = sorted((used.symbol, used.digest, used.path) for used in file.parents)
-    lines = sorted((part.first, part.last, part.path, part.line) for part in file.lines)
-    return Made(
+    return Output(
         kind=file.kind,
         name=file.name,
         digest=digest_of(file.text),
         diff_digest="" if diff is None else digest_of(diff),
         size=file.text.count("\n"),
-        trace=json.dumps([parents, lines]),
         notes=file.notes,
         summary=file.summary,
         warnings=file.warnings,
         added=added,
         removed=removed,
+        # Sorted by tuples: values that compare themselves take many times as long.
+        parents=tuple(sorted(file.parents, key=lambda u: (u.symbol, u.digest, u.path))),
+        lines=tuple(sorted(file.lines, key=lambda o: (o.first, o.last, o.path, o.line))),
     )
 
 
@@ -196,13 +168,12 @@ def _added_to_new(file: FlatFile) -> int:
     parent = file.summary.parents[0] if file.summary.parents else ""
     own = {used.path for used in file.parents if used.symbol.rpartition(".")[0] == parent}
     lines = file.text.split("\n")
-    count = 0
-    for origin in file.lines:
-        if origin.path in own:
-            continue
-        copied = lines[origin.first - 1 : origin.last]
-        count += sum(line.strip() != "" for line in copied)
-    return count
+    return sum(
+        line.strip() != ""
+        for origin in file.lines
+        if origin.path not in own
+        for line in lines[origin.first - 1 : origin.last]
+    )
 
 
 def variant_diff(file: FlatFile) -> str:
@@ -224,21 +195,14 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> str:
     import difflib
 
     written = []
-    for line in difflib.unified_diff(_lines(old), _lines(new), old_name, new_name):
+    # str.splitlines also breaks at \x0c and others, which no editor and no patch tool does.
+    old_lines, new_lines = (re.findall("[^\n]*\n|[^\n]+", text) for text in (old, new))
+    for line in difflib.unified_diff(old_lines, new_lines, old_name, new_name):
         written.append(line)
         # difflib would join such a line with the next one; git and diff write this instead.
         if not line.endswith("\n"):
             written.append("\n\\ No newline at end of file\n")
     return "".join(written)
-
-
-def _lines(text: str) -> list[str]:
-    """The lines of `text` with their ends."""
-    # str.splitlines also breaks at \x0c and others, which no editor and no patch tool does.
-    *whole, rest = text.split("\n")
-    lines = [f"{piece}\n" for piece in whole]
-    # Behind the last line end there is nothing, or a line without one.
-    return [*lines, rest] if rest else lines
 
 
 def digest_of_bytes(data: bytes) -> str:
@@ -272,16 +236,11 @@ def digest_of_file(path: Path | str) -> str:
 
 
 def _state_of(about: os.stat_result) -> _State | None:
-    """What changes with any change of the file from now on; None where nothing does."""
-    if not _is_settled(about):
-        return None
-    return (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-
-
-def _is_settled(about: os.stat_result) -> bool:
-    """Whether any change from now on would change the file's time of change.
+    """What changes with any change of the file from now on; None where nothing does.
 
     The clock of a file system ticks slowly: two changes shortly after each other may have one time.
     """
     # On Windows, st_ctime is the time at which the file was made.
-    return os.name == "posix" and about.st_ctime_ns < time.time_ns() - TICK
+    if os.name != "posix" or about.st_ctime_ns >= time.time_ns() - TICK:
+        return None
+    return (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)

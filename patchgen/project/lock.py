@@ -22,8 +22,9 @@ from typing import Any, TypeVar
 
 from patchgen.compiler.flat import LineOrigin, UsedSymbol
 from patchgen.compiler.settings import Settings
-from patchgen.project.batch.outcome import Made, Outcome
-from patchgen.project.places import LOCK
+from patchgen.project.files import Project, Selection, is_below
+from patchgen.project.outcome import Outcome, Output
+from patchgen.project.places import LOCK, is_own, lock_of, state_of
 from patchgen.project.versions import own_digest
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import display_module
@@ -59,6 +60,15 @@ class Record:
     reads: tuple[tuple[str, str], ...] = ()
     own_digest: str = ""  # of patchgen's sources
     flaw: str = ""
+
+    def is_about(self, output: Output) -> bool:
+        """Whether the record is intact, and about this output and this diff.
+
+        Its sources may have changed since without an effect on the output: a comment, a definition
+        that is overridden, the release of a tool.
+        """
+        digests = self.digest, self.diff_digest
+        return not self.flaw and digests == (output.digest, output.diff_digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +106,57 @@ class LazyRecords(Mapping[Path, Record]):
         return len(self._readers)
 
 
+def load_records(project: Project, selection: Selection | None = None) -> LazyRecords:
+    """The records of every place that a run may write to, by the paths of outputs.
+
+    With `selection`, those of places where the run has no folder are left out.  With `--out`, the
+    project's own records are left out, because they are about other files.
+    """
+    roots = project.writable
+    if project.out is not None:
+        roots = () if is_own(project, project.out) else (project.out,)
+    readers: dict[Path, Callable[[], Record]] = {}
+    for root in roots:
+        if selection is not None and not _is_touched(project, root, selection):
+            continue
+        base = base_of(project, root)
+        for name, reader in _read(lock_of(project, root), _record_later).items():
+            readers[base / name] = reader
+    return LazyRecords(readers)
+
+
+def _is_touched(project: Project, root: Path, selection: Selection) -> bool:
+    """Whether the run has a folder below or around `root`."""
+    if selection.whole and is_own(project, root):
+        return True
+    folders = {*selection.folders, *(modular.folder for modular in selection.modulars)}
+    return any(is_below(folder, root) or is_below(root, folder) for folder in folders)
+
+
+def base_of(project: Project, root: Path) -> Path:
+    """The folder that the names in the records of `root` start from.
+
+    All places inside the project share one file of records.
+    """
+    return project.home if state_of(project, root) == state_of(project, project.home) else root
+
+
 def make_record(
-    output: str, outcome: Outcome, made: Made, made_by: str, settings: Settings
+    name: str, outcome: Outcome, output: Output, made_by: str, settings: Settings
 ) -> Record:
     """The record of an output that has just been written."""
     return Record(
-        output,
+        name,
         outcome.modular.display_path,
         outcome.digest,
-        made.digest,
-        made.diff_digest,
+        output.digest,
+        output.diff_digest,
         made_by,
         describe(settings),
-        made.parents,
-        made.lines,
+        output.parents,
+        # Of a foreign tree it is only asked why an output is stale, and whole trees would make for
+        # a large file.
+        output.lines if outcome.modular.recorded else (),
         modules_read(outcome),
         own_digest(),
     )
@@ -118,9 +165,9 @@ def make_record(
 def modules_read(outcome: Outcome) -> tuple[tuple[str, str], ...]:
     """Every module that `outcome` depends on, with the digest of its file, sorted."""
     # The modular file has a field of its own in the record.
-    own = str(outcome.modular.path)
-    read = [each for each in outcome.reads if each.module and each.path != own]
-    return tuple(sorted((display_module(each.module), each.digest) for each in read))
+    modular = str(outcome.modular.path)
+    read = [read for read in outcome.reads if read.module and read.path != modular]
+    return tuple(sorted((display_module(module), digest) for _, digest, module in read))
 
 
 def describe(settings: Settings) -> str:
@@ -132,17 +179,6 @@ def describe(settings: Settings) -> str:
     return "; ".join(parts)
 
 
-def is_of(record: Record | None, made: Made) -> bool:
-    """Whether `record` is intact, and about this output and this diff.
-
-    Its sources may have changed since without an effect on the output: a comment, a definition that
-    is overridden, the release of a tool.
-    """
-    if record is None or record.flaw:
-        return False
-    return (record.digest, record.diff_digest) == (made.digest, made.diff_digest)
-
-
 def read_lock(path: Path) -> dict[str, Record]:
     """The records by output; none when there is no file.
 
@@ -150,11 +186,6 @@ def read_lock(path: Path) -> dict[str, Record]:
     conflicts.
     """
     return _read(path, _record)
-
-
-def read_later(path: Path) -> dict[str, Callable[[], Record]]:
-    """What gives the record of each output; the file is found and refused as by `read_lock`."""
-    return _read(path, lambda *entry: functools.partial(_record, *entry))
 
 
 def read_outputs(path: Path) -> tuple[RecordedOutput, ...]:
@@ -278,6 +309,10 @@ def _recorded_output(output: str, entry: Any, flaw: str) -> RecordedOutput:
     return RecordedOutput(output, str(fields.get("modular", "")), str(fields.get("made_by", "")))
 
 
+def _record_later(output: str, entry: Any, flaw: str) -> Callable[[], Record]:
+    return functools.partial(_record, output, entry, flaw)
+
+
 def _record(output: str, entry: Any, flaw: str) -> Record:
     """The record of `output` from `entry`, without fields that cannot be read."""
     if not isinstance(entry, dict):
@@ -313,27 +348,27 @@ def _read_parents(entry: Mapping[str, Any]) -> tuple[UsedSymbol, ...]:
     try:
         every = [
             (symbol, str(digest), path)
-            for path, found in entry["parents"].items()
-            for symbol, digest in found.items()
+            for path, symbols in entry["parents"].items()
+            for symbol, digest in symbols.items()
         ]
     except (KeyError, AttributeError):
         return ()
     # Sorted as tuples, in the order of the fields: tens of thousands of records compare slowly.
-    return tuple(UsedSymbol(*each) for each in sorted(every))
+    return tuple(UsedSymbol(*fields) for fields in sorted(every))
 
 
 def _read_lines(entry: Mapping[str, Any]) -> tuple[LineOrigin, ...]:
     """The origins of lines of an entry; none where they cannot be read."""
     try:
-        return tuple(sorted(_origins(entry["lines"])))
+        return tuple(
+            sorted(
+                LineOrigin(int(first), int(last), path, int(line))
+                for path, ranges in entry["lines"].items()
+                for first, last, line in re.findall(r"(\d+)-(\d+):(\d+)", ranges)
+            )
+        )
     except (KeyError, AttributeError, TypeError, ValueError):
         return ()
-
-
-def _origins(lines: Mapping[str, str]) -> Iterable[LineOrigin]:
-    for path, ranges in lines.items():
-        for first, last, line in re.findall(r"(\d+)-(\d+):(\d+)", ranges):
-            yield LineOrigin(int(first), int(last), path, int(line))
 
 
 def origin_of(lines: Iterable[LineOrigin], line: int) -> Location | None:

@@ -10,20 +10,26 @@ and `convert` must not replace what stands in this file either: only `convert --
 
 from __future__ import annotations
 
+import ast
+import json
 import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patchgen.compiler.flat import Override
-from patchgen.project.batch.outcome import Outcome, unified
-from patchgen.project.files import Modular
-from patchgen.project.toml_text import write_table
+from patchgen.project.files import Modular, Project
+from patchgen.project.outcome import Outcome, unified
+from patchgen.project.places import is_own
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular_text
 from patchgen.syntax.same import says_same
+
+if TYPE_CHECKING:
+    from patchgen.syntax.blocks import Block
 
 FILE = "patchgen.overrides.toml"
 ABOUT = """\
@@ -67,12 +73,9 @@ class StaleOverride:
         if not self.override.parent:
             what = f"{name} was written to override {parent}, which is gone"
         accept = f"`patchgen convert --accept {self.modular}`"
-        hint = f"change the override if it has to follow, then run {accept}\n"
-        return Problem(self.override.at, "PG510", what, hint + _indented(self.diff))
-
-
-def _indented(diff: str) -> str:
-    return textwrap.indent(diff.rstrip("\n"), " " * 8)
+        diff = textwrap.indent(self.diff.rstrip("\n"), " " * 8)
+        hint = f"change the override if it has to follow, then run {accept}\n{diff}"
+        return Problem(self.override.at, "PG510", what, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,44 +93,49 @@ class OverrideReport:
 
 
 def compare_overrides(
-    outcomes: Iterable[Outcome], known: Records, env: Environment, *, accept: bool = False
+    outcomes: Iterable[Outcome],
+    recorded: Records,
+    env: Environment,
+    *,
+    accept: bool = False,
+    whole: bool = False,
 ) -> OverrideReport:
     """Compare the overrides of `outcomes` with the records; with `accept`, stale ones are accepted.
 
-    A modular file that does not convert keeps its records, and so do those outside the run.
+    A modular file that does not convert keeps its records, and so do those outside the run, unless
+    it is about the `whole` project.
     """
-    records = {path: names for path, names in known.items() if (env.home / path).exists()}
+    outcomes = [outcome for outcome in outcomes if outcome.modular.recorded]
+    in_run = {outcome.modular.display_path for outcome in outcomes}
+    records = {
+        path: names
+        for path, names in recorded.items()
+        if path in in_run or (not whole and (env.home / path).exists())
+    }
     # A file that was moved takes its records along.
-    lost = [names for path, names in known.items() if path not in records]
+    lost = [names for path, names in recorded.items() if path not in records]
     stale: list[StaleOverride] = []
     accepted: list[StaleOverride] = []
-    unrecorded: list[Problem] = []
+    unrecorded = [_unknown(path) for path in recorded if whole and path not in records]
     for outcome in outcomes:
         path = outcome.modular.display_path
-        before = known.get(path, {})
-        if not outcome.modular.recorded:
-            continue
+        before = recorded.get(path, {})
         if outcome.problems:
             stale += _stale_of_failed(outcome.modular, before, env)
             continue
-        found = list(_stale(outcome, before, lost))
+        changed = list(_stale(outcome, before, lost))
         # Overrides that are gone lose their records.
-        now = dict(_now(outcome, before, lost, found, accept=accept))
-        (accepted if accept else stale).extend(found)
+        now = dict(_now(outcome, before, lost, changed, accept=accept))
+        (accepted if accept else stale).extend(changed)
         if now != before:
             unrecorded.append(_unrecorded(path, before, now))
         records[path] = now
-    left = {path: names for path, names in records.items() if names}
     return OverrideReport(
-        tuple(sorted(stale, key=_place)),
-        tuple(sorted(accepted, key=_place)),
-        left,
+        tuple(sorted(stale, key=lambda stale: stale.override.at)),
+        tuple(sorted(accepted, key=lambda stale: stale.override.at)),
+        {path: names for path, names in records.items() if names},
         tuple(unrecorded),
     )
-
-
-def _place(stale: StaleOverride) -> Location:
-    return stale.override.at
 
 
 def _stale(outcome: Outcome, before: Names, lost: Sequence[Names]) -> Iterator[StaleOverride]:
@@ -139,17 +147,6 @@ def _stale(outcome: Outcome, before: Names, lost: Sequence[Names]) -> Iterator[S
             yield StaleOverride(outcome.modular.display_path, override, parent)
 
 
-def _stale_of_failed(modular: Modular, before: Names, env: Environment) -> Iterator[StaleOverride]:
-    """The same for a modular file that does not convert."""
-    # Imported here: it loads what reads sources, and most modular files convert.
-    from patchgen.project.gate.recorded_parents import find_recorded
-
-    for name, parent in before.items():
-        override = find_recorded(name, parent.symbol, modular, env)
-        if override is not None and not says_same(parent.text, override.text):
-            yield StaleOverride(modular.display_path, override, parent)
-
-
 def _now(
     outcome: Outcome,
     before: Names,
@@ -158,14 +155,14 @@ def _now(
     *,
     accept: bool,
 ) -> Iterator[tuple[str, Parent]]:
-    """The records of a modular file after `convert`: new overrides, and those that are known."""
+    """The records of a modular file after `convert`: new overrides, and those that are recorded."""
     names = {override.name for override in outcome.overrides}
-    changed = {one.override.name for one in stale}
-    for override in sorted(outcome.overrides, key=lambda one: one.name):
+    changed = {override.override.name for override in stale}
+    for override in sorted(outcome.overrides, key=lambda override: override.name):
         parent = _find_record(override, names, before, lost)
         if parent is None or (accept and override.name in changed):
             parent = Parent(override.parent, override.text) if override.parent else None
-        # The text that is known stays, also where the new one only looks different.
+        # The text that is recorded stays, also where the new one only looks different.
         if parent is not None:
             yield override.name, parent
 
@@ -179,10 +176,7 @@ def _find_record(
     renamed = [parent for name, parent in before.items() if name not in names]
     moved = [parent for names_there in lost for parent in names_there.values()]
     # It is the same override if it still overrides the same member.
-    for parent in (*renamed, *moved):
-        if parent.symbol == override.parent:
-            return parent
-    return None
+    return next((p for p in (*renamed, *moved) if p.symbol == override.parent), None)
 
 
 def _unrecorded(path: str, before: Names, now: Names) -> Problem:
@@ -196,7 +190,86 @@ def _unrecorded(path: str, before: Names, now: Names) -> Problem:
     return Problem(Location(FILE), "PG511", what, "run `patchgen convert`")
 
 
+def _unknown(path: str) -> Problem:
+    what = f"records overrides of {path}, which is no modular file of the project"
+    return Problem(Location(FILE), "PG511", what, "run `patchgen convert`")
+
+
+# The overrides of a modular file that does not convert.  One class that is gone upstream stops it,
+# and a person who repairs the file needs all that is stale.  They are known by their records only.
+
+
+def _stale_of_failed(modular: Modular, before: Names, env: Environment) -> Iterator[StaleOverride]:
+    """The stale overrides of a modular file that does not convert."""
+    for name, parent in before.items():
+        at = _place_of(name, modular)
+        # "LlamaMLP.forward" is a member, "apply_rope" a definition of the module.
+        text = _text_of(parent.symbol, "." in name, env) if at is not None else ""
+        if at is not None and not says_same(parent.text, text):
+            override = Override(at, name, parent.symbol if text else "", text)
+            yield StaleOverride(modular.display_path, override, parent)
+
+
+def _place_of(name: str, modular: Modular) -> Location | None:
+    """Where the modular file has the override; the whole file where it is no Python."""
+    try:
+        body = ast.parse(read_regular_text(modular.path)).body
+    except (OSError, ValueError, SyntaxError):
+        return Location(modular.display_path)
+    node: ast.stmt | None = None
+    for part in name.split("."):
+        node = next((node for node in body if part in _names(node)), None)
+        # Nothing else has members that override.
+        body = node.body if isinstance(node, ast.ClassDef) else []
+    return (
+        None if node is None else Location(modular.display_path, node.lineno, node.col_offset + 1)
+    )
+
+
+def _names(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement may override by."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.name
+        case ast.Assign(targets=targets):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+
+
+def _text_of(symbol: str, is_member: bool, env: Environment) -> str:
+    """The text of "module.name", or of "module.Class.name"; "" where it is gone."""
+    if not is_member:
+        definition = find_definition(symbol, env)
+        return definition.text if definition is not None else ""
+    owner, _, name = symbol.rpartition(".")
+    definition = find_definition(owner, env)
+    if definition is None or definition.kind != "class":
+        return ""
+    # A run in which every file converts need not load what makes outputs.
+    from patchgen.compiler.emit.overrides import read_member
+
+    return read_member(definition.text, owner.rpartition(".")[2], name)
+
+
+def find_definition(symbol: str, env: Environment) -> Block | None:
+    """The definition "module.name"; None where it cannot be found or read."""
+    module, _, name = symbol.rpartition(".")
+    if env.path(module) is None:
+        return None
+    try:
+        return env.index(module, Location(module)).definition(name)
+    except PatchgenError:
+        return None
+
+
 # The file
+
+
+def load_overrides(project: Project) -> Records:
+    """The recorded texts below overrides; with `--out`, outputs have no records."""
+    is_recorded = project.out is None and is_own(project, project.home)
+    return read_overrides(project.home) if is_recorded else {}
 
 
 def read_overrides(home: Path) -> Records:
@@ -220,13 +293,14 @@ def read_overrides(home: Path) -> Records:
 
 def _read_names(names: Mapping[str, Mapping[str, str]]) -> Names:
     """The records of one modular file.  Raises ValueError for other entries."""
-    found = {}
+    parents = {}
     for name, entry in names.items():
         # A number or a date is as good TOML as a text.
-        if not isinstance(entry["parent"], str) or not isinstance(entry["text"], str):
+        is_text = isinstance(entry["parent"], str) and isinstance(entry["text"], str)
+        if not is_text or len(entry) > 2:
             raise ValueError(name)
-        found[name] = Parent(entry["parent"], entry["text"])
-    return found
+        parents[name] = Parent(entry["parent"], entry["text"])
+    return parents
 
 
 def render_overrides(records: Records) -> str:
@@ -237,3 +311,21 @@ def render_overrides(records: Records) -> str:
         for name, parent in sorted(names.items())
     ]
     return "\n".join([ABOUT, *tables]) if tables else ""
+
+
+def write_table(keys: Iterable[str], fields: Mapping[str, str]) -> str:
+    """A TOML table with the path `keys` that people read and git merges."""
+    lines = [f"[{'.'.join(map(_quoted, keys))}]"]
+    for key, value in fields.items():
+        # Between these quotes nothing is escaped, so that code reads and merges as it stands.
+        is_plain = all(letter.isprintable() or letter in "\n\t" for letter in value)
+        if value.endswith("\n") and is_plain and "'''" not in value:
+            lines.append(f"{key} = '''\n{value}'''")
+        else:
+            lines.append(f"{key} = {_quoted(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(value: str) -> str:
+    # TOML's strings have the escapes of JSON, and forbid one letter more.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
