@@ -172,7 +172,7 @@ def _find_changed_reads(
                 finds = f"{bodies[now.origin].own_name}'s {name}" if now else f"a global {name}"
                 found = f"the {name} above it" if before else f"a global {name}"
                 what = f"{body.own_name} reads {found} in its class body and would read {finds}"
-                hint = "give one of them another name"
+                hint = "give one of them another name, or write the value out"
                 yield PatchgenError("PG201", body.at(statement), what, hint).problem
         # Only now: a statement does not read what it binds itself.
         bound.update(dict.fromkeys(statement.names, statement))

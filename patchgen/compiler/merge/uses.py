@@ -109,8 +109,8 @@ def _find_in_class_body(node: ast.AST) -> Iterator[Misuse]:
         if not isinstance(inner, ast.Name):
             continue
         if marker_index(inner) is not None:
-            what = "a parent that is merged is named where the flat class is not made yet"
-            yield Misuse(inner, "PG212", what, "write out what is needed of it", False)
+            what = "a parent that is merged is named in the class body, where no class is made yet"
+            yield Misuse(inner, "PG212", what, "write the value out", False)
         elif inner.id == "super":
             what = "super() stands outside the methods of the class"
             yield Misuse(inner, "PG210", what, "write a method", True)
@@ -143,7 +143,7 @@ class _Walker:
                 return
             case ast.Name(id="super"):
                 what = "super is used otherwise than as super().name"
-                hint = "call it and use an attribute of it: super().name"
+                hint = "call it without arguments, and use an attribute of it: super().name"
                 self.uses.append(Misuse(node, "PG210", what, hint, True))
             # In the child itself, `__class__` is the flat class.
             case ast.Name(id="__class__") if self._origin:
@@ -152,7 +152,7 @@ class _Walker:
                 self.uses.append(Misuse(node, "PG210", what, hint, False))
             case ast.Name() if marker_index(node) is not None:
                 what = "a parent that is merged into the class is used as a value"
-                hint = "name one of its attributes"
+                hint = "call one of its methods: Parent.method(self)"
                 self.uses.append(Misuse(node, "PG210", what, hint, False))
         first = None
         if isinstance(node, ComprehensionNode):
@@ -205,5 +205,5 @@ class _Walker:
                     self.uses.append(SuperUse(node, parent, node.attr, place, True))
                     return
         what = f"{node.attr} of a parent that is merged is used otherwise than as Parent.m(self)"
-        hint = f"write super().{node.attr}"
+        hint = f"write super().{node.attr}, or self.{node.attr}"
         self.uses.append(Misuse(node, "PG210", what, hint, False))
