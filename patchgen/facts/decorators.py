@@ -65,21 +65,6 @@ SET_BY_EXPERTS = frozenset(
         "_is_expert_parallel",
     }
 )
-# Decorators that set no attribute of an object.
-SETTING_NOTHING = frozenset(
-    {
-        "auto_docstring",
-        "can_return_tuple",
-        "capture_outputs",
-        "classmethod",
-        "merge_with_config_defaults",
-        "no_grad",
-        "property",
-        "setter",
-        "staticmethod",
-        "use_kernel_forward_from_hub",
-    }
-)
 # Decorators that leave the signature of the class's `__init__` as written.
 KEEPING_SIGNATURE = frozenset(
     {"auto_docstring", "use_kernelized_func", "use_kernel_forward_from_hub"}

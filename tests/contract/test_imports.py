@@ -24,17 +24,23 @@ COMPILER = {
     "compiler.settings": set(),
     "compiler.flat": {"syntax.errors"},
     "compiler.plan": {"syntax.errors", "facts", "syntax"},
-    "compiler.classes": {"syntax.errors", "facts", "syntax", "compiler.plan"},
-    "compiler.edits": {"syntax.errors", "syntax", "compiler.plan", "compiler.classes"},
-    "compiler.supers": {"syntax.errors", "facts", "syntax", "compiler.plan", "compiler.classes"},
+    "compiler.merge.text": {"syntax"},
+    "compiler.merge.members": {"syntax.errors", "syntax", "compiler.plan", "compiler.merge.text"},
+    "compiler.edits": {
+        "syntax.errors",
+        "syntax",
+        "compiler.plan",
+        "compiler.merge.text",
+        "compiler.merge.members",
+    },
     "compiler.merge": {
         "syntax.errors",
         "facts",
         "syntax",
         "compiler.plan",
-        "compiler.classes",
         "compiler.edits",
-        "compiler.supers",
+        "compiler.merge.text",
+        "compiler.merge.members",
     },
     "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan"},
     "compiler.emit": {
@@ -115,6 +121,8 @@ TABLE = COMPILER | {
 }
 # Looked at apart from the package that they stand in: what they import is less, or who imports them is more.
 ON_THEIR_OWN = {"syntax.errors", "project.markdown", "cli.page"}
+# The statements of a class, which `edits` changes before `merge` goes on with them.
+ON_THEIR_OWN |= {"compiler.merge.text", "compiler.merge.members"}
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
     "accelerate": {"training"},
@@ -156,6 +164,8 @@ MODULES = {module_of(path) for path in FILES}
 def part_of(module: str) -> str:
     """ "verify" for `patchgen.verify.run.children`, "compiler.plan" for `patchgen.compiler.plan.model`."""
     names = module.split(".")[1:]
+    if ".".join(names[:3]) in ON_THEIR_OWN:
+        return ".".join(names[:3])
     inner = ".".join(names[:2])
     apart = names[:1] == ["compiler"] or inner in ON_THEIR_OWN
     return inner if apart else ".".join(names[:1])

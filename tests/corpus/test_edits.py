@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.compiler.classes.fragment import same_code
-from patchgen.compiler.classes.suite import suites
 from patchgen.compiler.merge.merge import merge_class
+from patchgen.compiler.merge.text import same_code, suites
 from patchgen.syntax.bound import names_in
 from patchgen.syntax.errors import PatchgenError
 from tests.corpus.corpus import RATCHET, find_package

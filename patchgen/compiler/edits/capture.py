@@ -17,9 +17,9 @@ import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.classes.classbody import ClassBody
 from patchgen.compiler.edits.declared import EditDeclaration
 from patchgen.compiler.edits.numbered import Named
+from patchgen.compiler.merge.members import ClassBody
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.meanings import occurrences
 

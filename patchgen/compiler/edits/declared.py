@@ -14,9 +14,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.ellipsis import KINDS, find_ellipses, is_ellipsis
+from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.trees import called_function

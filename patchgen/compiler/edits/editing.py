@@ -19,9 +19,6 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fragment import find_syntax_error, parse_fragment, same_code
-from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.capture import Check, EditNames
 from patchgen.compiler.edits.declared import EditDeclaration
 from patchgen.compiler.edits.ellipsis_arguments import find_repeated
@@ -31,6 +28,8 @@ from patchgen.compiler.edits.pattern import Match, Run, find_expressions, find_s
 from patchgen.compiler.edits.replacement import Replacement, replace_matches
 from patchgen.compiler.edits.syntax import is_ellipsis, statements
 from patchgen.compiler.edits.tree import Tree, read_tree, walk
+from patchgen.compiler.merge.members import ClassBody, Statement
+from patchgen.compiler.merge.text import find_syntax_error, parse_fragment, same_code
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
 from patchgen.syntax.errors import Location, PatchgenError
 

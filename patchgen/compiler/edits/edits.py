@@ -19,9 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.declared import EditDeclaration, read_edit
+from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.plan.model import EditMatch
 from patchgen.syntax.bound import names_in
 from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean

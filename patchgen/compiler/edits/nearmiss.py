@@ -11,11 +11,10 @@ import ast
 import difflib
 from collections.abc import Collection, Iterator, Sequence
 
-from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.statement import Statement
-from patchgen.compiler.classes.suite import suites
 from patchgen.compiler.edits.ellipsis import is_ellipsis
 from patchgen.compiler.edits.similarity import measure_similarity, spell
+from patchgen.compiler.merge.members import ClassBody, Statement
+from patchgen.compiler.merge.text import suites
 
 _ENOUGH = 0.35
 _MOST_LINES = 16

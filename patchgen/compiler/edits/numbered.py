@@ -15,8 +15,8 @@ from unicodedata import normalize
 
 import libcst as cst
 
-from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.edits.tree import Tree
+from patchgen.compiler.merge.text import parse_fragment
 from patchgen.syntax.meanings import Occurrence, Scope, occurrences
 
 # libcst has these as names.

@@ -17,12 +17,12 @@ from typing import Any
 
 import libcst as cst
 
-from patchgen.compiler.classes.fragment import parse_fragment
 from patchgen.compiler.edits.ellipsis_arguments import insert_rest
 from patchgen.compiler.edits.lines import Lines, join_lines, part, read_lines, replace_statements
 from patchgen.compiler.edits.pattern import Match, Run, same
 from patchgen.compiler.edits.syntax import expressions, is_ellipsis, statements
 from patchgen.compiler.edits.tree import Transformer, Tree, read_function, walk
+from patchgen.compiler.merge.text import parse_fragment
 
 Parts = Mapping[int, Callable[[Any], Any]]
 """What becomes of a node, by its identity, once everything inside it has been changed."""

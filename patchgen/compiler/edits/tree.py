@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from patchgen.compiler.classes.fragment import INDENT, parse_fragment
 from patchgen.compiler.edits.syntax import is_node, is_writing
+from patchgen.compiler.merge.text import INDENT, parse_fragment
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import children
 

@@ -75,8 +75,8 @@ def merge_classes(builder: Builder) -> None:
 def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
     """The merged classes among `blocks` whose parent stands in the output as well, and why.
 
-    Raises PatchgenError PG119 where such a class edits or removes what it inherits, which a subclass
-    cannot, and code asks for the parent.
+    Raises PatchgenError PG119 where such a class edits or removes what it inherits, which a
+    subclass cannot, and code asks for the parent.
     """
     carried = {block.rewritten[0].symbol: block for block in blocks if block.kind == "class"}
     found: dict[Symbol, str] = {}

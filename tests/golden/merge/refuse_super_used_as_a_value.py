@@ -15,8 +15,6 @@ class C(P):
         return parent.f(x) + get(x)
 # --- error
 # modular.py:3:18: PG210 super is used otherwise than as super().name
-#     hint: call it and use an attribute of it: super().name
+#     hint: call it without arguments, and use an attribute of it: super().name
 # modular.py:4:23: PG210 super is used otherwise than as super().name
-#     hint: call it and use an attribute of it: super().name
-# modular.py:5:9: PG210 super().x is assigned to or deleted
-#     hint: write self.x
+#     hint: call it without arguments, and use an attribute of it: super().name

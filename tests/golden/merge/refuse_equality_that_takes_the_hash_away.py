@@ -10,13 +10,6 @@ class P(Base):
 class C(P):
     def __eq__(self, other):
         return True
-# --- flat
-class C(Base):
-    __hash__ = None
-    def __eq__(self, other):
-        return True
-# --- probe
-try:
-    print(hash(C()))
-except TypeError as error:
-    print("unhashable")
+# --- error
+# modular.py:2:5: PG224 C has __eq__ without __hash__, which its parent has
+#     hint: write __hash__ too
