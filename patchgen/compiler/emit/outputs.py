@@ -150,7 +150,8 @@ def _validate_file(file: FlatFile, output: _Output, builder: Builder) -> tuple[P
     if file.diff_base is not None:
         _, base = file.diff_base
     declared = _find_declaration(output.module, builder)
-    problems = validate(file.name, file.text, file.lines, declared, base)
+    env = builder.naming.bindings.env
+    problems = validate(file.name, file.text, file.lines, declared, env, base)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
         for block in output.module.blocks:
