@@ -44,3 +44,17 @@ MODULE_MEMBERS = frozenset(
 )
 # What transformers sets on modules while a model is used.
 SET_ON_MODULES = frozenset({"_gradient_checkpointing_func"})
+# The modules of `torch.nn` whose parameters `PreTrainedModel._init_weights` sets, and others with
+# parameters.
+SET_BY_DEFAULT = frozenset(
+    (
+        "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d LSTM Embedding"
+        " MultiheadAttention GroupNorm BatchNorm1d BatchNorm2d BatchNorm3d LayerNorm RMSNorm"
+    ).split()
+)
+NOT_SET_BY_DEFAULT = frozenset(
+    (
+        "Bilinear ConvTranspose3d EmbeddingBag GRU GRUCell LSTMCell PReLU RNN RNNCell"
+        " SyncBatchNorm TransformerDecoderLayer TransformerEncoderLayer"
+    ).split()
+)

@@ -14,12 +14,19 @@ import builtins
 import functools
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
 
-from patchgen.compiler.emit.checks import check_calls, list_imports, read_early
+from patchgen.compiler.emit.checks import (
+    check_calls,
+    find_unset,
+    list_imports,
+    passes_on,
+    read_early,
+    uses_argument,
+)
 from patchgen.compiler.emit.parsed import Parsed, parse_output, read_parts
 from patchgen.compiler.emit.release import (
     explain_missing,
@@ -27,7 +34,7 @@ from patchgen.compiler.emit.release import (
     list_members,
     may_be_missing,
 )
-from patchgen.compiler.flat import LineOrigin
+from patchgen.compiler.flat import LineOrigin, Override
 from patchgen.syntax.blocks import imports_of
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
@@ -74,10 +81,11 @@ def validate(
     text: str,
     lines: tuple[LineOrigin, ...],
     declared: Location,
+    overrides: Sequence[Override],
     env: Environment,
     base: str | None = None,
 ) -> tuple[Problem, ...]:
-    """What is wrong with the generated `text`, at the lines that it came from.
+    """What is wrong with the generated `text`, and warnings, at the lines that it came from.
 
     `declared` is where the modular file begins to declare what is in it: the place of problems of
     the whole.  What is as wrong in the diff base `base` is upstream's fault and not reported.  The
@@ -86,13 +94,14 @@ def validate(
     # `dataclasses.astuple` copies each value, which takes ten times as long.
     origins = [(origin.first, origin.last, origin.path, origin.line) for origin in lines]
     place = (declared.path, declared.line, declared.column)
-    kept = recall("valid", text, origins, place, base)
+    parents = [(each.name, each.text, each.at.line) for each in overrides if each.text]
+    kept = recall("valid", text, origins, place, base, parents)
     output = _Output(text, lines, declared.path, base)
     # Only that nothing is wrong is kept, with what the release has to be asked: a problem is found
     # again, with all that it says.
     if kept.answer is not None:
         return tuple(_ask_release(kept.answer, output, env))
-    problems = _validate(name, output, declared)
+    problems = _validate(name, output, declared, overrides)
     if any(problem.code == "PG404" for problem in problems):
         return problems
     questions = _list_questions(output)
@@ -101,7 +110,9 @@ def validate(
     return tuple(sorted({*problems, *_ask_release(questions, output, env)}))
 
 
-def _validate(name: str, output: _Output, declared: Location) -> tuple[Problem, ...]:
+def _validate(
+    name: str, output: _Output, declared: Location, overrides: Sequence[Override]
+) -> tuple[Problem, ...]:
     """What the text alone shows to be wrong."""
     text, base = output.text, output.base
     try:
@@ -123,6 +134,7 @@ def _validate(name: str, output: _Output, declared: Location) -> tuple[Problem, 
         *_find_unbound(output),
         *_find_early(output),
         *_find_misfit_calls(output),
+        *_find_swallowed(output, overrides),
         *_find_patchgen_imports(parsed, output),
         *_find_unknown_layers(parsed, output),
     }
@@ -130,7 +142,8 @@ def _validate(name: str, output: _Output, declared: Location) -> tuple[Problem, 
 
 
 # What the release has to be asked about a text: imports as (module, name, line), and methods as
-# (line, call, owner, name, bases as (module, name), members that have other names).
+# (line, call, owner, name, bases as (module, name), members that have other names).  Warnings, as
+# (line, code, what, hint), stand with them: they do not keep the text from being valid.
 _Questions = list[list[Any]]
 
 
@@ -149,12 +162,14 @@ def _list_questions(output: _Output) -> _Questions:
         # Nothing is known of what a call or a subscript derives from.
         if None not in bases:
             methods.append([call.line, call.call, call.owner, call.name, bases, call.near])
-    return [imports, methods]
+    return [imports, methods, list(_warn_of_unset(output))]
 
 
 def _ask_release(questions: _Questions, output: _Output, env: Environment) -> Iterator[Problem]:
     """A problem for each name and each method that the release lacks, and not the parent too."""
-    imports, methods = questions
+    imports, methods, unset = questions
+    for line, code, what, hint in unset:
+        yield Problem(output.locate(line), code, what, hint, "warning")
     for module, name, line in imports:
         missing = explain_missing(module, name, env)
         if missing is not None and f"{module} {name}" not in _list_parents_uses(output.base):
@@ -219,6 +234,51 @@ def _equals(parsed: Parsed, base: str) -> bool:
         if own is None or other is None or not is_same_code(own, other):
             return False
     return True
+
+
+def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[Problem]:
+    """A problem for each argument that a caller names and an override takes by `**kwargs` alone."""
+    reported = set()
+    for call in check_calls(output.text).swallowed:
+        owner, _, method = call.callee.rpartition(".")
+        for override in overrides:
+            # The method, or its class that was written anew.
+            is_meant = override.name in (call.callee, owner) and override.text
+            key = (override.name, call.keyword)
+            if not is_meant or key in reported:
+                continue
+            if not uses_argument(override.text, method, call.keyword):
+                continue
+            if not passes_on(call.function, call.keyword, output.text):
+                reported.add(key)
+                caller = output.locate(call.line)
+                what = (
+                    f"{call.callee} swallows {call.keyword}= of its caller at {caller} in "
+                    f"**{call.function.args.kwarg.arg if call.function.args.kwarg else ''}, "
+                    f"and {override.parent} uses it"
+                )
+                hint = f"give it a parameter {call.keyword}"
+                yield Problem(override.at, "PG413", what, hint)
+
+
+def _warn_of_unset(output: _Output) -> Iterator[list[Any]]:
+    """The warning for each parameter that `from_pretrained` would leave as memory is."""
+    if output.base is None:
+        return
+    for unset in find_unset(output.text, output.base):
+        what = (
+            f"{unset.owner}.{unset.attribute} is in no checkpoint of the parent, and no "
+            "_init_weights sets it: from_pretrained leaves there what the memory holds"
+        )
+        target = f"module.{unset.attribute}"
+        if unset.kind != "nn.Parameter":
+            target += ".weight"
+        hint = (
+            f"in `_init_weights` of the base model, below `super()._init_weights(module)`: "
+            f"`if isinstance(module, {unset.owner}): init.{unset.setter}({target})`, with "
+            "`from transformers import initialization as init`"
+        )
+        yield [unset.line, "PG421", what, hint]
 
 
 def _find_patchgen_imports(parsed: Parsed, output: _Output) -> Iterator[Problem]:
