@@ -48,6 +48,9 @@ _KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
 _COMPOUND = ast.If | ast.Try | ast.With | ast.For | ast.While | ast.Match
 
 
+_ALWAYS_THERE = frozenset(dir(object)) | SET_ON_MODULES
+
+
 @dataclass(frozen=True, slots=True)
 class Misfit:
     """A call on `line` of the generated text: `call` as written, and why it does not fit.
@@ -166,7 +169,7 @@ def _find_missing(
     """The call of a member that no class of the text has which may be meant, if it is one."""
     family = [classes.classes[each] for each in sorted(classes.family(owner))]
     members = {member for each in family for member in (*each.bound, *each.stored)}
-    if name in members | classes.foreign | SET_ON_MODULES or any(each.is_open for each in family):
+    if name in members | classes.foreign | _ALWAYS_THERE or any(each.is_open for each in family):
         return None
     # `hasattr(self, "name")`, `setattr(self, "name", ...)`
     if f'"{name}"' in classes.text or f"'{name}'" in classes.text:
@@ -318,7 +321,7 @@ def find_unset(text: str, base: str) -> Iterator[Unset]:
                     continue
                 for value in values:
                     kind, setter = _find_kind(value)
-                    is_generic = not initializers or "_init_weights(" in setting
+                    is_generic = not initializers or "._init_weights(" in setting
                     sets_it = is_generic and _sets_by_default(kind, attribute, item.node.name)
                     word = attribute if kind == "Parameter" else kind
                     if not kind or sets_it or re.search(rf"\b{word}\b", setting):

@@ -155,8 +155,12 @@ def _validate_file(
     if file.diff_base is not None:
         _, base = file.diff_base
     declared = _find_declaration(output.module, builder)
-    env = builder.naming.bindings.env
-    problems = validate(file.name, file.text, file.lines, declared, overrides, env, base)
+    env, modular = builder.naming.bindings.env, builder.naming.plan.modular
+    imports = {
+        (item.module, item.name): modular.source.at(item.line, item.column)
+        for item in modular.imports
+    }
+    problems = validate(file.name, file.text, file.lines, declared, overrides, env, base, imports)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
         for block in output.module.blocks:

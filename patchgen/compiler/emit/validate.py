@@ -14,9 +14,10 @@ import builtins
 import functools
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from types import MappingProxyType
 from typing import Any
 
 from patchgen.compiler.emit.checks import (
@@ -57,12 +58,16 @@ _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """A generated text with the origins of its lines; `base` is the text of its diff base."""
+    """A generated text with the origins of its lines; `base` is the text of its diff base.
+
+    `imports` are the places of imports, as (module, name), in the modular file.
+    """
 
     text: str
     lines: tuple[LineOrigin, ...]
     modular: str
     base: str | None
+    imports: Mapping[tuple[str, str], Location]
 
     def locate(self, line: int) -> Location:
         """Where the generated `line` came from.
@@ -84,19 +89,21 @@ def validate(
     overrides: Sequence[Override],
     env: Environment,
     base: str | None = None,
+    imports: Mapping[tuple[str, str], Location] = MappingProxyType({}),
 ) -> tuple[Problem, ...]:
     """What is wrong with the generated `text`, and warnings, at the lines that it came from.
 
     `declared` is where the modular file begins to declare what is in it: the place of problems of
     the whole.  What is as wrong in the diff base `base` is upstream's fault and not reported.  The
-    release is asked through `env` for what the text takes from it.
+    release is asked through `env` for what the text takes from it; `imports` are the places of the
+    modular file's, as (module, name).
     """
     # `dataclasses.astuple` copies each value, which takes ten times as long.
     origins = [(origin.first, origin.last, origin.path, origin.line) for origin in lines]
     place = (declared.path, declared.line, declared.column)
     parents = [(each.name, each.text, each.at.line) for each in overrides if each.text]
     kept = recall("valid", text, origins, place, base, parents)
-    output = _Output(text, lines, declared.path, base)
+    output = _Output(text, lines, declared.path, base, imports)
     # Only that nothing is wrong is kept, with what the release has to be asked: a problem is found
     # again, with all that it says.
     if kept.answer is not None:
@@ -173,7 +180,8 @@ def _ask_release(questions: _Questions, output: _Output, env: Environment) -> It
     for module, name, line in imports:
         missing = explain_missing(module, name, env)
         if missing is not None and f"{module} {name}" not in _list_parents_uses(output.base):
-            yield Problem(output.locate(line), "PG411", *missing)
+            at = output.imports.get((module, name)) or output.locate(line)
+            yield Problem(at, "PG411", *missing)
     for line, call, owner, name, bases, near in methods:
         inherited = [list_members(tuple(base), env) for base in bases]
         if None in inherited or any(name in members for members in inherited if members):
@@ -253,11 +261,10 @@ def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[
                 reported.add(key)
                 caller = output.locate(call.line)
                 what = (
-                    f"{call.callee} swallows {call.keyword}= of its caller at {caller} in "
-                    f"**{call.function.args.kwarg.arg if call.function.args.kwarg else ''}, "
-                    f"and {override.parent} uses it"
+                    f"{call.callee} swallows {call.keyword}=, which its caller at {caller} passes "
+                    f"and {override.parent} uses"
                 )
-                hint = f"give it a parameter {call.keyword}"
+                hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
                 yield Problem(override.at, "PG413", what, hint)
 
 
