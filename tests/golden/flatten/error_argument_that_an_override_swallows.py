@@ -24,5 +24,5 @@ class ToyA(toy.ToyA):
     def forward(self, x, old_cache=None, **kwargs):
         return x if old_cache is None else old_cache.update(x)
 # --- error
-toy/modular_toy_fast.py:5:5: PG413 ToyA.forward swallows cache= of its caller at toy/modeling_toy.py:15:1 in **kwargs, and toy.modeling_toy.ToyA.forward uses it
-    hint: give it a parameter cache
+toy/modular_toy_fast.py:5:5: PG413 ToyA.forward swallows cache=, which its caller at toy/modeling_toy.py:15:1 passes and toy.modeling_toy.ToyA.forward uses
+    hint: give it the parameter cache, if only to say that it is not used

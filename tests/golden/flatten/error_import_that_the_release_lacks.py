@@ -16,7 +16,7 @@ class ToyA(toy.ToyA):
     def run(self, x):
         return DynamcCache(), Cache(), x
 # --- error
-toy/modular_toy_fast.py:1:1: PG411 there is no module transformers.cash_utils
-    hint: did you mean cache_utils?
-toy/modular_toy_fast.py:1:1: PG411 transformers.cache_utils has no DynamcCache
+toy/modular_toy_fast.py:1:38: PG411 transformers.cache_utils has no DynamcCache
     hint: did you mean DynamicCache?
+toy/modular_toy_fast.py:2:37: PG411 there is no module transformers.cash_utils
+    hint: did you mean cache_utils?
