@@ -96,3 +96,25 @@ DOCUMENTING = frozenset(
         "replace_return_docstrings",
     }
 )
+# Decorators that give the class below them no method or attribute that code calls by name.
+ADDING_NOTHING = frozenset(
+    {
+        "add_start_docstrings",
+        "auto_docstring",
+        "dataclass",
+        "requires",
+        "use_kernel_forward_from_hub",
+        "use_kernelized_func",
+    }
+)
+# Decorators that pass on what a method is given, but for keywords of their own.
+KEEPING_CALLS = frozenset(
+    {
+        "add_start_docstrings_to_model_forward",
+        "auto_docstring",
+        "can_return_tuple",
+        "capture_outputs",
+        "merge_with_config_defaults",
+        "torch.no_grad",
+    }
+)

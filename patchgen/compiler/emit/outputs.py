@@ -20,7 +20,7 @@ from patchgen.compiler.emit.format import Request, Unformatted, imported_package
 from patchgen.compiler.emit.linemap import map_lines
 from patchgen.compiler.emit.overrides import find_overrides
 from patchgen.compiler.emit.validate import validate
-from patchgen.compiler.flat import FlatFile, Flattened, Note, Summary, UsedSymbol
+from patchgen.compiler.flat import FlatFile, Flattened, Note, Override, Summary, UsedSymbol
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.header import find_origins
 from patchgen.compiler.link.module import FlatModule, link_module
@@ -79,18 +79,21 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
     builder = unfinished.builder
     files: list[FlatFile] = []
     problems: list[Problem] = []
+    warnings: list[Problem] = []
+    overrides = find_overrides(builder)
     for output in unfinished.outputs:
         file = _make_file(output, formatted, builder)
         files.append(file)
-        problems += _validate_file(file, output, builder)
+        for problem in _validate_file(file, output, overrides, builder):
+            (warnings if problem.severity == "warning" else problems).append(problem)
     if problems:
         return Flattened((), tuple(problems))
     blocks = [block for output in unfinished.outputs for block in output.module.blocks]
-    warnings = tuple(find_unused_classes(blocks, builder))
+    warnings += find_unused_classes(blocks, builder)
     # Warnings are about the modular file; they are reported once, with its first output.
     if files:
-        files[0] = replace(files[0], warnings=warnings)
-    return Flattened(tuple(files), overrides=find_overrides(builder))
+        files[0] = replace(files[0], warnings=tuple(warnings))
+    return Flattened(tuple(files), overrides=overrides)
 
 
 def _make_diff_base(module: FlatModule, builder: Builder) -> FlatModule | None:
@@ -151,7 +154,9 @@ def _make_file(output: _Output, formatted: Mapping[str, str], builder: Builder) 
     )
 
 
-def _validate_file(file: FlatFile, output: _Output, builder: Builder) -> tuple[Problem, ...]:
+def _validate_file(
+    file: FlatFile, output: _Output, overrides: tuple[Override, ...], builder: Builder
+) -> tuple[Problem, ...]:
     """What is wrong with an output.
 
     Raises PatchgenError PG006 where it does not compile because a source does not.
@@ -160,7 +165,12 @@ def _validate_file(file: FlatFile, output: _Output, builder: Builder) -> tuple[P
     if file.diff_base is not None:
         _, base = file.diff_base
     declared = _find_declaration(output.module, builder)
-    problems = validate(file.name, file.text, file.lines, declared, base)
+    env, modular = builder.naming.bindings.env, builder.naming.plan.modular
+    imports = {
+        (item.module, item.name): modular.source.at(item.line, item.column)
+        for item in modular.imports
+    }
+    problems = validate(file.name, file.text, file.lines, declared, overrides, env, base, imports)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
         for block in output.module.blocks:

@@ -14,16 +14,33 @@ import builtins
 import functools
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from types import MappingProxyType
+from typing import Any
 
-from patchgen.compiler.emit.calls import find_misfits
+from patchgen.compiler.emit.checks import (
+    check_calls,
+    find_unset,
+    list_imports,
+    passes_on,
+    read_early,
+    uses_argument,
+)
 from patchgen.compiler.emit.parsed import Parsed, parse_output, read_parts
-from patchgen.compiler.flat import LineOrigin
+from patchgen.compiler.emit.release import (
+    explain_missing,
+    find_base,
+    list_members,
+    may_be_missing,
+)
+from patchgen.compiler.flat import LineOrigin, Override
+from patchgen.syntax.blocks import imports_of
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
 from patchgen.syntax.kept import recall
+from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import global_names, parse_once, statements_within
 
@@ -41,12 +58,16 @@ _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """A generated text with the origins of its lines; `base` is the text of its diff base."""
+    """A generated text with the origins of its lines; `base` is the text of its diff base.
+
+    `imports` are the places of imports, as (module, name), in the modular file.
+    """
 
     text: str
     lines: tuple[LineOrigin, ...]
     modular: str
     base: str | None
+    imports: Mapping[tuple[str, str], Location]
 
     def locate(self, line: int) -> Location:
         """Where the generated `line` came from.
@@ -65,31 +86,42 @@ def validate(
     text: str,
     lines: tuple[LineOrigin, ...],
     declared: Location,
+    overrides: Sequence[Override],
+    env: Environment,
     base: str | None = None,
+    imports: Mapping[tuple[str, str], Location] = MappingProxyType({}),
 ) -> tuple[Problem, ...]:
-    """What is wrong with the generated `text`, at the lines that it came from.
+    """What is wrong with the generated `text`, and warnings, at the lines that it came from.
 
     `declared` is where the modular file begins to declare what is in it: the place of problems of
-    the whole.  What is as wrong in the diff base `base` is upstream's fault and not reported.
+    the whole.  What is as wrong in the diff base `base` is upstream's fault and not reported.  The
+    release is asked through `env` for what the text takes from it; `imports` are the places of the
+    modular file's, as (module, name).
     """
     # `dataclasses.astuple` copies each value, which takes ten times as long.
     origins = [(origin.first, origin.last, origin.path, origin.line) for origin in lines]
     place = (declared.path, declared.line, declared.column)
-    kept = recall("valid", text, origins, place, base)
-    # Only that nothing is wrong is kept: a problem is found again, with all that it says.
-    if kept.answer:
-        return ()
-    problems = _validate(name, text, lines, declared, base)
+    parents = [(each.name, each.text, each.at.line) for each in overrides if each.text]
+    kept = recall("valid", text, origins, place, base, parents)
+    output = _Output(text, lines, declared.path, base, imports)
+    # Only that nothing is wrong is kept, with what the release has to be asked: a problem is found
+    # again, with all that it says.
+    if kept.answer is not None:
+        return tuple(_ask_release(kept.answer, output, env))
+    problems = _validate(name, output, declared, overrides)
+    if any(problem.code == "PG404" for problem in problems):
+        return problems
+    questions = _list_questions(output)
     if not problems:
-        kept.keep(True)
-    return problems
+        kept.keep(questions)
+    return tuple(sorted({*problems, *_ask_release(questions, output, env)}))
 
 
 def _validate(
-    name: str, text: str, lines: tuple[LineOrigin, ...], declared: Location, base: str | None
+    name: str, output: _Output, declared: Location, overrides: Sequence[Override]
 ) -> tuple[Problem, ...]:
-    """As `validate`, computed anew."""
-    output = _Output(text, lines, declared.path, base)
+    """What the text alone shows to be wrong."""
+    text, base = output.text, output.base
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -107,11 +139,69 @@ def _validate(
         return (Problem(declared, "PG408", "the generated code equals its parent's", hint),)
     found = {
         *_find_unbound(output),
+        *_find_early(output),
         *_find_misfit_calls(output),
+        *_find_swallowed(output, overrides),
         *_find_patchgen_imports(parsed, output),
         *_find_unknown_layers(parsed, output),
     }
     return tuple(sorted(found))
+
+
+# What the release has to be asked about a text: imports as (module, name, line), and methods as
+# (line, call, owner, name, bases as (module, name), members that have other names).  Warnings, as
+# (line, code, what, hint), stand with them: they do not keep the text from being valid.
+_Questions = list[list[Any]]
+
+
+def _list_questions(output: _Output) -> _Questions:
+    """What has to be asked about a text, in a form that can be kept."""
+    parsed = parse_output(output.text)
+    imports = [
+        [item.module, item.name, line]
+        for item, line in list_imports(parsed)
+        if not item.level and may_be_missing(item.module)
+    ]
+    bound = {item.bound: item for item in imports_of(parsed.body)}
+    methods = []
+    for call in check_calls(output.text).unanswered:
+        bases = [find_base(base, bound) for base in call.bases]
+        # Nothing is known of what a call or a subscript derives from.
+        if None not in bases:
+            methods.append([call.line, call.call, call.owner, call.name, bases, call.near])
+    return [imports, methods, list(_warn_of_unset(output))]
+
+
+def _ask_release(questions: _Questions, output: _Output, env: Environment) -> Iterator[Problem]:
+    """A problem for each name and each method that the release lacks, and not the parent too."""
+    imports, methods, unset = questions
+    for line, code, what, hint in unset:
+        yield Problem(output.locate(line), code, what, hint, "warning")
+    for module, name, line in imports:
+        missing = explain_missing(module, name, env)
+        if missing is not None and f"{module} {name}" not in _list_parents_uses(output.base):
+            at = output.imports.get((module, name)) or output.locate(line)
+            yield Problem(at, "PG411", *missing)
+    for line, call, owner, name, bases, near in methods:
+        inherited = [list_members(tuple(base), env) for base in bases]
+        if None in inherited or any(name in members for members in inherited if members):
+            continue
+        if f"{owner} {call}" not in _list_parents_uses(output.base):
+            what = f"{call}(...) finds no method: {owner} has no {name}"
+            members = {*near, *(each for members in inherited for each in members or ())}
+            hint = did_you_mean(name, members) or "define it, or call what the release has"
+            yield Problem(output.locate(line), "PG412", what, hint)
+
+
+@functools.lru_cache(maxsize=16)
+def _list_parents_uses(base: str | None) -> frozenset[str]:
+    """The imports and the methods that the diff base asks for, as it may by mistake."""
+    if base is None:
+        return frozenset()
+    imports = {f"{item.module} {item.name}" for item, _ in list_imports(parse_output(base))}
+    return frozenset(
+        imports | {f"{each.owner} {each.call}" for each in check_calls(base).unanswered}
+    )
 
 
 def _compiles_by_parts(text: str) -> bool:
@@ -152,6 +242,50 @@ def _equals(parsed: Parsed, base: str) -> bool:
         if own is None or other is None or not is_same_code(own, other):
             return False
     return True
+
+
+def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[Problem]:
+    """A problem for each argument that a caller names and an override takes by `**kwargs` alone."""
+    reported = set()
+    for call in check_calls(output.text).swallowed:
+        owner, _, method = call.callee.rpartition(".")
+        for override in overrides:
+            # The method, or its class that was written anew.
+            is_meant = override.name in (call.callee, owner) and override.text
+            key = (override.name, call.keyword)
+            if not is_meant or key in reported:
+                continue
+            if not uses_argument(override.text, method, call.keyword):
+                continue
+            if not passes_on(call.function, call.keyword, output.text):
+                reported.add(key)
+                caller = output.locate(call.line)
+                what = (
+                    f"{call.callee} swallows {call.keyword}=, which its caller at {caller} passes "
+                    f"and {override.parent} uses"
+                )
+                hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
+                yield Problem(override.at, "PG413", what, hint)
+
+
+def _warn_of_unset(output: _Output) -> Iterator[list[Any]]:
+    """The warning for each parameter that `from_pretrained` would leave as memory is."""
+    if output.base is None:
+        return
+    for unset in find_unset(output.text, output.base):
+        what = (
+            f"{unset.owner}.{unset.attribute} is in no checkpoint of the parent, and no "
+            "_init_weights sets it: from_pretrained leaves there what the memory holds"
+        )
+        target = f"module.{unset.attribute}"
+        if unset.kind != "nn.Parameter":
+            target += ".weight"
+        hint = (
+            f"in `_init_weights` of the base model, below `super()._init_weights(module)`: "
+            f"`if isinstance(module, {unset.owner}): init.{unset.setter}({target})`, with "
+            "`from transformers import initialization as init`"
+        )
+        yield [unset.line, "PG421", what, hint]
 
 
 def _find_patchgen_imports(parsed: Parsed, output: _Output) -> Iterator[Problem]:
@@ -220,12 +354,26 @@ def _find_unbound_names(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(unbound)
 
 
+def _find_early(output: _Output) -> Iterator[Problem]:
+    """A problem for each name that is read at import before it is bound."""
+    early = read_early(output.text)
+    theirs = set()
+    if early and output.base is not None:
+        theirs = {name for name, _, _ in read_early(output.base)}
+    for name, line, binder in early:
+        if name not in theirs:
+            at, bound = output.locate(line), output.locate(binder)
+            what = f"{name} is read while the module is imported, above its definition at {bound}"
+            hint = "read it inside a function, or do without one of the two"
+            yield Problem(at, "PG410", what, hint)
+
+
 def _find_misfit_calls(output: _Output) -> Iterator[Problem]:
     """A problem for each call that does not fit, unless the parent has it too."""
-    misfits = find_misfits(output.text)
+    misfits = check_calls(output.text).misfits
     upstream = set()
     if misfits and output.base is not None:
-        upstream = {(misfit.call, misfit.why) for misfit in find_misfits(output.base)}
+        upstream = {(misfit.call, misfit.why) for misfit in check_calls(output.base).misfits}
     for misfit in misfits:
         if (misfit.call, misfit.why) not in upstream:
             at = output.locate(misfit.line)
