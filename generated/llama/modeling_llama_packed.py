@@ -524,7 +524,11 @@ class LlamaForQuestionAnswering(GenericForQuestionAnswering, LlamaPreTrainedMode
     base_model_prefix = "transformer"  # For BC, where `transformer` was used instead of `model`
 
     def __init__(self, config):
-        super().__init__(config)
+        super(GenericForQuestionAnswering, self).__init__(config)
+        setattr(self, self.base_model_prefix, LlamaModel._from_config(config))
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+
+        self.post_init()
         self.base_model.keeps_padding = True  # the softmax over positions runs over padding too
 
 

@@ -22,11 +22,10 @@ from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.footer import render_conversions, render_initialization
 from patchgen.compiler.link.gather import Gathered, gather_blocks
 from patchgen.compiler.link.header import render_header
-from patchgen.compiler.link.heads import rebind_heads
+from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
 from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
 from patchgen.compiler.link.late_imports import find_late_imports
 from patchgen.compiler.link.order import order_blocks
-from patchgen.compiler.link.submodels import rebind_submodels
 from patchgen.compiler.plan.kinds import MODELING
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block
