@@ -32,7 +32,7 @@ from dataclasses import replace
 
 from patchgen.compiler.link.dependencies import Dependency
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.link.footer import find_configurations, parent_model_types
+from patchgen.compiler.link.footer import add_method, find_configurations, parent_model_types
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
@@ -216,7 +216,7 @@ def _rebind_head(
     method = method.replace(_SUPER_CALL, f"super({base}, self).__init__(config)")
     init = _find_init(block.text)
     if init is None:
-        text = _add_method(block.text, method)
+        text = add_method(block.text, method)
     elif _find_super_calls(init, base):
         text = _insert_statements(block, init, base, method)
     else:
@@ -280,20 +280,6 @@ def _insert_statements(block: FlatBlock, init: ast.FunctionDef, base: str, metho
     if shared:
         hint += f", and rename {min(shared)}"
     raise PatchgenError("PG411", at, what, hint)
-
-
-def _add_method(text: str, method: str) -> str:
-    """Add a method to the text of a class; it replaces a last `pass` or `...`."""
-    method = textwrap.indent(method, "    ")
-    last = parse_class(text).body[-1]
-    lines = text.split("\n")
-    end = last.end_lineno or last.lineno
-    if ast.unparse(last) not in ("pass", "..."):
-        return "\n".join([*lines[:end], "", method, *lines[end:]])
-    # `class A(B): ...` on one line keeps what stands before the dots.
-    before = lines[last.lineno - 1].encode()[: last.col_offset].decode().rstrip()
-    kept = [*lines[: last.lineno - 1], before] if before else lines[: last.lineno - 1]
-    return "\n".join([*kept, method, *lines[end:]])
 
 
 # The parts of a model

@@ -7,7 +7,7 @@ where it has nothing to do; `patchgen explain` prints what each of them left:
     heads         generic heads stand on the base model of the file
     imports       the import statements, and those that have to stay below a statement
     order         the blocks in an order in which Python can run them
-    ending        checkpoint conversions and initialisation, registered for custom code
+    custom code   classes say that they are none; their checkpoint conversions are registered
     text          everything above as two texts, `opening` and `body`
 """
 
@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.link.conversions import IMPORT
 from patchgen.compiler.link.exports import render_exports
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.link.footer import render_conversions, render_initialization
+from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
 from patchgen.compiler.link.gather import Gathered, gather_blocks
 from patchgen.compiler.link.header import render_header
 from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
@@ -64,7 +63,6 @@ class Draft:
     late: tuple[FlatBlock, ...] = ()
     blocks: tuple[FlatBlock, ...] = ()
     ending: str = ""
-    has_conversions: bool = False
     opening: str = ""
     body: str = ""
 
@@ -117,15 +115,14 @@ def order(draft: Draft) -> Draft:
 
 
 def register_custom_code(draft: Draft) -> Draft:
-    """Write the statements that make transformers treat the classes as its own."""
+    """Make transformers treat the classes as its own."""
     if draft.kind != MODELING or not draft.declares:
         return draft
-    initialization = render_initialization(draft.blocks, draft.builder)
-    conversions = render_conversions(draft.blocks, draft.builder)
-    ending = initialization + conversions
-    if not ending:
+    ending = render_conversions(draft.blocks, draft.builder)
+    blocks = write_is_custom_code(draft.blocks, draft.builder)
+    if not ending and blocks == draft.blocks:
         return draft
-    return replace(draft, ending=ending, has_conversions=bool(conversions))
+    return replace(draft, blocks=blocks, ending=ending)
 
 
 def write_text(draft: Draft) -> Draft:
@@ -166,7 +163,7 @@ def _render_imports_at_top(draft: Draft) -> list[str]:
     in_place = {block.block_id for block in draft.late}
     at_top = tuple(each for each in draft.imports if each.block_id not in in_place)
     imports = [*render_imports(draft.gathered, at_top, draft.builder)]
-    if draft.has_conversions:
+    if draft.ending:
         imports.append(f"{IMPORT}\n")
     return imports
 
@@ -181,7 +178,7 @@ PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
     ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
     ("imports", choose_imports, lambda draft: _describe_imports(draft)),
     ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
-    ("ending", register_custom_code, lambda draft: _count_lines(draft.ending)),
+    ("custom code", register_custom_code, lambda draft: "classes say that they are none"),
     ("text", write_text, lambda draft: _count_lines(draft.opening + draft.body)),
 )
 
