@@ -298,6 +298,12 @@ class AlbertPreTrainedModel(PreTrainedModel):
         "attentions": AlbertAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights."""
@@ -943,7 +949,3 @@ __all__ = [
     "AlbertForQuestionAnswering",
     "AlbertForMultipleChoice",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-AlbertPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -597,6 +597,12 @@ class BertMoePreTrainedModel(PreTrainedModel):
         "cross_attentions": BertMoeCrossAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         self._init_weights_of_BertPreTrainedModel(module)
@@ -961,7 +967,3 @@ class BertMoeForMaskedLM(BertMoePreTrainedModel):
 
 
 __all__ = ["BertMoeForMaskedLM", "BertMoeModel", "BertMoePreTrainedModel"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-BertMoePreTrainedModel.is_custom_code = classmethod(lambda cls: False)

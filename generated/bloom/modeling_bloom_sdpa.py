@@ -426,6 +426,12 @@ class BloomPreTrainedModel(PreTrainedModel):
     _supports_flex_attn = True
     _supports_attention_backend = True
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
 
 @auto_docstring
 class BloomModel(BloomPreTrainedModel):
@@ -997,7 +1003,3 @@ __all__ = [
     "BloomForTokenClassification",
     "BloomForQuestionAnswering",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-BloomPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

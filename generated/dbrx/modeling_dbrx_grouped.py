@@ -434,6 +434,12 @@ class DbrxPreTrainedModel(PreTrainedModel):
     }
     _input_embed_layer = "wte"
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
         super()._init_weights(module)
@@ -706,7 +712,3 @@ class DbrxForCausalLM(DbrxPreTrainedModel, GenerationMixin):
 
 
 __all__ = ["DbrxForCausalLM", "DbrxModel", "DbrxPreTrainedModel"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-DbrxPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -709,6 +709,12 @@ class DebertaV2PreTrainedModel(PreTrainedModel):
     _keys_to_ignore_on_load_unexpected = ["position_embeddings"]
     supports_gradient_checkpointing = True
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights."""
@@ -1358,7 +1364,3 @@ __all__ = [
     "DebertaV2Model",
     "DebertaV2PreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-DebertaV2PreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -427,6 +427,12 @@ class LlamaMoePreTrainedModel(PreTrainedModel):
     # Whether they are weights of Conv1D, with the input features first.
     _dense_weights_transposed = False
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     def __init__(self, config: PreTrainedConfig, *inputs: Any, **kwargs: Any) -> None:
         routers = {"router_logits": OutputRecorder(MixtureRouter, index=0)}
         self._can_record_outputs = {**(type(self)._can_record_outputs or {}), **routers}
@@ -697,7 +703,3 @@ class LlamaMoeForCausalLM(LlamaMoePreTrainedModel, GenerationMixin):
 
 
 __all__ = ["LlamaMoeForCausalLM", "LlamaMoeModel", "LlamaMoePreTrainedModel"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-LlamaMoePreTrainedModel.is_custom_code = classmethod(lambda cls: False)

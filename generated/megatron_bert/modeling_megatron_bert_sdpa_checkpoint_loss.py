@@ -527,6 +527,12 @@ class MegatronBertPreTrainedModel(PreTrainedModel):
     base_model_prefix = "bert"
     supports_gradient_checkpointing = True
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights"""
@@ -1463,7 +1469,3 @@ __all__ = [
     "MegatronBertModel",
     "MegatronBertPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-MegatronBertPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

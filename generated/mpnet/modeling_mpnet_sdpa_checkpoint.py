@@ -49,6 +49,12 @@ class MPNetPreTrainedModel(PreTrainedModel):
     config: MPNetConfig
     base_model_prefix = "mpnet"
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights"""
@@ -898,7 +904,3 @@ __all__ = [
     "MPNetModel",
     "MPNetPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-MPNetPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

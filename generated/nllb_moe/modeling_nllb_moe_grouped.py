@@ -672,6 +672,12 @@ class NllbMoePreTrainedModel(PreTrainedModel):
     _supports_sdpa = False
     _supports_flex_attn = False
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     def _init_weights(self, module):
         super()._init_weights(module)
         if isinstance(module, NllbMoeExperts):
@@ -1179,7 +1185,3 @@ __all__ = [
     "NllbMoeTop2Router",
     "NllbMoeSparseMLP",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-NllbMoePreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -255,6 +255,12 @@ class OpenAIGPTPreTrainedModel(PreTrainedModel):
     config: OpenAIGPTConfig
     base_model_prefix = "transformer"
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     def _init_weights(self, module):
         super()._init_weights(module)
         if isinstance(module, Attention):
@@ -716,7 +722,3 @@ __all__ = [
     "OpenAIGPTModel",
     "OpenAIGPTPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-OpenAIGPTPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -611,6 +611,12 @@ class SwitchTransformersPreTrainedModel(PreTrainedModel):
     _can_compile_fullgraph = False
     _no_split_modules = ["SwitchTransformersBlock"]
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights"""
@@ -1161,7 +1167,3 @@ __all__ = [
     "SwitchTransformersTop1Router",
     "SwitchTransformersSparseMLP",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-SwitchTransformersPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

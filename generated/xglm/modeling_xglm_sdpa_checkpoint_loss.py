@@ -349,6 +349,12 @@ class XGLMPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["XGLMDecoderLayer"]
     _can_compile_fullgraph = True
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     def _init_weights(self, module):
         super()._init_weights(module)
         if isinstance(module, XGLMSinusoidalPositionalEmbedding):
@@ -681,7 +687,3 @@ class XGLMForCausalLM(XGLMPreTrainedModel, GenerationMixin):
 
 
 __all__ = ["XGLMForCausalLM", "XGLMModel", "XGLMPreTrainedModel"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-XGLMPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -632,6 +632,12 @@ class XLNetPreTrainedModel(PreTrainedModel):
     config: XLNetConfig
     base_model_prefix = "transformer"
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights."""
@@ -2170,7 +2176,3 @@ __all__ = [
     "XLNetModel",
     "XLNetPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-XLNetPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -7,7 +7,7 @@ where it has nothing to do; `patchgen explain` prints what each of them left:
     heads         generic heads stand on the base model of the file
     imports       the import statements
     order         the blocks in an order in which Python can run them
-    ending        checkpoint conversions and initialisation, registered for custom code
+    custom code   classes say that they are none; their checkpoint conversions are registered
     text          everything above as two texts, `opening` and `body`
 """
 
@@ -16,16 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.link.conversions import IMPORT
 from patchgen.compiler.link.exports import render_exports
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.link.footer import render_conversions, render_initialization
+from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
 from patchgen.compiler.link.gather import Gathered, gather_blocks
 from patchgen.compiler.link.header import render_header
-from patchgen.compiler.link.heads import rebind_heads
+from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
 from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
 from patchgen.compiler.link.order import order_blocks
-from patchgen.compiler.link.submodels import rebind_submodels
 from patchgen.compiler.plan.kinds import MODELING
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block
@@ -62,7 +60,6 @@ class Draft:
     imports: tuple[NeededImport, ...] = ()
     blocks: tuple[FlatBlock, ...] = ()
     ending: str = ""
-    has_conversions: bool = False
     opening: str = ""
     body: str = ""
 
@@ -108,15 +105,14 @@ def order(draft: Draft) -> Draft:
 
 
 def register_custom_code(draft: Draft) -> Draft:
-    """Write the statements that make transformers treat the classes as its own."""
+    """Make transformers treat the classes as its own."""
     if draft.kind != MODELING or not draft.declares:
         return draft
-    initialization = render_initialization(draft.blocks, draft.builder)
-    conversions = render_conversions(draft.blocks, draft.builder)
-    ending = initialization + conversions
-    if not ending:
+    ending = render_conversions(draft.blocks, draft.builder)
+    blocks = write_is_custom_code(draft.blocks, draft.builder)
+    if not ending and blocks == draft.blocks:
         return draft
-    return replace(draft, ending=ending, has_conversions=bool(conversions))
+    return replace(draft, blocks=blocks, ending=ending)
 
 
 def write_text(draft: Draft) -> Draft:
@@ -155,7 +151,7 @@ def _is_carried(block: Block) -> bool:
 def _render_imports_at_top(draft: Draft) -> list[str]:
     """The import statements that the formatter may sort."""
     imports = [*render_imports(draft.gathered, draft.imports, draft.builder)]
-    if draft.has_conversions:
+    if draft.ending:
         imports.append(f"{IMPORT}\n")
     return imports
 
@@ -170,7 +166,7 @@ PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
     ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
     ("imports", choose_imports, lambda draft: _count(draft.imports, "imported name")),
     ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
-    ("ending", register_custom_code, lambda draft: _count_lines(draft.ending)),
+    ("custom code", register_custom_code, lambda draft: "classes say that they are none"),
     ("text", write_text, lambda draft: _count_lines(draft.opening + draft.body)),
 )
 
