@@ -13,5 +13,5 @@ class ToyA(toy.ToyA):
     def run(self):
         return 3
 # --- error
-toy/modular_toy_fast.py:8:5: PG303 run is defined here and on line 5
+toy/modular_toy_fast.py:8:5: PG100 ToyA.run is defined twice: this is not in the language of modular files
     hint: keep one of them

@@ -12,5 +12,5 @@ class ToyA(toy.ToyA):
 
     run = AttributeError()
 # --- error
-toy/modular_toy_fast.py:8:5: PG303 run is removed here and bound on line 5
+toy/modular_toy_fast.py:8:5: PG100 ToyA.run is defined twice: this is not in the language of modular files
     hint: keep one of them
