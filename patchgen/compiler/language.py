@@ -47,6 +47,7 @@ _WORDS: dict[type[ast.stmt], str] = {
     ast.If: "`if`",
     ast.Import: "an import",
     ast.ImportFrom: "an import",
+    ast.Return: "`return`",
     ast.Try: "`try`",
     ast.While: "`while`",
     ast.With: "`with`",

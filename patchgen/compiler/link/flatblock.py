@@ -96,6 +96,8 @@ class Builder:
     spells: bool = False
     _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
+    # The modules that are known to be in the language.
+    _checked: set[str] = field(default_factory=set, repr=False, compare=False)
     _changers: dict[str, dict[str, list[Block]]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -117,11 +119,7 @@ class Builder:
         for layer in self.naming.plan.layers:
             if layer.source.module == module:
                 return layer
-        index = self.naming.bindings.env.index(module, Location(module))
-        problems = check_file(index, self.naming.bindings)
-        if problems:
-            raise Refusals(problems)
-        return index
+        return self.naming.bindings.env.index(module, Location(module))
 
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
@@ -174,6 +172,11 @@ class Builder:
     def _make_block(self, block_id: BlockId) -> FlatBlock:
         """Make the block: merged where the plan declares a class, else carried."""
         index, block = self.index(block_id.module), self.source_block(block_id)
+        if block_id.module not in self._checked:
+            self._checked.add(block_id.module)
+            problems = check_file(index, self.naming.bindings)
+            if problems:
+                raise Refusals(problems)
         key = Symbol(block_id.module, block.name or _name_statement(index, block))
         declaration = self.naming.plan.declaration(key)
         if declaration is not None:

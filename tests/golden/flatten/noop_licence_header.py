@@ -6,13 +6,11 @@
 # you may not use this file except in compliance with the License.
 """PyTorch Toy model."""
 
-from __future__ import annotations
-
 import math
 
 
 class ToyA:
-    def run(self) -> ToyA:
+    def run(self) -> "ToyA":
         return math.pi
 # --- modular toy/modular_toy_fast.py
 # Copyright 2026 Somebody Else.
@@ -33,8 +31,6 @@ class ToyA(toy.ToyA):
 # Licensed under the Apache License, Version 2.0 (the "License");
 # you may not use this file except in compliance with the License.
 """PyTorch Toy model."""
-
-from __future__ import annotations
 
 import math
 

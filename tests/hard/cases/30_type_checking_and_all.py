@@ -2,8 +2,6 @@
 # classes: ToyBlock
 # overrides: ToyBlock
 # --- modeling_toy.py
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,11 +11,9 @@ __all__ = ["ToyBlock"]
 
 
 class ToyBlock:
-    def run(self, x: Shape) -> Shape:
+    def run(self, x: "Shape") -> "Shape":
         return x
 # --- modular_toy_fast.py
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from . import modeling_toy as toy
@@ -29,7 +25,7 @@ __all__ = ["ToyBlock"]
 
 
 class ToyBlock(toy.ToyBlock):
-    def run(self, x: Form) -> Form:
+    def run(self, x: "Form") -> "Form":
         return super().run(x) + 1
 # --- probe
 ToyBlock().run(3)
