@@ -1,6 +1,6 @@
 """Modular files made mechanically of all models: how many are written, refused, broken or differ.
 
-    python benchmarks/population.py [--kind K] [--models 1/16] [--seed N] [--keep FOLDER]
+    python benchmarks/population.py [--kind K] [--models 1/16] [--seed N] [--out RESULTS.jsonl]
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -18,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 os.environ.update(OMP_NUM_THREADS="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1")
 
-from tests.population.judge import judge
+from tests.population.judge import Result, judge
 from tests.population.kinds import KINDS, cases
 from tests.population.models import models
 
@@ -28,17 +27,20 @@ def main() -> int:
     parser.add_argument("--kind", choices=KINDS, action="append")
     parser.add_argument("--models", default="1/16")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     part, parts = map(int, options.models.split("/"))
-    results = []
+    results: list[Result] = []
     for model in models()[part - 1 :: parts]:
         every = [case for kind in options.kind or KINDS for case in cases(model, kind, options.seed)]
         with tempfile.TemporaryDirectory() as folder:
-            results += judge(every, Path(folder))
-    for r in results:
-        if r.state != "written" or r.logged or r.compared:
-            print(r)
+            for result in judge(every, Path(folder)):
+                results.append(result)
+                if options.out:
+                    with options.out.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(asdict(result)) + "\n")
+                if result.state not in ("written", "unmade"):
+                    print(result, flush=True)
     print(Counter((r.kind, r.state) for r in results))
     return 0
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 
@@ -40,6 +40,7 @@ class Case:
     renames: dict[str, str] = field(default_factory=dict)  # new name: the model's
     head: str = ""  # to be built, under its new name
     fields: dict[str, object] = field(default_factory=dict)  # new ones of the configuration
+    like: str = ""  # the class of the model that takes the same inputs, where it is not the head
 
     @property
     def name(self) -> str:
@@ -55,6 +56,13 @@ class Case:
     def _imports(self) -> list[str]:
         used = [s for n, s in (("torch", "import torch"), ("nn", "from torch import nn")) if re.search(rf"\b{n}\.", self.body)]
         return list(dict.fromkeys([*used, *self.imports]))
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The model's definitions that something stands for."""
+        nodes = ast.parse(self.body).body
+        names = {getattr(n, "name", "") or ast.unparse(n).partition(" =")[0] for n in nodes}
+        return frozenset({self.renames.get(name, name) for name in names} & self.model.bound)
 
     @property
     def oracle(self) -> str:
@@ -82,6 +90,8 @@ class Case:
 
     def _as_parent(self, node: ast.stmt) -> str:
         text = re.sub(r"\bhf\.(\w+)", r"\1", ast.unparse(node))
+        if text.startswith("@dataclass"):  # Python inherits no docstring, transformers reads it
+            text += f"\n{node.name}.__doc__ = {node.name}.__mro__[1].__doc__"
         return re.sub(r"\b\w+\b", lambda word: self.renames.get(word[0], word[0]), text)
 
 
@@ -166,7 +176,318 @@ def block(model: Model, random: Random) -> Iterator[Case]:
                 break
 
 
-KINDS: dict[str, Maker] = {"block": block}
+
+
+def passed_through(model: Model, name: str) -> str:
+    """`name` with each method passed to `super()`; "" where it has none."""
+    node, methods = model.classes[name], []
+    for member in node.body:
+        if not isinstance(member, ast.FunctionDef):
+            continue
+        decorators = {ast.unparse(d) for d in member.decorator_list}
+        special = member.name.startswith("__") and member.name != "__init__"
+        if special or decorators & {"staticmethod", "overload"} or "." in "".join(decorators - {"torch.no_grad()"}):
+            continue  # `super()` does not fit, or another definition of the name belongs to it
+        if any(isinstance(m, ast.FunctionDef) and m is not member and m.name == member.name for m in node.body):
+            continue
+        kept = "".join(f"    @{d}\n" for d in ("classmethod", "property") if d in decorators)
+        call = "" if "property" in decorators else f"({arguments_of(member)})"
+        methods.append(
+            f"{kept}    def {member.name}({model.signature(member)}):\n"
+            f"        return super().{member.name}{call}\n"
+        )
+    return f"class {name}(hf.{name}):\n" + "\n".join(methods) + "\n\n" if methods else ""
+
+
+def passing(model: Model, random: Random) -> Iterator[Case]:
+    """Each class passed through `super()`: all of them, and one alone."""
+    texts = {name: passed_through(model, name) for name in model.classes}
+    used = sorted(name for name in model.reachable(model.head) if texts.get(name))
+    for form, body in (("all", "".join(texts.values())), ("one", texts[random.choice(used)])):
+        yield Case("super", form, model, body, tuple(model.needed_imports(body)), head=model.head)
+
+
+# The models that a second class is taken from.
+SECOND_MODELS = (
+    "llama qwen3 gemma2 mistral mixtral olmo2 phi3 deepseek_v3 gpt_neox gpt2 bert roberta vit clip"
+    " siglip bart t5 wav2vec2 whisper detr swin qwen2_vl falcon bloom opt"
+)
+
+
+@cache
+def _second_models() -> dict[str, Model]:
+    return {model.name: model for model in models() if model.name in SECOND_MODELS.split()}
+
+
+def _second(model: Model, random: Random) -> tuple[str, Model, str] | None:
+    """A class of the model, and one of another model that is built and called in the same way."""
+
+    def called(of: Model, name: str) -> list[str] | None:
+        methods = [of.method(name, method) for method in ("__init__", "forward")]
+        return [of.signature(m) for m in methods if m] if all(methods) else None
+
+    pairs = []
+    for role in ROLES:
+        for name in of_role(model, role):
+            word = name.removeprefix(model.prefix)
+            for other in _second_models().values():
+                theirs = other.prefix + word
+                if other == model or theirs not in other.classes or called(other, theirs) != called(model, name):
+                    continue
+                if _settings(other, theirs) <= set(re.findall(r"config\.(\w+)", model.text)):
+                    pairs.append((name, other, theirs))
+    return random.choice(pairs) if pairs else None
+
+
+def _settings(model: Model, name: str) -> set[str]:
+    """What a class and what it is made of read from the configuration."""
+    definitions = {**model.classes, **model.functions}
+    texts = [ast.unparse(definitions[n]) for n in model.reachable(name) if n in definitions]
+    return set(re.findall(r"config\.(\w+)", "".join(texts)))
+
+
+def second(model: Model, random: Random) -> Iterator[Case]:
+    """A class of another model: in a new model, in a class's place, or inside of a class."""
+    pair = _second(model, random)
+    if pair is None:
+        return
+    name, other, theirs = pair
+    imported = (f"from {other.module.rpartition('.')[0]} import {other.path.stem} as second",)
+    anchor = f"\n\nclass {model.head}(hf.{model.head}):\n    pass\n"
+    form = random.choice(["new", "place", "inside"])
+    if form == "inside" and (holder := _holder(model, name)):
+        owner, line = holder
+        body = _rebuilt(model, owner, owner, line.replace(f"{name}(", f"second.{theirs}("))
+        yield Case("second", f"inside-{other.name}", model, body, imported, head=model.head)
+    elif form == "place":
+        body = f"class {name}(second.{theirs}):\n    pass\n{anchor}"
+        yield Case("second", f"place-{other.name}", model, body, imported, head=model.head)
+    else:
+        new = new_name(model, name)
+        case = new_model(model, "second", f"new-{other.name}", f"class {new}(second.{theirs}):\n    pass\n", [name])
+        yield replace(case, imports=imported)
+
+
+def _holder(model: Model, name: str) -> tuple[str, str] | None:
+    """A class whose `__init__` makes a `name` of its own parameters, and the statement."""
+    for owner in model.renamable(model.prefix):
+        init = next((m for m in model.classes[owner].body if getattr(m, "name", "") == "__init__"), None)
+        for node in init.body if isinstance(init, ast.FunctionDef) else ():
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                read = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)} - {name}
+                known = {"self", *(a.arg for a in init.args.args)}
+                if ast.unparse(node.value.func) == name and read <= known and ast.unparse(node.targets[0]).count(".") == 1:
+                    return owner, ast.unparse(node)
+    return None
+
+
+def _rebuilt(model: Model, owner: str, new: str, line: str) -> str:
+    init = model.method(owner, "__init__")
+    assert init is not None
+    return (
+        f"class {new}(hf.{owner}):\n    def __init__({model.signature(init)}):\n"
+        f"        super().__init__({arguments_of(init)})\n        {line}\n"
+    )
+
+
+def _fed(model: Model) -> list[str]:
+    """Classes of the main head that are built and given states."""
+    names = [name for role in ROLES for name in of_role(model, role)]
+    return [n for n in dict.fromkeys(names) if own_class(model, n, "X", "halved") and model.method(n, "__init__")]
+
+
+def parameter(model: Model, random: Random) -> Iterator[Case]:
+    """A new parameter with its initialisation."""
+    names = _fed(model)
+    if not names:
+        return
+    name = random.choice(names)
+    body = _gained(model, name, name, "nn.Parameter(torch.ones(1))") + (
+        f"\n\nclass {model.pretrained}(hf.{model.pretrained}):\n    @torch.no_grad()\n"
+        "    def _init_weights(self, module):\n        super()._init_weights(module)\n"
+        f"        if isinstance(module, {name}):\n            nn.init.constant_(module.gain, 0.5)\n"
+    )
+    yield Case("parameter", "gain", model, body, tuple(model.needed_imports(body)), head=model.head)
+
+
+def _gained(model: Model, name: str, new: str, gain: str, base: str = "") -> str:
+    """`name` whose input is multiplied with a new attribute `gain`."""
+    init, forward = model.method(name, "__init__"), model.method(name, "forward")
+    assert init and forward
+    return (
+        f"class {new}({base or f'hf.{name}'}):\n    def __init__({model.signature(init)}):\n"
+        f"        super().__init__({arguments_of(init)})\n        self.gain = {gain}\n\n"
+        f"    def forward({model.signature(forward)}):\n"
+        f"        return super().forward({arguments_of(forward, '{} * self.gain')})\n"
+    )
+
+
+def _config(model: Model, fields: str) -> tuple[str, str, str]:
+    """The configuration's class, its import, and a class with `fields` of a new model."""
+    for node in model.classes[model.pretrained].body if model.pretrained else ():
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "config":
+            name = ast.unparse(node.annotation)
+            if name.startswith(model.prefix) and name in model.imports:
+                new = new_name(model, name)
+                text = f'@strict\nclass {new}({name}):\n    model_type = "tiny"\n{fields}\n\n'
+                return name, model.imports[name], text
+    return "", "", ""
+
+
+STRICT = "from huggingface_hub.dataclasses import strict"
+
+
+def prefix(model: Model, random: Random) -> Iterator[Case]:
+    """Every class renamed; two prefixes; an `__init__` that skips its parent's."""
+    form = random.choice(["all", "two", "skip"])
+    holders = [(n, *h) for r in ROLES for n in of_role(model, r) if (h := _holder(model, n)) and h[0] in model.reachable(model.head)]
+    if form == "two" and holders:
+        name, owner, line = random.choice(holders)
+        inner = new_name(model, name, SECOND)
+        body = own_class(model, name, inner, "attribute")
+        body += "\n\n" + _rebuilt(model, owner, new_name(model, owner), line.replace(f"{name}(", f"{inner}("))
+        yield new_model(model, "prefix", "two", body, [owner])
+        return
+    plain = [n for n in _fed(model) if "super().__init__()" in ast.unparse(model.method(n, "__init__"))]
+    if form == "skip" and plain:
+        name = random.choice(plain)
+        init = model.method(name, "__init__")
+        text = model.qualified(init).replace("super().__init__()", "nn.Module.__init__(self)")
+        head, _, rest = text.partition(":\n")
+        body = f"class {new_name(model, name)}(hf.{name}):\n    def __init__({model.signature(init)}):\n"
+        body += "".join(f"    {line}\n" for line in text[text.index("\n", text.index("def ")) + 1 :].split("\n"))
+        yield new_model(model, "prefix", "skip", body + "        self.extra_scale = 0.5\n", [name])
+        return
+    config, imported, text = _config(model, "")
+    names = model.renamable(model.prefix)
+    body = text + "\n\n".join(f"class {new_name(model, n)}(hf.{n}):\n    pass\n" for n in names)
+    case = new_model(model, "prefix", "all", body, [*names, *([config] if config else [])])
+    yield replace(case, imports=(STRICT, imported)) if config else case
+
+
+def head(model: Model, random: Random) -> Iterator[Case]:
+    """A head with its own `__init__`: a new one on the base model, or one of the model's."""
+    changed = _fed(model)
+    changed_text = own_class(model, random.choice(changed), "{}", "halved") if changed else ""
+    others = [n for n in model.public if "For" in n and n in model.renamable(model.prefix)]
+    if others and random.random() < 0.5:
+        name = random.choice(others)
+        init = model.method(name, "__init__")
+        if init:
+            body = _as_variant(changed_text) + _rebuilt(model, name, name, "self.dropout = nn.Dropout(0.1)")
+            yield Case("head", "init", model, body, tuple(model.needed_imports(body)), head=name)
+            return
+    if not model.base or not model.pretrained:
+        return
+    new = random.choice([model.prefix, NEW])
+    name, base = f"{new}ForRanking", model.base
+    sized = "config.hidden_size" in ast.unparse(model.classes[base])
+    body = _as_variant(changed_text) if new == model.prefix else ""
+    body += (
+        f"class {name}(hf.{model.pretrained}):\n    def __init__(self, config):\n"
+        f"        super().__init__(config)\n        self.model = hf.{base}(config)\n"
+        f"        self.score = {'nn.Linear(config.hidden_size, 2)' if sized else 'nn.Dropout(0.1)'}\n"
+        "        self.post_init()\n\n    def forward(self, *args, **kwargs):\n"
+        "        return self.score(self.model(*args, **kwargs)[0])\n"
+    )
+    renames = {name: name, new_name(model, model.pretrained): model.pretrained} if new == NEW else {}
+    yield Case("head", f"own-{'new' if new == NEW else 'variant'}", model, body, head=name, renames=renames, like=base)
+
+
+def _as_variant(text: str) -> str:
+    return text and text.replace("{}", re.search(r"hf\.(\w+)", text)[1], 1) + "\n\n"
+
+
+# --- g: what the issue names elsewhere
+
+
+def middle(model: Model, random: Random) -> Iterator[Case]:
+    """A class that takes its parent's place through a class of one's own, or by an alias."""
+    if names := _fed(model):
+        name, alias = random.choice(names), random.random() < 0.5
+        scaled = f"Scaled{name.removeprefix(model.prefix)}"
+        body = _gained(model, name, scaled, "0.5")
+        body += f"\n\n{name} = {scaled}\n" if alias else f"\n\nclass {name}({scaled}):\n    pass\n"
+        yield Case("middle", "alias" if alias else "class", model, body, tuple(model.needed_imports(body)), head=model.head)
+
+
+def function(model: Model, random: Random) -> Iterator[Case]:
+    """A function of the model replaced."""
+    used = [f for n, f in sorted(model.functions.items()) if n in model.reachable(model.head) and f.args.args and not _unbound(model, f)]
+    known = [f for f in used if any(a.arg in HALVED for a in f.args.args)]
+    if used:
+        chosen = random.choice(known or used)
+        node = ast.parse(model.qualified(chosen)).body[0]
+        node.decorator_list = []
+        halved = [a.arg for a in node.args.args if a.arg in HALVED][:1] if known else []
+        names = halved or [node.args.args[0].arg]
+        node.body.insert(0, ast.parse(f"{names[0]} = {names[0]}{' * 0.5' if halved else ''}").body[0])
+        body = ast.unparse(node).replace(f"def hf.{chosen.name}", f"def {chosen.name}")
+        body += f"\n\n\nclass {model.head}(hf.{model.head}):\n    pass\n"
+        yield Case("function", chosen.name, model, body, tuple(model.needed_imports(body)), head=model.head)
+
+
+def weights(model: Model, random: Random) -> Iterator[Case]:
+    """`_init_weights` with `super()` and a line."""
+    if model.pretrained:
+        kind = random.choice(["Linear", "Embedding"])
+        body = (
+            f"class {model.pretrained}(hf.{model.pretrained}):\n    @torch.no_grad()\n"
+            f"    def _init_weights(self, module):\n        super()._init_weights(module)\n"
+            f"        if isinstance(module, nn.{kind}):\n            nn.init.normal_(module.weight, std=0.5)\n"
+        )
+        yield Case("weights", kind, model, body, head=model.head)
+
+
+def configuration(model: Model, random: Random) -> Iterator[Case]:
+    """A new model whose configuration has a new field, which a class of it reads."""
+    config, imported, text = _config(model, "    gate_limit: float = 0.5\n")
+    names = [n for n in _fed(model) if "config" in [a.arg for a in model.method(n, "__init__").args.args]]
+    if config and names:
+        name = random.choice(names)
+        body = text + _gained(model, name, new_name(model, name), "config.gate_limit")
+        case = new_model(model, "configuration", "field", body, [name, config], fields={"gate_limit": 0.5})
+        yield replace(case, imports=(STRICT, imported, *case.imports))
+
+
+def output(model: Model, random: Random) -> Iterator[Case]:
+    """An output with a new field, which the base model sets."""
+    forward = model.method(model.base, "forward")
+    returned = re.findall(r"\w*Output\w*", ast.unparse(forward.returns)) if forward and forward.returns else []
+    if not returned or model.base not in model.renamable(model.prefix):
+        return
+    name, call = returned[0], f"super().forward({arguments_of(forward)})"
+    mine = name in model.classes
+    new = name if mine else f"{model.prefix}NotedOutput"
+    if not mine and name not in model.imports:
+        return
+    body = (
+        f"@dataclass\nclass {new}({'hf.' if mine else ''}{name}):\n    note: torch.FloatTensor | None = None\n\n\n"
+        f"class {model.base}(hf.{model.base}):\n    def forward({model.signature(forward)}):\n"
+        f"        outputs = {call}\n"
+    )
+    body += (
+        "        outputs.note = outputs[0] * 2\n        return outputs\n"
+        if mine
+        else f"        return {new}(**outputs, note=outputs[0] * 2)\n"
+    )
+    imports = ("from dataclasses import dataclass", *model.needed_imports(body))
+    yield Case("output", "own" if mine else "shared", model, body, imports, head=model.base)
+
+
+KINDS: dict[str, Maker] = {
+    "block": block,
+    "super": passing,
+    "second": second,
+    "parameter": parameter,
+    "prefix": prefix,
+    "head": head,
+    "middle": middle,
+    "function": function,
+    "weights": weights,
+    "configuration": configuration,
+    "output": output,
+}
 
 
 def cases(model: Model, kind: str, seed: int) -> list[Case]:

@@ -122,7 +122,7 @@ class Model:
         """The definitions of the file that `name` reads, at whatever distance, and itself."""
         found, waiting = {name}, [name]
         while waiting:
-            for read in self._reads[waiting.pop()] - found:
+            for read in self._reads.get(waiting.pop(), set()) - found:
                 found.add(read)
                 waiting.append(read)
         return frozenset(found)
@@ -175,12 +175,18 @@ class Model:
 
 
 def arguments_of(function: ast.FunctionDef, changed: str = "{}") -> str:
-    """The call that passes all parameters but the receiver on; `changed` is the first one's form."""
-    names = [a.arg for a in [*function.args.posonlyargs, *function.args.args]][1:]
-    passed = [changed.format(names[0]), *names[1:]] if names else []
-    passed += [f"*{function.args.vararg.arg}"] if function.args.vararg else []
-    passed += [f"{a.arg}={a.arg}" for a in function.args.kwonlyargs]
-    passed += [f"**{function.args.kwarg.arg}"] if function.args.kwarg else []
+    """The call that passes all parameters but the receiver on; `changed` is the first one's form.
+
+    By keyword where it can be: decorators of transformers look for some arguments there.
+    """
+    given = function.args
+    positional, rest = [a.arg for a in given.posonlyargs], [a.arg for a in given.args]
+    first, *others = [*positional, *rest][1:] or [""]
+    passed = [changed.format(first)] if first else []
+    passed += [a if given.vararg or a in positional else f"{a}={a}" for a in others]
+    passed += [f"*{given.vararg.arg}"] if given.vararg else []
+    passed += [f"{a.arg}={a.arg}" for a in given.kwonlyargs]
+    passed += [f"**{given.kwarg.arg}"] if given.kwarg else []
     return ", ".join(passed)
 
 
