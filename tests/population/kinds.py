@@ -1,31 +1,36 @@
-"""Modular files of the kinds that engineers write, made mechanically of a model's text.
+"""Modular files of the kinds that engineers write: the forms of `forms.txt`, filled for each model.
 
-In each text `hf` is the model's module.  `renames` says which class of the model a new class stands
-for; a class of the same name stands for it anyway.  `oracle` is the model's own file, in which each
-class of the modular file stands below the one that it takes the place of: Python itself inherits.
+The oracle of a file is the model's own text, in which each class of the modular file stands below the
+one that it takes the place of: Python itself inherits.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
 from random import Random
+from string import Template
 
-from tests.population.models import Model, arguments_of, models
+from tests.oracle import sections
+from tests.population.models import Model, arguments_of, find_models
 
-NEW, SECOND = "Tiny", "Other"  # prefixes of new models
+FORMS = sections.read(Path(__file__).with_name("forms.txt"))
+KINDS = tuple(dict.fromkeys(form.name.split()[0] for form in FORMS))
 ROLES = {
     "attention": r"Attention$",
-    "layer": r"(Decoder|Encoder)?Layer$",
+    "layer": r"Layer$",
     "block": r"Block$",
     "mlp": r"(MLP|Mlp|FeedForward|FFN|Intermediate)$",
 }
+# First arguments that are states, and arguments that a replaced function halves.
 STATES = ("hidden_states", "hidden_state", "x", "inputs", "input", "features", "query_states")
-# A parameter to halve in a function that is replaced.
 HALVED = ("scaling", "x", "q", "hidden_states", "query")
+# The models that a second class is taken from.
+SECOND = """llama qwen3 gemma2 mistral mixtral olmo2 phi3 deepseek_v3 gpt_neox gpt2 bert roberta vit
+clip siglip bart t5 wav2vec2 whisper detr swin qwen2_vl falcon bloom opt""".split()
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,10 @@ class Case:
     form: str
     model: Model
     body: str
-    imports: tuple[str, ...] = ()
-    renames: dict[str, str] = field(default_factory=dict)  # new name: the model's
-    head: str = ""  # to be built, under its new name
-    fields: dict[str, object] = field(default_factory=dict)  # new ones of the configuration
-    like: str = ""  # the class of the model that takes the same inputs, where it is not the head
+    renames: dict[str, str]  # new name: the model's
+    head: str  # to be built
+    like: str  # the class of the model that takes the same inputs, where it is not the head
+    fields: tuple[str, ...]  # new ones of the configuration, 0.5
 
     @property
     def name(self) -> str:
@@ -48,450 +52,290 @@ class Case:
 
     @property
     def text(self) -> str:
-        lines = [f'"""{self.model.name}: {self.form}."""\n', *self._imports()]
-        lines += [f"from {self.model.module.rpartition('.')[0]} import {self.model.path.stem} as hf"]
-        text = "\n".join(lines) + f"\n\n\n{self.body.strip()}\n"
-        return text
+        package, _, module = self.model.module.rpartition(".")
+        imports = "\n".join([*self._imports, f"from {package} import {module} as hf"])
+        return f'"""{self.kind} {self.form}."""\n\n{imports}\n{self.body.strip()}\n'
 
+    @cached_property
     def _imports(self) -> list[str]:
-        used = [s for n, s in (("torch", "import torch"), ("nn", "from torch import nn")) if re.search(rf"\b{n}\.", self.body)]
-        return list(dict.fromkeys([*used, *self.imports]))
+        """What code that was taken from the model's file needs."""
+        names = {n.id for n in ast.walk(ast.parse(self.body)) if isinstance(n, ast.Name)}
+        known = {"nn": "from torch import nn", "torch": "import torch", **self.model.imports}
+        return [known[name] for name in sorted(names & {*known})]
 
-    @property
-    def changed(self) -> frozenset[str]:
-        """The model's definitions that something stands for."""
+    @cached_property
+    def changed(self) -> dict[str, ast.stmt]:
+        """The statements of the file by the names in the model that they stand for."""
         nodes = ast.parse(self.body).body
-        names = {getattr(n, "name", "") or ast.unparse(n).partition(" =")[0] for n in nodes}
-        return frozenset({self.renames.get(name, name) for name in names} & self.model.bound)
+        names = [getattr(n, "name", "") or ast.unparse(n).partition(" =")[0] for n in nodes]
+        return {self.renames.get(n, n): node for n, node in zip(names, nodes, strict=True)}
 
     @property
     def oracle(self) -> str:
-        """The model's file with what the modular file defines."""
-        lines = self.model.text.split("\n")
-        ends = {getattr(n, "name", ""): n.end_lineno for n in self.model.tree.body}
-        below: dict[int, list[str]] = {}
-        waiting: list[str] = []
-        for node in ast.parse(self.body).body:
-            name = getattr(node, "name", "") or ast.unparse(node).partition(" =")[0]
-            if name.endswith("Config") and name in self.renames:
-                continue
-            waiting.append(self._as_parent(node))
-            line = ends.get(self.renames.get(name, name))
-            if line is not None:
-                below.setdefault(line, []).extend(waiting)
+        lines, waiting = self.model.text.split("\n"), [*self._imports]
+        ends = {name: node.end_lineno or 0 for name, node in self.model.definitions.items()}
+        for name, node in self.changed.items():
+            if (
+                name not in self.model.imports
+            ):  # the configuration, which the oracle sets a field of
+                waiting.append(self._as_parent(node))
+            if name in ends:
+                lines[ends[name] - 1] += "\n" + "\n\n".join(waiting) + "\n"
                 waiting = []
-        top = next(n for n in self.model.tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef))
-        first = min([top.lineno, *(d.lineno for d in top.decorator_list)])
-        below.setdefault(first - 1, []).extend(self._imports())
-        return "\n".join(
-            [f"{line}\n" + "\n\n".join(below[i]) + "\n" if i in below else line for i, line in enumerate(lines, 1)]
-            + waiting
-        )
+        return "\n".join([*lines, *waiting])
 
     def _as_parent(self, node: ast.stmt) -> str:
         text = re.sub(r"\bhf\.(\w+)", r"\1", ast.unparse(node))
-        if text.startswith("@dataclass"):  # Python inherits no docstring, transformers reads it
+        if text.startswith("@dataclass"):  # Python inherits no docstring, and transformers reads it
             text += f"\n{node.name}.__doc__ = {node.name}.__mro__[1].__doc__"
         return re.sub(r"\b\w+\b", lambda word: self.renames.get(word[0], word[0]), text)
 
 
-Maker = Callable[[Model, Random], Iterator[Case]]
-
-
-# --- what a class of one's own is
-
-
-def own_class(model: Model, name: str, new: str, form: str) -> str:
-    """`name` with a small change; "" where the form does not fit."""
-    init, forward = model.method(name, "__init__"), model.method(name, "forward")
-    top = f"class {new}(hf.{name}):\n"
-    if form == "method":
-        return f"{top}    def count_parameters(self):\n        return sum(p.numel() for p in self.parameters())\n"
-    if form == "attribute" and init:
-        return (
-            f"{top}    def __init__({model.signature(init)}):\n"
-            f"        super().__init__({arguments_of(init)})\n        self.extra_scale = 0.5\n"
-        )
-    if form == "halved" and forward and arguments_of(forward).split(",")[0] in STATES:
-        return (
-            f"{top}    def forward({model.signature(forward)}):\n"
-            f"        return super().forward({arguments_of(forward, '{} * 0.5')})\n"
-        )
-    if form == "whole" and "torch" in model.imports and "nn" in model.imports:
-        node = model.classes[name]
-        text = model.qualified(node)
-        text = text[text.index(f"class {name}") :].replace(f"class {name}", f"class {new}", 1)
-        if not re.search(rf"\b{name}\b", text) and not _unbound(model, node):
-            return f"{text}\n"
-    return ""
-
-
-def _unbound(model: Model, node: ast.AST) -> bool:
-    """Whether it reads what the file imports under a condition."""
-    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    conditional = {
-        alias.asname or alias.name
-        for branch in model.tree.body
-        if isinstance(branch, ast.If | ast.Try)
-        for n in ast.walk(branch)
-        if isinstance(n, ast.Import | ast.ImportFrom)
-        for alias in n.names
-    }
-    return bool(names & conditional)
-
-
-def of_role(model: Model, role: str) -> list[str]:
-    """The classes of a role that the main head is made of."""
-    mine = model.reachable(model.head) & {*model.renamable(model.prefix)}
-    return sorted(n for n in mine if re.search(ROLES[role], n) and model.method(n, "forward"))
-
-
-def new_name(model: Model, name: str, prefix: str = NEW) -> str:
-    return prefix + name.removeprefix(model.prefix)
-
-
-def new_model(model: Model, kind: str, form: str, body: str, names: list[str], **more: object) -> Case:
-    """A new model: `body`, and the head."""
-    renames = {new_name(model, name): name for name in [*names, model.head]}
-    head = new_name(model, model.head)
-    if head not in body:
-        body += f"\n\nclass {head}(hf.{model.head}):\n    pass\n"
-    imports = tuple(model.needed_imports(body))
-    return Case(kind, form, model, body, imports, renames, head, **more)
-
-
-# --- a to g
-
-
-def block(model: Model, random: Random) -> Iterator[Case]:
-    """A new model with an attention, layer, block or MLP class of its own."""
-    for role in ROLES:
-        names = of_role(model, role)
-        if not names:
-            continue
-        name = random.choice(names)
-        for form in random.sample(["method", "attribute", "halved", "whole"], 4):
-            if body := own_class(model, name, new_name(model, name), form):
-                yield new_model(model, "block", f"{role}-{form}", body, [name])
+def find_cases(model: Model, kind: str, seed: int) -> list[Case]:
+    """The files of one kind for a model: of the forms that fit, one that `seed` draws."""
+    random = Random(f"{seed} {kind} {model.name}")
+    forms = [form for form in FORMS if form.name.split()[0] == kind]
+    cases = []
+    for pool in forms[0].options.get("each", "").split() or [""]:
+        for form in random.sample(forms, len(forms) if model.head else 0):
+            try:
+                names = _pool(model, pool or form.options.get("class", "head"))
+                cases.append(_fill(form, pool, Facts(model, random.choice(names), random)))
                 break
+            except LookupError:  # the form does not fit
+                continue
+    return cases
 
 
+def _fill(form: sections.Entry, pool: str, facts: Facts) -> Case:
+    text = form.texts["modular"]
+    new = {*re.findall(r"\$new_(\w+)", text), *(["name"] if "$whole" in text else [])}
+    if new:
+        text += "" if "$new_head" in text else "\nclass $new_head(hf.$head):\n    pass\n"
+        new |= {"head"}
+    renames = {facts[f"new_{word}"]: facts[word] for word in new}
+    if "$all_renamed" in text:
+        renames = {facts.renamed(name): name for name in facts.model.renamable}
+    filled = {
+        option: Template(form.options.get(option, default)).substitute(facts)
+        for option, default in (("head", "$new_head" if renames else "$head"), ("like", ""))
+    }
+    if filled["like"] and filled["head"].startswith(NEW):
+        renames = {facts["new_pretrained"]: facts["pretrained"]}
+    kind, label = form.name.split()
+    label = "-".join([*filter(None, [pool]), label])
+    body = Template(text).substitute(facts)
+    return Case(kind, label, facts.model, body, renames, **filled, fields=form.names("fields"))
 
 
-def passed_through(model: Model, name: str) -> str:
-    """`name` with each method passed to `super()`; "" where it has none."""
+NEW = "Tiny"  # prefix of new models
+
+
+def _pool(model: Model, pool: str) -> list[str]:
+    """Classes that the main head is made of; raises LookupError for none."""
+    mine = [name for name in model.renamable if name in model.reachable(model.head)]
+    roles = [n for n in mine if re.search("|".join(ROLES.values()), n)]
+    names = {"head": [model.head], "passed": [n for n in mine if _passed(model, n)], "role": roles}
+    if pool in ROLES:
+        return [n for n in mine if re.search(ROLES[pool], n)]
+    if pool == "fed":
+        return [n for n in roles if _argument(model, n)]
+    if pool == "paired":
+        return [n for n in roles if _pairs(model, n)]
+    return names[pool]
+
+
+def _argument(model: Model, name: str) -> str:
+    """The first argument of a class's `forward`, where it is states; else ""."""
+    try:
+        first = arguments_of(model.method(name, "forward")).partition(",")[0]
+        model.method(name, "__init__")
+    except LookupError:
+        return ""
+    return first if first in STATES else ""
+
+
+class Facts(dict[str, str]):
+    """What the forms say of a model and one of its classes; raises LookupError for what is not so."""
+
+    def __init__(self, model: Model, name: str, random: Random) -> None:
+        super().__init__(name=name, head=model.head, base=model.base, prefix=model.prefix)
+        self.model, self.random = model, random
+        self["pretrained"], self["word"] = model.pretrained, name.removeprefix(model.prefix)
+
+    def __missing__(self, key: str) -> str:
+        if key.startswith("new_"):
+            return self.renamed(self[key.removeprefix("new_")])
+        if hasattr(self, f"_{key}"):
+            self[key] = getattr(self, f"_{key}")()
+        elif key.startswith("build_"):
+            self[key] = self._building(self[key.removeprefix("build_")])
+        if not self.get(key):
+            raise LookupError(key)
+        return self[key]
+
+    def renamed(self, name: str) -> str:
+        return NEW + name.removeprefix(self.model.prefix)
+
+    def _building(self, name: str) -> str:
+        init = self.model.method(name, "__init__")
+        return f"def __init__({self.model.signature(init)}):\n        super().__init__({arguments_of(init)})"
+
+    def _build_anew(self) -> str:
+        init = ast.unparse(self.model.qualified(self.model.method(self["name"], "__init__")))
+        anew = init.replace("super().__init__()", "nn.Module.__init__(self)")
+        return anew.replace("\n", "\n    ") if anew != init else ""
+
+    def _forwarding(self, changed: str) -> str:
+        forward = self.model.method(self["name"], "forward")
+        passed = arguments_of(forward, changed)
+        call = f"def forward({self.model.signature(forward)}):\n        return super().forward({passed})"
+        return _argument(self.model, self["name"]) and call
+
+    def _halve(self) -> str:
+        return self._forwarding("{} * 0.5")
+
+    def _gain(self) -> str:
+        return self._forwarding("{} * self.gain")
+
+    def _whole(self) -> str:
+        name, node = self["name"], self.model.classes[self["name"]]
+        text = ast.unparse(self.model.qualified(node)).partition(f"class {name}")[2]
+        text = f"class {self['new_name']}{text}"
+        read = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        conditional = any(self.model.imports.get(name) == "" for name in read)
+        return "" if conditional or re.search(rf"\b{name}\b", text) else text
+
+    def _passed(self) -> str:
+        return _passed(self.model, self["name"])
+
+    def _all_passed(self) -> str:
+        return "\n".join(_passed(self.model, name) for name in self.model.classes)
+
+    def _all_renamed(self) -> str:
+        return "\n".join(
+            f"class {self.renamed(n)}(hf.{n}):\n    pass" for n in self.model.renamable
+        )
+
+    def _other_head(self) -> str:
+        heads = [name for name in self.model.public if re.search("For[A-Z]", name)]
+        return self.random.choice(heads)
+
+    def _width(self) -> str:
+        width = "config.hidden_size"
+        return width if width in ast.unparse(self.model.classes[self["base"]]) else ""
+
+    def _owner(self) -> str:
+        """A class whose `__init__` makes a `name` of its own parameters."""
+        for owner in sorted({*self.model.renamable} & self.model.reachable(self["head"])):
+            for init in self.model.classes[owner].body:
+                for node in init.body if getattr(init, "name", "") == "__init__" else ():
+                    text = ast.unparse(node)
+                    match = re.fullmatch(rf"(self\.\w+) = {self['name']}\((.*)\)", text)
+                    read = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+                    if match and read <= {self["name"], *(a.arg for a in init.args.args)}:
+                        self["target"], self["built"] = match.groups()
+                        return owner
+        return ""
+
+    def _second(self) -> str:
+        other, name = self.random.choice(_pairs(self.model, self["name"]))
+        package, _, module = other.module.rpartition(".")
+        self["second_import"] = f"from {package} import {module} as second"
+        return name
+
+    def _second_import(self) -> str:
+        return self["second"] and self["second_import"]
+
+    def _function(self) -> str:
+        read = sorted(self.model.reachable(self["head"]))
+        nodes = [self.model.definitions[name] for name in read]
+        functions = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.args.args]
+        known = [f for f in functions if any(a.arg in HALVED for a in f.args.args)]
+        chosen = self.random.choice(known or functions)
+        node = self.model.qualified(chosen)
+        node.decorator_list = []
+        names = [a.arg for a in node.args.args]
+        first = next((n for n in HALVED if n in names), "")
+        line = f"{first} = {first} * 0.5" if first else f"{names[0]} = {names[0]}"
+        node.body.insert(0, ast.parse(line).body[0])
+        return ast.unparse(node)
+
+    def _config(self) -> str:
+        for node in self.model.classes[self["pretrained"]].body:
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "config":
+                name = ast.unparse(node.annotation)
+                return (
+                    name if name.startswith(self["prefix"]) and name in self.model.imports else ""
+                )
+        return ""
+
+    def _config_import(self) -> str:
+        return self.model.imports[self["config"]]
+
+    def _config_argument(self) -> str:
+        init = self.model.method(self["name"], "__init__")
+        return "config" if "config" in [a.arg for a in init.args.args] else ""
+
+    def _base_forward(self) -> str:
+        return self.model.signature(self.model.method(self["base"], "forward"))
+
+    def _base_arguments(self) -> str:
+        return arguments_of(self.model.method(self["base"], "forward"))
+
+    def _returned(self) -> str:
+        returns = self.model.method(self["base"], "forward").returns
+        names = re.findall(r"\w*Output\w*", ast.unparse(returns)) if returns else []
+        return "".join(names[:1])
+
+    def _own_output(self) -> str:
+        return self["returned"] if self["returned"] in self.model.classes else ""
+
+    def _shared_output(self) -> str:
+        return self["returned"] if self["returned"] in self.model.imports else ""
+
+    def _output_import(self) -> str:
+        return self.model.imports[self["shared_output"]]
+
+
+@cache
+def _passed(model: Model, name: str) -> str:
+    """A class with each method passed to `super()`; "" where it has none."""
     node, methods = model.classes[name], []
-    for member in node.body:
-        if not isinstance(member, ast.FunctionDef):
-            continue
-        decorators = {ast.unparse(d) for d in member.decorator_list}
+    defined = [m for m in node.body if isinstance(m, ast.FunctionDef)]
+    for member in defined:
+        decorators = [ast.unparse(d) for d in member.decorator_list]
         special = member.name.startswith("__") and member.name != "__init__"
-        if special or decorators & {"staticmethod", "overload"} or "." in "".join(decorators - {"torch.no_grad()"}):
-            continue  # `super()` does not fit, or another definition of the name belongs to it
-        if any(isinstance(m, ast.FunctionDef) and m is not member and m.name == member.name for m in node.body):
-            continue
-        kept = "".join(f"    @{d}\n" for d in ("classmethod", "property") if d in decorators)
+        twice = [m.name for m in defined].count(member.name) > 1
+        if special or twice or "staticmethod" in decorators:
+            continue  # `super()` does not fit, or another definition belongs to it
+        kept = "".join(f"    @{d}\n" for d in decorators if d in ("classmethod", "property"))
         call = "" if "property" in decorators else f"({arguments_of(member)})"
         methods.append(
             f"{kept}    def {member.name}({model.signature(member)}):\n"
             f"        return super().{member.name}{call}\n"
         )
-    return f"class {name}(hf.{name}):\n" + "\n".join(methods) + "\n\n" if methods else ""
-
-
-def passing(model: Model, random: Random) -> Iterator[Case]:
-    """Each class passed through `super()`: all of them, and one alone."""
-    texts = {name: passed_through(model, name) for name in model.classes}
-    used = sorted(name for name in model.reachable(model.head) if texts.get(name))
-    for form, body in (("all", "".join(texts.values())), ("one", texts[random.choice(used)])):
-        yield Case("super", form, model, body, tuple(model.needed_imports(body)), head=model.head)
-
-
-# The models that a second class is taken from.
-SECOND_MODELS = (
-    "llama qwen3 gemma2 mistral mixtral olmo2 phi3 deepseek_v3 gpt_neox gpt2 bert roberta vit clip"
-    " siglip bart t5 wav2vec2 whisper detr swin qwen2_vl falcon bloom opt"
-)
+    return f"class {name}(hf.{name}):\n" + "\n".join(methods) if methods else ""
 
 
 @cache
-def _second_models() -> dict[str, Model]:
-    return {model.name: model for model in models() if model.name in SECOND_MODELS.split()}
-
-
-def _second(model: Model, random: Random) -> tuple[str, Model, str] | None:
-    """A class of the model, and one of another model that is built and called in the same way."""
-
-    def called(of: Model, name: str) -> list[str] | None:
-        methods = [of.method(name, method) for method in ("__init__", "forward")]
-        return [of.signature(m) for m in methods if m] if all(methods) else None
-
-    pairs = []
-    for role in ROLES:
-        for name in of_role(model, role):
-            word = name.removeprefix(model.prefix)
-            for other in _second_models().values():
-                theirs = other.prefix + word
-                if other == model or theirs not in other.classes or called(other, theirs) != called(model, name):
-                    continue
-                if _settings(other, theirs) <= set(re.findall(r"config\.(\w+)", model.text)):
-                    pairs.append((name, other, theirs))
-    return random.choice(pairs) if pairs else None
-
-
-def _settings(model: Model, name: str) -> set[str]:
-    """What a class and what it is made of read from the configuration."""
-    definitions = {**model.classes, **model.functions}
-    texts = [ast.unparse(definitions[n]) for n in model.reachable(name) if n in definitions]
-    return set(re.findall(r"config\.(\w+)", "".join(texts)))
-
-
-def second(model: Model, random: Random) -> Iterator[Case]:
-    """A class of another model: in a new model, in a class's place, or inside of a class."""
-    pair = _second(model, random)
-    if pair is None:
-        return
-    name, other, theirs = pair
-    imported = (f"from {other.module.rpartition('.')[0]} import {other.path.stem} as second",)
-    anchor = f"\n\nclass {model.head}(hf.{model.head}):\n    pass\n"
-    form = random.choice(["new", "place", "inside"])
-    if form == "inside" and (holder := _holder(model, name)):
-        owner, line = holder
-        body = _rebuilt(model, owner, owner, line.replace(f"{name}(", f"second.{theirs}("))
-        yield Case("second", f"inside-{other.name}", model, body, imported, head=model.head)
-    elif form == "place":
-        body = f"class {name}(second.{theirs}):\n    pass\n{anchor}"
-        yield Case("second", f"place-{other.name}", model, body, imported, head=model.head)
-    else:
-        new = new_name(model, name)
-        case = new_model(model, "second", f"new-{other.name}", f"class {new}(second.{theirs}):\n    pass\n", [name])
-        yield replace(case, imports=imported)
-
-
-def _holder(model: Model, name: str) -> tuple[str, str] | None:
-    """A class whose `__init__` makes a `name` of its own parameters, and the statement."""
-    for owner in model.renamable(model.prefix):
-        init = next((m for m in model.classes[owner].body if getattr(m, "name", "") == "__init__"), None)
-        for node in init.body if isinstance(init, ast.FunctionDef) else ():
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-                read = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)} - {name}
-                known = {"self", *(a.arg for a in init.args.args)}
-                if ast.unparse(node.value.func) == name and read <= known and ast.unparse(node.targets[0]).count(".") == 1:
-                    return owner, ast.unparse(node)
-    return None
-
-
-def _rebuilt(model: Model, owner: str, new: str, line: str) -> str:
-    init = model.method(owner, "__init__")
-    assert init is not None
-    return (
-        f"class {new}(hf.{owner}):\n    def __init__({model.signature(init)}):\n"
-        f"        super().__init__({arguments_of(init)})\n        {line}\n"
-    )
-
-
-def _fed(model: Model) -> list[str]:
-    """Classes of the main head that are built and given states."""
-    names = [name for role in ROLES for name in of_role(model, role)]
-    return [n for n in dict.fromkeys(names) if own_class(model, n, "X", "halved") and model.method(n, "__init__")]
-
-
-def parameter(model: Model, random: Random) -> Iterator[Case]:
-    """A new parameter with its initialisation."""
-    names = _fed(model)
-    if not names:
-        return
-    name = random.choice(names)
-    body = _gained(model, name, name, "nn.Parameter(torch.ones(1))") + (
-        f"\n\nclass {model.pretrained}(hf.{model.pretrained}):\n    @torch.no_grad()\n"
-        "    def _init_weights(self, module):\n        super()._init_weights(module)\n"
-        f"        if isinstance(module, {name}):\n            nn.init.constant_(module.gain, 0.5)\n"
-    )
-    yield Case("parameter", "gain", model, body, tuple(model.needed_imports(body)), head=model.head)
-
-
-def _gained(model: Model, name: str, new: str, gain: str, base: str = "") -> str:
-    """`name` whose input is multiplied with a new attribute `gain`."""
-    init, forward = model.method(name, "__init__"), model.method(name, "forward")
-    assert init and forward
-    return (
-        f"class {new}({base or f'hf.{name}'}):\n    def __init__({model.signature(init)}):\n"
-        f"        super().__init__({arguments_of(init)})\n        self.gain = {gain}\n\n"
-        f"    def forward({model.signature(forward)}):\n"
-        f"        return super().forward({arguments_of(forward, '{} * self.gain')})\n"
-    )
-
-
-def _config(model: Model, fields: str) -> tuple[str, str, str]:
-    """The configuration's class, its import, and a class with `fields` of a new model."""
-    for node in model.classes[model.pretrained].body if model.pretrained else ():
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "config":
-            name = ast.unparse(node.annotation)
-            if name.startswith(model.prefix) and name in model.imports:
-                new = new_name(model, name)
-                text = f'@strict\nclass {new}({name}):\n    model_type = "tiny"\n{fields}\n\n'
-                return name, model.imports[name], text
-    return "", "", ""
-
-
-STRICT = "from huggingface_hub.dataclasses import strict"
-
-
-def prefix(model: Model, random: Random) -> Iterator[Case]:
-    """Every class renamed; two prefixes; an `__init__` that skips its parent's."""
-    form = random.choice(["all", "two", "skip"])
-    holders = [(n, *h) for r in ROLES for n in of_role(model, r) if (h := _holder(model, n)) and h[0] in model.reachable(model.head)]
-    if form == "two" and holders:
-        name, owner, line = random.choice(holders)
-        inner = new_name(model, name, SECOND)
-        body = own_class(model, name, inner, "attribute")
-        body += "\n\n" + _rebuilt(model, owner, new_name(model, owner), line.replace(f"{name}(", f"{inner}("))
-        yield new_model(model, "prefix", "two", body, [owner])
-        return
-    plain = [n for n in _fed(model) if "super().__init__()" in ast.unparse(model.method(n, "__init__"))]
-    if form == "skip" and plain:
-        name = random.choice(plain)
-        init = model.method(name, "__init__")
-        text = model.qualified(init).replace("super().__init__()", "nn.Module.__init__(self)")
-        head, _, rest = text.partition(":\n")
-        body = f"class {new_name(model, name)}(hf.{name}):\n    def __init__({model.signature(init)}):\n"
-        body += "".join(f"    {line}\n" for line in text[text.index("\n", text.index("def ")) + 1 :].split("\n"))
-        yield new_model(model, "prefix", "skip", body + "        self.extra_scale = 0.5\n", [name])
-        return
-    config, imported, text = _config(model, "")
-    names = model.renamable(model.prefix)
-    body = text + "\n\n".join(f"class {new_name(model, n)}(hf.{n}):\n    pass\n" for n in names)
-    case = new_model(model, "prefix", "all", body, [*names, *([config] if config else [])])
-    yield replace(case, imports=(STRICT, imported)) if config else case
-
-
-def head(model: Model, random: Random) -> Iterator[Case]:
-    """A head with its own `__init__`: a new one on the base model, or one of the model's."""
-    changed = _fed(model)
-    changed_text = own_class(model, random.choice(changed), "{}", "halved") if changed else ""
-    others = [n for n in model.public if "For" in n and n in model.renamable(model.prefix)]
-    if others and random.random() < 0.5:
-        name = random.choice(others)
-        init = model.method(name, "__init__")
-        if init:
-            body = _as_variant(changed_text) + _rebuilt(model, name, name, "self.dropout = nn.Dropout(0.1)")
-            yield Case("head", "init", model, body, tuple(model.needed_imports(body)), head=name)
-            return
-    if not model.base or not model.pretrained:
-        return
-    new = random.choice([model.prefix, NEW])
-    name, base = f"{new}ForRanking", model.base
-    sized = "config.hidden_size" in ast.unparse(model.classes[base])
-    body = _as_variant(changed_text) if new == model.prefix else ""
-    body += (
-        f"class {name}(hf.{model.pretrained}):\n    def __init__(self, config):\n"
-        f"        super().__init__(config)\n        self.model = hf.{base}(config)\n"
-        f"        self.score = {'nn.Linear(config.hidden_size, 2)' if sized else 'nn.Dropout(0.1)'}\n"
-        "        self.post_init()\n\n    def forward(self, *args, **kwargs):\n"
-        "        return self.score(self.model(*args, **kwargs)[0])\n"
-    )
-    renames = {name: name, new_name(model, model.pretrained): model.pretrained} if new == NEW else {}
-    yield Case("head", f"own-{'new' if new == NEW else 'variant'}", model, body, head=name, renames=renames, like=base)
-
-
-def _as_variant(text: str) -> str:
-    return text and text.replace("{}", re.search(r"hf\.(\w+)", text)[1], 1) + "\n\n"
-
-
-# --- g: what the issue names elsewhere
-
-
-def middle(model: Model, random: Random) -> Iterator[Case]:
-    """A class that takes its parent's place through a class of one's own, or by an alias."""
-    if names := _fed(model):
-        name, alias = random.choice(names), random.random() < 0.5
-        scaled = f"Scaled{name.removeprefix(model.prefix)}"
-        body = _gained(model, name, scaled, "0.5")
-        body += f"\n\n{name} = {scaled}\n" if alias else f"\n\nclass {name}({scaled}):\n    pass\n"
-        yield Case("middle", "alias" if alias else "class", model, body, tuple(model.needed_imports(body)), head=model.head)
-
-
-def function(model: Model, random: Random) -> Iterator[Case]:
-    """A function of the model replaced."""
-    used = [f for n, f in sorted(model.functions.items()) if n in model.reachable(model.head) and f.args.args and not _unbound(model, f)]
-    known = [f for f in used if any(a.arg in HALVED for a in f.args.args)]
-    if used:
-        chosen = random.choice(known or used)
-        node = ast.parse(model.qualified(chosen)).body[0]
-        node.decorator_list = []
-        halved = [a.arg for a in node.args.args if a.arg in HALVED][:1] if known else []
-        names = halved or [node.args.args[0].arg]
-        node.body.insert(0, ast.parse(f"{names[0]} = {names[0]}{' * 0.5' if halved else ''}").body[0])
-        body = ast.unparse(node).replace(f"def hf.{chosen.name}", f"def {chosen.name}")
-        body += f"\n\n\nclass {model.head}(hf.{model.head}):\n    pass\n"
-        yield Case("function", chosen.name, model, body, tuple(model.needed_imports(body)), head=model.head)
-
-
-def weights(model: Model, random: Random) -> Iterator[Case]:
-    """`_init_weights` with `super()` and a line."""
-    if model.pretrained:
-        kind = random.choice(["Linear", "Embedding"])
-        body = (
-            f"class {model.pretrained}(hf.{model.pretrained}):\n    @torch.no_grad()\n"
-            f"    def _init_weights(self, module):\n        super()._init_weights(module)\n"
-            f"        if isinstance(module, nn.{kind}):\n            nn.init.normal_(module.weight, std=0.5)\n"
-        )
-        yield Case("weights", kind, model, body, head=model.head)
-
-
-def configuration(model: Model, random: Random) -> Iterator[Case]:
-    """A new model whose configuration has a new field, which a class of it reads."""
-    config, imported, text = _config(model, "    gate_limit: float = 0.5\n")
-    names = [n for n in _fed(model) if "config" in [a.arg for a in model.method(n, "__init__").args.args]]
-    if config and names:
-        name = random.choice(names)
-        body = text + _gained(model, name, new_name(model, name), "config.gate_limit")
-        case = new_model(model, "configuration", "field", body, [name, config], fields={"gate_limit": 0.5})
-        yield replace(case, imports=(STRICT, imported, *case.imports))
-
-
-def output(model: Model, random: Random) -> Iterator[Case]:
-    """An output with a new field, which the base model sets."""
-    forward = model.method(model.base, "forward")
-    returned = re.findall(r"\w*Output\w*", ast.unparse(forward.returns)) if forward and forward.returns else []
-    if not returned or model.base not in model.renamable(model.prefix):
-        return
-    name, call = returned[0], f"super().forward({arguments_of(forward)})"
-    mine = name in model.classes
-    new = name if mine else f"{model.prefix}NotedOutput"
-    if not mine and name not in model.imports:
-        return
-    body = (
-        f"@dataclass\nclass {new}({'hf.' if mine else ''}{name}):\n    note: torch.FloatTensor | None = None\n\n\n"
-        f"class {model.base}(hf.{model.base}):\n    def forward({model.signature(forward)}):\n"
-        f"        outputs = {call}\n"
-    )
-    body += (
-        "        outputs.note = outputs[0] * 2\n        return outputs\n"
-        if mine
-        else f"        return {new}(**outputs, note=outputs[0] * 2)\n"
-    )
-    imports = ("from dataclasses import dataclass", *model.needed_imports(body))
-    yield Case("output", "own" if mine else "shared", model, body, imports, head=model.base)
-
-
-KINDS: dict[str, Maker] = {
-    "block": block,
-    "super": passing,
-    "second": second,
-    "parameter": parameter,
-    "prefix": prefix,
-    "head": head,
-    "middle": middle,
-    "function": function,
-    "weights": weights,
-    "configuration": configuration,
-    "output": output,
-}
-
-
-def cases(model: Model, kind: str, seed: int) -> list[Case]:
-    """The files of one kind for a model."""
-    if not model.head:
-        return []
-    return list(KINDS[kind](model, Random(f"{seed} {kind} {model.name}")))
+def _pairs(model: Model, name: str) -> list[tuple[Model, str]]:
+    """Classes of other models that are built, called and configured as `name` is."""
+    pairs, word = [], name.removeprefix(model.prefix)
+    read = set(re.findall(r"config\.(\w+)", model.text))
+    for other in find_models():
+        theirs = other.prefix + word if other.name in SECOND and other != model else ""
+        if theirs not in other.classes if theirs else True:
+            continue
+        try:
+            called = [
+                [of.signature(of.method(n, m)) for m in ("__init__", "forward")]
+                for of, n in ((model, name), (other, theirs))
+            ]
+        except LookupError:
+            continue
+        parts = [other.definitions[n] for n in other.reachable(theirs) if n in other.definitions]
+        settings = re.findall(r"config\.(\w+)", "\n".join(map(ast.unparse, parts)))
+        if called[0] == called[1] and read >= {*settings}:
+            pairs.append((other, theirs))
+    return pairs
