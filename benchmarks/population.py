@@ -2,7 +2,7 @@
 
     python benchmarks/population.py [--kind K] [--models 1/16] [--seed N] [--out RESULTS.jsonl]
 
-Prints what is not written, or logs at import, and a table.  `--out` takes every result, with its file.
+Prints what is not written, or logs at import, and a table.  `--out` takes every result and file.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ unmade    the model itself cannot be imported here, or only the oracle cannot
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import importlib.util
 import io
@@ -19,17 +18,18 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import torch
+import torch.utils._pytree as pytree
 from transformers.models.auto.auto_factory import _LazyAutoMapping
 
-from patchgen.compiler.emit.format import format_all
-from patchgen.compiler.flat import Flattened
-from patchgen.compiler.flatten import flatten_in_steps
+from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
 from patchgen.verify.configs.tiny import tiny_config
@@ -57,44 +57,26 @@ class Result:
 
 def judge(cases: Sequence[Case], folder: Path) -> list[Result]:
     """The results of `cases`, which are of one model."""
-    results = []
-    for case, flat in zip(cases, _convert(cases, folder), strict=True):
+    results, environment = [], make_environment(folder)
+    for case in cases:
         result = Result(case.kind, case.form, case.model.name, "written", text=case.text)
         results.append(result)
-        if isinstance(flat, str):
-            result.state, result.why = "broken", flat
-        elif flat.problems:
-            placed = all(problem.at.line for problem in flat.problems)
-            result.state = "refused" if placed else "broken"
-            result.why = " | ".join(map(str, flat.problems))
-        else:
-            with _limited():
-                _examine(case, {file.name: file.text for file in flat.files}, folder, result)
-    return results
-
-
-def _convert(cases: Sequence[Case], folder: Path) -> list[Flattened | str]:
-    """What the compiler gives for each, or its traceback; all texts are formatted together."""
-    environment, settings, steps = make_environment(folder), Settings(), []
-    for case in cases:
         stem = "tiny" if case.renames else f"{case.model.name}_x"
         path = folder / "modular" / case.name / f"modular_{stem}.py"
         path.parent.mkdir(parents=True)
         path.write_text(case.text, encoding="utf-8")
-        steps.append(flatten_in_steps(path, environment, settings))
-    results: dict[int, Flattened | str] = {}
-    answers: dict[int, Any] = dict.fromkeys(range(len(cases)))
-    while answers:
-        requests = {}
-        for number, answer in answers.items():
-            try:
-                requests[number] = steps[number].send(answer)
-            except StopIteration as end:
-                results[number] = end.value
-            except Exception:
-                results[number] = traceback.format_exc(limit=-3)
-        answers = dict(zip(requests, format_all([*requests.values()]), strict=True))
-    return [results[number] for number in range(len(cases))]
+        try:
+            with _limited():
+                flat = flatten(path, environment, Settings())
+                if not flat.problems:
+                    _examine(case, {file.name: file.text for file in flat.files}, folder, result)
+                    continue
+            placed = all(problem.at.line for problem in flat.problems)
+            result.state = "refused" if placed else "broken"
+            result.why = " | ".join(map(str, flat.problems))
+        except Exception as error:
+            result.state, result.why = "broken", f"internal: {_short(error)}"
+    return results
 
 
 def _examine(case: Case, texts: dict[str, str], folder: Path, result: Result) -> None:
@@ -144,8 +126,8 @@ def _compare(case: Case, inherited: ModuleType, flat: ModuleType) -> str:
         config = tiny_config(like.config_class)
         if "eager_attention_forward" in case.changed:
             config._attn_implementation = "eager"
-        for each in case.fields:
-            setattr(config, each, 0.5)
+        if case.field:
+            setattr(config, case.field, 0.5)
         with _of_auto(parent, inherited):
             model = _build(getattr(inherited, name), config)
     except Exception as error:
@@ -190,16 +172,9 @@ def _build(cls: Any, config: Any) -> Any:
 def _run(model: Any, inputs: Any) -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
     with torch.no_grad():
-        return dict(_tensors(model(**copy.deepcopy(inputs.given), **inputs.options), ""))
-
-
-def _tensors(value: Any, path: str) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif isinstance(value, dict | tuple | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in items:
-            yield from _tensors(item, f"{path}.{key}")
+        output = model(**copy.deepcopy(inputs.given), **inputs.options)
+    leaves, _ = pytree.tree_flatten_with_path(output)
+    return {pytree.keystr(path): leaf for path, leaf in leaves if isinstance(leaf, torch.Tensor)}
 
 
 def _assert_equal(expected: dict[str, Any], given: dict[str, Any], what: str) -> None:
@@ -211,8 +186,7 @@ def _assert_equal(expected: dict[str, Any], given: dict[str, Any], what: str) ->
         )
 
 
-@contextlib.contextmanager
-def _of_auto(parent: ModuleType, inherited: ModuleType) -> Iterator[None]:
+def _of_auto(parent: ModuleType, inherited: ModuleType) -> AbstractContextManager[Any]:
     """The auto classes give the classes of `inherited` for those of `parent`."""
     load = _LazyAutoMapping._load_attr_from_module
 
@@ -221,27 +195,23 @@ def _of_auto(parent: ModuleType, inherited: ModuleType) -> Iterator[None]:
         is_parents = getattr(value, "__module__", "") == parent.__name__
         return getattr(inherited, value.__name__, value) if is_parents else value
 
-    _LazyAutoMapping._load_attr_from_module = replaced
-    try:
-        yield
-    finally:
-        _LazyAutoMapping._load_attr_from_module = load
+    return patch.object(_LazyAutoMapping, "_load_attr_from_module", replaced)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _heard() -> Iterator[io.StringIO]:
     """What is printed and logged."""
     heard = io.StringIO()
     handler = logging.StreamHandler(heard)
     logging.getLogger("transformers").addHandler(handler)
-    with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
+    with redirect_stdout(heard), redirect_stderr(heard):
         try:
             yield heard
         finally:
             logging.getLogger("transformers").removeHandler(handler)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _limited() -> Iterator[None]:
     def stop(*_: object) -> None:
         raise TimeoutError(f"more than {SECONDS} s")

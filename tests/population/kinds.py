@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from random import Random
 from string import Template
 
-from tests.oracle import sections
 from tests.population.models import Model, arguments_of, find_models
 
-FORMS = sections.read(Path(__file__).with_name("forms.txt"))
-KINDS = tuple(dict.fromkeys(form.name.split()[0] for form in FORMS))
+NEW = "Tiny"  # prefix of new models
 ROLES = {
     "attention": r"Attention$",
     "layer": r"Layer$",
@@ -34,6 +33,32 @@ clip siglip bart t5 wav2vec2 whisper detr swin qwen2_vl falcon bloom opt""".spli
 
 
 @dataclass(frozen=True)
+class Form:
+    """A form of `forms.txt`."""
+
+    kind: str
+    name: str
+    template: str
+    of: str = "head"
+    head: str = "$default_head"  # the class to be built
+    like: str = ""  # the class of the model that takes the same inputs, where it is not the head
+    field: str = ""  # a new one of the configuration, 0.5
+
+
+def _read(path: Path) -> tuple[Form, ...]:
+    _, *texts = re.split(r"^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    heads = [(text.partition("\n")[0].split(), text.partition("\n")[2]) for text in texts]
+    return tuple(
+        Form(kind, name, body, **dict(option.split("=") for option in options))
+        for (kind, name, *options), body in heads
+    )
+
+
+FORMS = _read(Path(__file__).with_name("forms.txt"))
+KINDS = tuple(dict.fromkeys(form.kind for form in FORMS))
+
+
+@dataclass(frozen=True)
 class Case:
     """One modular file."""
 
@@ -42,9 +67,9 @@ class Case:
     model: Model
     body: str
     renames: dict[str, str]  # new name: the model's
-    head: str  # to be built
-    like: str  # the class of the model that takes the same inputs, where it is not the head
-    fields: tuple[str, ...]  # new ones of the configuration, 0.5
+    head: str
+    like: str
+    field: str
 
     @property
     def name(self) -> str:
@@ -75,9 +100,7 @@ class Case:
         lines, waiting = self.model.text.split("\n"), [*self._imports]
         ends = {name: node.end_lineno or 0 for name, node in self.model.definitions.items()}
         for name, node in self.changed.items():
-            if (
-                name not in self.model.imports
-            ):  # the configuration, which the oracle sets a field of
+            if name not in self.model.imports:  # the configuration: its field is set
                 waiting.append(self._as_parent(node))
             if name in ends:
                 lines[ends[name] - 1] += "\n" + "\n\n".join(waiting) + "\n"
@@ -93,66 +116,50 @@ class Case:
 
 def find_cases(model: Model, kind: str, seed: int) -> list[Case]:
     """The files of one kind for a model: of the forms that fit, one that `seed` draws."""
-    random = Random(f"{seed} {kind} {model.name}")
-    forms = [form for form in FORMS if form.name.split()[0] == kind]
-    cases = []
-    for pool in forms[0].options.get("each", "").split() or [""]:
+    random, cases = Random(f"{seed} {kind} {model.name}"), []
+    forms = [form for form in FORMS if form.kind == kind]
+    for number, _ in enumerate(forms[0].of.split(",")):
         for form in random.sample(forms, len(forms) if model.head else 0):
+            pool = (form.of.split(",") * (number + 1))[number]
             try:
-                names = _pool(model, pool or form.options.get("class", "head"))
-                cases.append(_fill(form, pool, Facts(model, random.choice(names), random)))
+                facts = Facts(model, random.choice(_pool(model, pool)), random)
+                cases.append(
+                    _fill(form, facts, f"{pool}-{form.name}" if "," in form.of else form.name)
+                )
                 break
             except LookupError:  # the form does not fit
                 continue
     return cases
 
 
-def _fill(form: sections.Entry, pool: str, facts: Facts) -> Case:
-    text = form.texts["modular"]
-    new = {*re.findall(r"\$new_(\w+)", text), *(["name"] if "$whole" in text else [])}
-    if new:
-        text += "" if "$new_head" in text else "\nclass $new_head(hf.$head):\n    pass\n"
-        new |= {"head"}
+def _fill(form: Form, facts: Facts, label: str) -> Case:
+    text = form.template
+    new = re.findall(r"\$new_(\w+)", text) + (["name"] if "$whole" in text else [])
     renames = {facts[f"new_{word}"]: facts[word] for word in new}
     if "$all_renamed" in text:
         renames = {facts.renamed(name): name for name in facts.model.renamable}
-    filled = {
-        option: Template(form.options.get(option, default)).substitute(facts)
-        for option, default in (("head", "$new_head" if renames else "$head"), ("like", ""))
-    }
-    if filled["like"] and filled["head"].startswith(NEW):
-        renames = {facts["new_pretrained"]: facts["pretrained"]}
-    kind, label = form.name.split()
-    label = "-".join([*filter(None, [pool]), label])
-    body = Template(text).substitute(facts)
-    return Case(kind, label, facts.model, body, renames, **filled, fields=form.names("fields"))
-
-
-NEW = "Tiny"  # prefix of new models
+    elif new and "head" not in new and not form.like:
+        renames[facts["new_head"]] = facts["head"]
+        text += "class $new_head(hf.$head):\n    pass\n"
+    facts["default_head"] = facts["new_head" if renames else "head"]
+    body, head, like = (Template(t).substitute(facts) for t in (text, form.head, form.like))
+    return Case(form.kind, label, facts.model, body, renames, head, like, form.field)
 
 
 def _pool(model: Model, pool: str) -> list[str]:
-    """Classes that the main head is made of; raises LookupError for none."""
+    """Classes that the main head is made of, of a role or fit for something."""
     mine = [name for name in model.renamable if name in model.reachable(model.head)]
-    roles = [n for n in mine if re.search("|".join(ROLES.values()), n)]
-    names = {"head": [model.head], "passed": [n for n in mine if _passed(model, n)], "role": roles}
-    if pool in ROLES:
-        return [n for n in mine if re.search(ROLES[pool], n)]
-    if pool == "fed":
-        return [n for n in roles if _argument(model, n)]
-    if pool == "paired":
-        return [n for n in roles if _pairs(model, n)]
-    return names[pool]
-
-
-def _argument(model: Model, name: str) -> str:
-    """The first argument of a class's `forward`, where it is states; else ""."""
-    try:
-        first = arguments_of(model.method(name, "forward")).partition(",")[0]
-        model.method(name, "__init__")
-    except LookupError:
-        return ""
-    return first if first in STATES else ""
+    roles = [n for n in mine if re.search(ROLES.get(pool, "|".join(ROLES.values())), n)]
+    fits: dict[str, Callable[[Model, str], object]] = {
+        "fed": _argument,
+        "paired": _pairs,
+        "passed": _passed,
+    }
+    if pool == "head":
+        return [model.head]
+    return [
+        n for n in (mine if pool == "passed" else roles) if pool not in fits or fits[pool](model, n)
+    ]
 
 
 class Facts(dict[str, str]):
@@ -164,104 +171,79 @@ class Facts(dict[str, str]):
         self["pretrained"], self["word"] = model.pretrained, name.removeprefix(model.prefix)
 
     def __missing__(self, key: str) -> str:
-        if key.startswith("new_"):
-            return self.renamed(self[key.removeprefix("new_")])
-        if hasattr(self, f"_{key}"):
-            self[key] = getattr(self, f"_{key}")()
-        elif key.startswith("build_"):
-            self[key] = self._building(self[key.removeprefix("build_")])
-        if not self.get(key):
+        kind, _, rest = key.partition("_")
+        if kind == "new":
+            self[key] = self.renamed(self[rest])
+        elif kind == "build":
+            init = self.model.method(self[rest], "__init__")
+            call = f"super().__init__({arguments_of(init)})"
+            self[key] = f"def __init__({self.model.signature(init)}):\n        {call}"
+        else:
+            self[key] = FACTS[key](self)
+        if not self[key]:
             raise LookupError(key)
         return self[key]
 
     def renamed(self, name: str) -> str:
         return NEW + name.removeprefix(self.model.prefix)
 
-    def _building(self, name: str) -> str:
-        init = self.model.method(name, "__init__")
-        return f"def __init__({self.model.signature(init)}):\n        super().__init__({arguments_of(init)})"
+    def forward(self, changed: str) -> str:
+        forward = self.model.method(self["name"], "forward")
+        call = f"super().forward({arguments_of(forward, changed)})"
+        text = f"def forward({self.model.signature(forward)}):\n        return {call}"
+        return text if _argument(self.model, self["name"]) else ""
 
-    def _build_anew(self) -> str:
+    def anew(self) -> str:
+        """The parent's `__init__`, without a call of it."""
         init = ast.unparse(self.model.qualified(self.model.method(self["name"], "__init__")))
         anew = init.replace("super().__init__()", "nn.Module.__init__(self)")
         return anew.replace("\n", "\n    ") if anew != init else ""
 
-    def _forwarding(self, changed: str) -> str:
-        forward = self.model.method(self["name"], "forward")
-        passed = arguments_of(forward, changed)
-        call = f"def forward({self.model.signature(forward)}):\n        return super().forward({passed})"
-        return _argument(self.model, self["name"]) and call
-
-    def _halve(self) -> str:
-        return self._forwarding("{} * 0.5")
-
-    def _gain(self) -> str:
-        return self._forwarding("{} * self.gain")
-
-    def _whole(self) -> str:
+    def whole(self) -> str:
+        """The class as if it were written anew."""
         name, node = self["name"], self.model.classes[self["name"]]
         text = ast.unparse(self.model.qualified(node)).partition(f"class {name}")[2]
-        text = f"class {self['new_name']}{text}"
         read = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
         conditional = any(self.model.imports.get(name) == "" for name in read)
-        return "" if conditional or re.search(rf"\b{name}\b", text) else text
-
-    def _passed(self) -> str:
-        return _passed(self.model, self["name"])
-
-    def _all_passed(self) -> str:
-        return "\n".join(_passed(self.model, name) for name in self.model.classes)
-
-    def _all_renamed(self) -> str:
-        return "\n".join(
-            f"class {self.renamed(n)}(hf.{n}):\n    pass" for n in self.model.renamable
+        return (
+            ""
+            if conditional or re.search(rf"\b{name}\b", text)
+            else f"class {self['new_name']}{text}"
         )
 
-    def _other_head(self) -> str:
-        heads = [name for name in self.model.public if re.search("For[A-Z]", name)]
-        return self.random.choice(heads)
-
-    def _width(self) -> str:
-        width = "config.hidden_size"
-        return width if width in ast.unparse(self.model.classes[self["base"]]) else ""
-
-    def _owner(self) -> str:
+    def owner(self) -> str:
         """A class whose `__init__` makes a `name` of its own parameters."""
         for owner in sorted({*self.model.renamable} & self.model.reachable(self["head"])):
             for init in self.model.classes[owner].body:
                 for node in init.body if getattr(init, "name", "") == "__init__" else ():
-                    text = ast.unparse(node)
-                    match = re.fullmatch(rf"(self\.\w+) = {self['name']}\((.*)\)", text)
+                    line = rf"(self\.\w+) = {self['name']}\((.*)\)"
+                    match = re.fullmatch(line, ast.unparse(node))
                     read = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
                     if match and read <= {self["name"], *(a.arg for a in init.args.args)}:
                         self["target"], self["built"] = match.groups()
                         return owner
         return ""
 
-    def _second(self) -> str:
+    def second(self) -> str:
         other, name = self.random.choice(_pairs(self.model, self["name"]))
         package, _, module = other.module.rpartition(".")
         self["second_import"] = f"from {package} import {module} as second"
         return name
 
-    def _second_import(self) -> str:
-        return self["second"] and self["second_import"]
-
-    def _function(self) -> str:
+    def function(self) -> str:
+        """A function that takes one argument halved, or as it is."""
         read = sorted(self.model.reachable(self["head"]))
         nodes = [self.model.definitions[name] for name in read]
         functions = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.args.args]
-        known = [f for f in functions if any(a.arg in HALVED for a in f.args.args)]
-        chosen = self.random.choice(known or functions)
-        node = self.model.qualified(chosen)
-        node.decorator_list = []
-        names = [a.arg for a in node.args.args]
-        first = next((n for n in HALVED if n in names), "")
-        line = f"{first} = {first} * 0.5" if first else f"{names[0]} = {names[0]}"
+        halved = [f for f in functions if any(a.arg in HALVED for a in f.args.args)]
+        node = self.model.qualified(self.random.choice(halved or functions))
+        node.decorator_list, names = [], [a.arg for a in node.args.args]
+        first = next((name for name in HALVED if name in names), names[0])
+        line = f"{first} = {first}" + (" * 0.5" if halved else "")
         node.body.insert(0, ast.parse(line).body[0])
         return ast.unparse(node)
 
-    def _config(self) -> str:
+    def config(self) -> str:
         for node in self.model.classes[self["pretrained"]].body:
             if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "config":
                 name = ast.unparse(node.annotation)
@@ -270,39 +252,59 @@ class Facts(dict[str, str]):
                 )
         return ""
 
-    def _config_import(self) -> str:
-        return self.model.imports[self["config"]]
-
-    def _config_argument(self) -> str:
-        init = self.model.method(self["name"], "__init__")
-        return "config" if "config" in [a.arg for a in init.args.args] else ""
-
-    def _base_forward(self) -> str:
-        return self.model.signature(self.model.method(self["base"], "forward"))
-
-    def _base_arguments(self) -> str:
-        return arguments_of(self.model.method(self["base"], "forward"))
-
-    def _returned(self) -> str:
+    def returned(self) -> str:
+        """The class of the base model's outputs."""
         returns = self.model.method(self["base"], "forward").returns
         names = re.findall(r"\w*Output\w*", ast.unparse(returns)) if returns else []
         return "".join(names[:1])
 
-    def _own_output(self) -> str:
-        return self["returned"] if self["returned"] in self.model.classes else ""
 
-    def _shared_output(self) -> str:
-        return self["returned"] if self["returned"] in self.model.imports else ""
+FACTS: dict[str, Callable[[Facts], str]] = {
+    "halve": lambda f: f.forward("{} * 0.5"),
+    "gain": lambda f: f.forward("{} * self.gain"),
+    "anew": Facts.anew,
+    "whole": Facts.whole,
+    "passed": lambda f: _passed(f.model, f["name"]),
+    "all_passed": lambda f: "\n".join(_passed(f.model, name) for name in f.model.classes),
+    "all_renamed": lambda f: "\n".join(
+        f"class {f.renamed(name)}(hf.{name}):\n    pass" for name in f.model.renamable
+    ),
+    "other_head": lambda f: f.random.choice(
+        [n for n in f.model.public if re.search("For[A-Z]", n)]
+    ),
+    "width": lambda f: "config.hidden_size" * ("config.hidden_size" in f.model.texts[f["base"]]),
+    "owner": Facts.owner,
+    "second": Facts.second,
+    "second_import": lambda f: f["second"] and f["second_import"],
+    "function": Facts.function,
+    "config": Facts.config,
+    "config_import": lambda f: f.model.imports[f["config"]],
+    "config_argument": lambda f: "config" * ("(self, config" in f.model.texts[f["name"]]),
+    "base_forward": lambda f: f.model.signature(f.model.method(f["base"], "forward")),
+    "base_arguments": lambda f: arguments_of(f.model.method(f["base"], "forward")),
+    "returned": Facts.returned,
+    "own_output": lambda f: f["returned"] * (f["returned"] in f.model.classes),
+    "shared_output": lambda f: f["returned"] * (f["returned"] in f.model.imports),
+    "output_import": lambda f: f.model.imports[f["shared_output"]],
+}
 
-    def _output_import(self) -> str:
-        return self.model.imports[self["shared_output"]]
+
+@cache
+def _argument(model: Model, name: str) -> str:
+    """The first argument of a class's `forward`, where it is states; else ""."""
+    try:
+        model.method(name, "__init__")
+        first = arguments_of(model.method(name, "forward")).partition(",")[0]
+    except LookupError:
+        return ""
+    return first if first in STATES else ""
 
 
 @cache
 def _passed(model: Model, name: str) -> str:
     """A class with each method passed to `super()`; "" where it has none."""
-    node, methods = model.classes[name], []
-    defined = [m for m in node.body if isinstance(m, ast.FunctionDef)]
+    methods = []
+    defined = [m for m in model.classes[name].body if isinstance(m, ast.FunctionDef)]
     for member in defined:
         decorators = [ast.unparse(d) for d in member.decorator_list]
         special = member.name.startswith("__") and member.name != "__init__"
@@ -322,11 +324,8 @@ def _passed(model: Model, name: str) -> str:
 def _pairs(model: Model, name: str) -> list[tuple[Model, str]]:
     """Classes of other models that are built, called and configured as `name` is."""
     pairs, word = [], name.removeprefix(model.prefix)
-    read = set(re.findall(r"config\.(\w+)", model.text))
-    for other in find_models():
-        theirs = other.prefix + word if other.name in SECOND and other != model else ""
-        if theirs not in other.classes if theirs else True:
-            continue
+    for other in [m for m in find_models() if m.name in SECOND and m != model]:
+        theirs = other.prefix + word
         try:
             called = [
                 [of.signature(of.method(n, m)) for m in ("__init__", "forward")]
@@ -334,8 +333,8 @@ def _pairs(model: Model, name: str) -> list[tuple[Model, str]]:
             ]
         except LookupError:
             continue
-        parts = [other.definitions[n] for n in other.reachable(theirs) if n in other.definitions]
-        settings = re.findall(r"config\.(\w+)", "\n".join(map(ast.unparse, parts)))
-        if called[0] == called[1] and read >= {*settings}:
+        text = "\n".join(other.texts[n] for n in other.reachable(theirs))
+        settings, read = (re.findall(r"config\.(\w+)", t) for t in (text, model.text))
+        if called[0] == called[1] and {*read} >= {*settings}:
             pairs.append((other, theirs))
     return pairs

@@ -56,6 +56,10 @@ class Model:
         return {n: node for n, node in self.definitions.items() if isinstance(node, ast.ClassDef)}
 
     @cached_property
+    def texts(self) -> dict[str, str]:
+        return {name: ast.unparse(node) for name, node in self.definitions.items()}
+
+    @cached_property
     def imports(self) -> dict[str, str]:
         """A statement with absolute names for each imported name; "" under a condition."""
         package, lines = self.module.split(".")[:-1], {}
