@@ -31,6 +31,8 @@ from patchgen.syntax.text import Source, make_source, parse
 
 # They run at the end of an `__init__`, and read no submodule by its name.
 _HARMLESS = m.Name("post_init")
+# The parent's `__init__` under a name of its own, where its statements cannot stand in the child's.
+_KEPT = "_init_of_"
 # An edit takes about so many lines: of a shorter override it would save nothing.
 _SHORT = 8
 # An override in which a larger share is new is a method of its own.
@@ -43,24 +45,21 @@ _SUPER = m.Call(func=m.Name("super"), args=[])
 class Method:
     """A method of a class of a file, which begins on `line` there.
 
-    `inherited` is the parent's method that it overrides without asking for it, or "".
+    `written` is its text in the output, where names are the parent's, and `inherited` that of the
+    parent's method that it overrides without asking for it; both may be "".
     """
 
     owner: str
     node: ast.FunctionDef
     line: int
     tree: Tree
+    written: str = ""
     inherited: str = ""
 
     @property
     def function(self) -> cst.FunctionDef:
         """It as libcst reads it."""
         return self.tree.function
-
-    @property
-    def text(self) -> str:
-        """Its text, indented as it stands in the class."""
-        return self.tree.text
 
     def finding(self, modular: Source, code: str, what: str, hint: str) -> Problem:
         """A warning at its name."""
@@ -74,32 +73,38 @@ def with_findings(flat: Flattened, modular: Source) -> Flattened:
     if flat.problems:
         return flat
     inherited = {override.name: override.text for override in flat.overrides}
-    findings = [
-        finding
-        for method in _methods(modular, inherited)
-        for rule in METHOD_RULES
-        for finding in rule(method, modular)
-    ]
-    findings += [
-        finding for file in flat.files for rule in OUTPUT_RULES for finding in rule(file, modular)
-    ]
+    written: dict[str, str] = {}
+    for file in flat.files:
+        output = make_source(file.text, file.name)
+        written |= {f"{owner}.{node.name}": text for owner, node, text in _functions(output)}
+    findings: list[Problem] = []
+    for owner, node, text in _functions(modular):
+        name = f"{owner}.{node.name}"
+        if tree := _read(text):
+            texts = written.get(name, ""), inherited.get(name, "")
+            method = Method(owner, node, first_line(node), tree, *texts)
+            findings += (finding for rule in METHOD_RULES for finding in rule(method, modular))
+    for file in flat.files:
+        findings += (finding for rule in OUTPUT_RULES for finding in rule(file, modular))
     return replace(flat, problems=tuple(sorted(findings)))
 
 
-def _methods(source: Source, inherited: Mapping[str, str]) -> Iterator[Method]:
-    """The methods of the classes of a file, edits among them."""
+def _functions(source: Source) -> Iterator[tuple[str, ast.FunctionDef, str]]:
+    """The methods of a file, edits among them: their classes, their nodes and their texts."""
     for owner in parse(source).body:
-        if not isinstance(owner, ast.ClassDef):
-            continue
-        for node in owner.body:
-            if isinstance(node, ast.FunctionDef):
-                line = first_line(node)
-                try:
-                    tree = read_tree(source.slice(line, node.end_lineno or line), Location(""))
-                except PatchgenError:
-                    continue
-                name = f"{owner.name}.{node.name}"
-                yield Method(owner.name, node, line, tree, inherited.get(name, ""))
+        if isinstance(owner, ast.ClassDef):
+            for node in owner.body:
+                if isinstance(node, ast.FunctionDef):
+                    last = node.end_lineno or node.lineno
+                    yield owner.name, node, source.slice(first_line(node), last)
+
+
+def _read(text: str) -> Tree | None:
+    """A method as libcst reads it; None where it cannot, or where that would be too deep."""
+    try:
+        return read_tree(text, Location(""))
+    except PatchgenError:
+        return None
 
 
 def does_as_its_parent(method: Method, modular: Source) -> Iterator[Problem]:
@@ -111,7 +116,7 @@ def does_as_its_parent(method: Method, modular: Source) -> Iterator[Problem]:
     if _only_asks(method.function):
         what = "only calls the parent's method with its own arguments"
         yield method.finding(modular, "PG741", what, "delete it")
-    elif method.inherited and says_same(textwrap.dedent(method.text), method.inherited):
+    elif method.inherited and says_same(textwrap.dedent(method.written), method.inherited):
         what = "does what the parent's method does"
         yield method.finding(modular, "PG741", what, "delete it")
 
@@ -127,8 +132,8 @@ def _only_asks(function: cst.FunctionDef) -> bool:
     asks = (m.Expr if name == "__init__" else m.Return)(m.SaveMatchedNode(call, "call"))
     documents = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())])
     lines = [line for line in function.body.body if not m.matches(line, documents)]
-    found = m.extract(lines[0], m.SimpleStatementLine([asks])) if len(lines) == 1 else None
-    if found is None:
+    match = m.extract(lines[0], m.SimpleStatementLine([asks])) if len(lines) == 1 else None
+    if match is None:
         return False
     handed_on = [parameter.name.value for parameter in (*of.posonly_params, *of.params)][1:]
     if isinstance(of.star_arg, cst.Param):
@@ -136,7 +141,7 @@ def _only_asks(function: cst.FunctionDef) -> bool:
     handed_on += [parameter.name.value for parameter in of.kwonly_params]
     if of.star_kwarg:
         handed_on.append(f"**{of.star_kwarg.name.value}")
-    return [*map(_passed, cst.ensure_type(found["call"], cst.Call).args)] == handed_on
+    return [*map(_passed, cst.ensure_type(match["call"], cst.Call).args)] == handed_on
 
 
 def _passed(argument: cst.Arg) -> str:
@@ -168,15 +173,15 @@ def repeats_its_parent(method: Method, modular: Source) -> Iterator[Problem]:
     At each release somebody has to compare it with the parent's method (PG510); an edit follows.
     """
     text = method.inherited
-    # It may have been an attribute.  A string at the margin keeps the others from it.
-    if not re.match(r"\s*(?:@|def )", text):
+    # It may have been an attribute; and what is the same is another finding.
+    if not re.match(r"\s*(?:@|def )", text) or any(does_as_its_parent(method, modular)):
         return
-    try:
-        indented = text if text.startswith(" ") else textwrap.indent(text, "    ")
-        parent = read_tree(indented, Location("")).function
-    except PatchgenError:
+    # A string at the margin keeps the others from it.
+    parent = _read(text if text.startswith(" ") else textwrap.indent(text, "    "))
+    written = _read(method.written) if method.written else None
+    if parent is None or written is None:
         return
-    code, parent_code = _code(method.function), _code(parent)
+    code, parent_code = _code(written.function), _code(parent.function)
     alike = difflib.SequenceMatcher(None, parent_code, code, autojunk=False).get_matching_blocks()
     kept = sum(block.size for block in alike)
     if kept >= _SHORT and max(len(code), len(parent_code)) - kept <= _NEW * len(parent_code):
@@ -215,8 +220,11 @@ def builds_twice(file: FlatFile, modular: Source) -> Iterator[Problem]:
             origins[origin.first + number] = (origin.path, origin.line + number)
     own_lines = [line for line, (path, _) in origins.items() if path == modular.path]
     classes: dict[str, dict[str, Method]] = {}
-    for method in _methods(make_source(file.text, file.name), {}):
-        classes.setdefault(method.owner, {})[method.node.name] = method
+    for owner, node, text in _functions(make_source(file.text, file.name)):
+        if node.name == "__init__" or node.name.startswith(_KEPT):
+            if tree := _read(text):
+                method = Method(owner, node, first_line(node), tree)
+                classes.setdefault(owner, {})[node.name] = method
     for methods in classes.values():
         init = methods.get("__init__")
         if init is None or not init.function.params.params:
@@ -225,17 +233,17 @@ def builds_twice(file: FlatFile, modular: Source) -> Iterator[Problem]:
             continue
         receiver = init.function.params.params[0].name.value
         statements = [*_written_out(init, methods, receiver, frozenset())]
-        for place, (line, second) in enumerate(statements):
+        for index, (line, second) in enumerate(statements):
             path, own_line = origins.get(line, ("", 0))
             name = _built(second, receiver)
-            first = _last_built(statements[:place], name, receiver) if name else None
+            first = _last_built(statements[:index], name, receiver) if name else None
             # What the modular file builds twice itself is no matter of inheritance.
             if path != modular.path or first is None:
                 continue
             if origins.get(statements[first][0], (modular.path, 0))[0] == modular.path:
                 continue
             # The second statement may wrap the first value: `self.mlp = Wrapper(self.mlp)`.
-            between = statements[first + 1 : place + 1]
+            between = statements[first + 1 : index + 1]
             if not any(_may_read(node, name, receiver) for _, node in between):
                 at = Location(modular.path, own_line, 1)
                 hint = "an edit of __init__ would replace it"
@@ -252,8 +260,8 @@ def _written_out(
     calls = m.Expr(m.Call(func=m.Attribute(value=m.Name(receiver), attr=called)))
     for line, whole in zip(method.tree.lines([[node] for node in body]), body, strict=True):
         for node in whole.body if isinstance(whole, cst.SimpleStatementLine) else [whole]:
-            found = m.extract(node, calls) or {}
-            name = cst.ensure_type(found["name"], cst.Name).value if found else ""
+            match = m.extract(node, calls) or {}
+            name = cst.ensure_type(match["name"], cst.Name).value if match else ""
             kept = methods.get(name)
             # `inside` stops at a method that calls itself.
             if kept is None or name in inside or not _is_copy(kept, receiver):
@@ -266,7 +274,7 @@ def _is_copy(method: Method, receiver: str) -> bool:
     """Whether it is a parent's `__init__` under a private name, and runs to its end."""
     # Its statements can be read in place of the call only if they name the object alike.
     takes_it = m.Parameters(params=[m.Param(name=m.Name(receiver)), m.ZeroOrMore()])
-    is_init = method.node.name.startswith("_init_of_")
+    is_init = method.node.name.startswith(_KEPT)
     function = method.function
     return is_init and m.matches(function.params, takes_it) and not m.findall(function, m.Return())
 
@@ -291,11 +299,11 @@ def _built(node: cst.CSTNode, receiver: str) -> str:
 def _last_built(
     statements: Sequence[tuple[int, cst.CSTNode]], name: str, receiver: str
 ) -> int | None:
-    """The place of the last statement that names the attribute, if it builds a value for it."""
-    for place in reversed(range(len(statements))):
-        node = statements[place][1]
+    """The index of the last statement that names the attribute, if it builds a value for it."""
+    for index in reversed(range(len(statements))):
+        node = statements[index][1]
         if _built(node, receiver) == name:
-            return place
+            return index
         if m.findall(node, m.Attribute(attr=m.Name(name))):
             return None
     return None
@@ -308,8 +316,9 @@ def _may_read(node: cst.CSTNode, name: str, receiver: str) -> bool:
     stored = m.AssignTarget(attribute) | m.AnnAssign(target=attribute)
     # A method of its own may read any attribute.
     called = m.Call(func=m.Attribute(value=m.Name(receiver), attr=~_HARMLESS))
-    times = [len(m.findall(node, each)) for each in (m.Name(receiver), taken, attribute, stored)]
-    return times[0] > times[1] or times[2] > times[3] or bool(m.findall(node, called))
+    patterns = (m.Name(receiver), taken, attribute, stored)
+    names, attributes, uses, stores = (len(m.findall(node, pattern)) for pattern in patterns)
+    return names > attributes or uses > stores or bool(m.findall(node, called))
 
 
 METHOD_RULES: tuple[Callable[[Method, Source], Iterator[Problem]], ...] = (

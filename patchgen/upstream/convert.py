@@ -211,10 +211,10 @@ class _Conversion:
             raise PatchgenError("PG604", at, what, did_you_mean(base, names))
         text = node.view.text
         above = ClassText(renamed, text(node.block.leading), text(node.block.text))
-        own = ClassText(block.name, block.leading, block.text)
+        child = ClassText(block.name, block.leading, block.text)
         docs = self._docs(block.name, renamed)
         try:
-            return merge_class(own, above, base, docs, functools.partial(self._within, block))[0]
+            return merge_class(child, above, base, docs, functools.partial(self._within, block))[0]
         except SyntaxError:
             # Only here are the insides of a parent's class parsed.  To parse the whole file gives
             # an error with its place.
@@ -226,7 +226,7 @@ class _Conversion:
         if name == renamed:
             return None
         suffix = common_suffix(name, renamed)
-        old, new = (self.table.lower(each.removesuffix(suffix)) for each in (renamed, name))
+        old, new = (self.table.lower(prefix.removesuffix(suffix)) for prefix in (renamed, name))
         return Renaming(old, new, self.table).docs
 
     def _within(self, block: Block, line: int, column: int) -> Location:

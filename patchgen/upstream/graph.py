@@ -180,7 +180,7 @@ class Graph:
                 seen |= fresh
                 left.extend(fresh)
 
-    def place(self, name: str) -> tuple[float, str]:
+    def rank(self, name: str) -> tuple[float, str]:
         """By what its definitions are sorted: what it does not define comes behind, by name."""
         return (self.positions.get(name, float("inf")), name)
 
@@ -204,7 +204,7 @@ def own_order(names: Set[str], modular: Graph) -> list[str]:
     def rank(name: str) -> tuple[float, float, str]:
         source = origins.get(name)
         group = len(sources) if source is None else sources.index(source)
-        return (group, *(source or modular).place(name))
+        return (group, *(source or modular).rank(name))
 
     return sorted(names, key=rank)
 
@@ -215,20 +215,20 @@ def inherited_order(names: Set[str], parent: Graph, modular: Graph, needs: Needs
     Classes with their dependencies come first, then the rest.
     """
     listed: dict[str, None] = {}
-    for name in sorted((name for name in names if parent.nodes[name].is_class), key=parent.place):
+    for name in sorted((name for name in names if parent.nodes[name].is_class), key=parent.rank):
         required = needs(name) & (names - listed.keys())
         inherited = required & parent.positions.keys()
         # Places in two files cannot be compared: the parent's definitions come first.
-        listed |= dict.fromkeys(sorted(inherited, key=parent.place))
-        listed |= dict.fromkeys(sorted(required - inherited, key=modular.place))
+        listed |= dict.fromkeys(sorted(inherited, key=parent.rank))
+        listed |= dict.fromkeys(sorted(required - inherited, key=modular.rank))
         listed[name] = None
     rest = names - listed.keys()
-    own = rest & modular.positions.keys()
+    modular_names = rest & modular.positions.keys()
     # Names that the parent file has from elsewhere come in reverse alphabetical order, which is how
     # it happens to be.
-    by_name = sorted(rest - own, reverse=True)
-    others = sorted(by_name, key=lambda name: parent.place(name)[0])
-    return [*listed, *others, *sorted(own, key=modular.place)]
+    by_name = sorted(rest - modular_names, reverse=True)
+    others = sorted(by_name, key=lambda name: parent.rank(name)[0])
+    return [*listed, *others, *sorted(modular_names, key=modular.rank)]
 
 
 def reached(start: Iterable[str], parent: Graph, needs: Needs, placed: Set[str]) -> set[str]:

@@ -260,11 +260,11 @@ def _importing(statements: list[Statement], name: str) -> list[Statement]:
     joins the two, but the former first statement loses the blank line above it (neucodec,
     moss_transcribe_diarize).
     """
-    for place, statement in enumerate(statements):
+    for index, statement in enumerate(statements):
         if isinstance(statement, Import) and statement.module.rpartition(".")[2] == "utils":
             if (name, "") in statement.names:
                 break
-            statements[place] = replace(statement, names=(*statement.names, (name, "")))
+            statements[index] = replace(statement, names=(*statement.names, (name, "")))
             return statements
     return [Import("", "...utils", ((name, ""),)), *statements]
 

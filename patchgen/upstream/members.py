@@ -277,10 +277,10 @@ def cut_body(method: Method) -> Body:
     assert isinstance(block, ast.If)
     statements: list[Statement] = []
     above, nodes = 1, block.body
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         first, last = first_line(node) - 1, node.end_lineno or node.lineno
         # `a = 1; b = 2`: one statement, which is moved as a whole.
-        if place and node.lineno == above:
+        if index and node.lineno == above:
             above = last
             text = "".join(lines[first_line(statements[-1].node) - 1 : last])
             statements[-1] = replace(statements[-1], text=text, alone=False)

@@ -153,8 +153,8 @@ def _merged_parameters(child: str, parent: str) -> str:
 def _split_parameters(text: str) -> tuple[Sequence[Item], Sequence[Item], Sequence[Item]]:
     """A parameter list in its parts: ordinary ones, those from `*` on, and `**kwargs`."""
     entries = items(text)
-    stars = [place for place, item in enumerate(entries) if item.text.startswith("*")]
-    end = next((place for place in stars if entries[place].text.startswith("**")), len(entries))
+    stars = [index for index, item in enumerate(entries) if item.text.startswith("*")]
+    end = next((index for index in stars if entries[index].text.startswith("**")), len(entries))
     star = min([*stars, end])
     return entries[:star], entries[star:end], entries[end:]
 

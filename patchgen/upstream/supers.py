@@ -68,7 +68,7 @@ def merge_body(
         return method.body
     body = cut_body(method)
     merged: list[Statement] = []
-    for place, statement in enumerate(body.statements):
+    for index, statement in enumerate(body.statements):
         if not _is_super_call(statement, method.name):
             merged.append(_to_super(statement, body.lines, parents))
             continue
@@ -82,7 +82,7 @@ def merge_body(
             raise PatchgenError("PG622", where, what, hint)
         # What is above the call stays; the parent's class is named there no longer.
         inherited = cut_body(parent)
-        merged += _inherited(inherited, body.lines, body.statements[place + 1 :], tables)
+        merged += _inherited(inherited, body.lines, body.statements[index + 1 :], tables)
         merged = _init_first(_post_init_last(merged), inherited.statements)
         break
     return "".join(statement.whole for statement in merged) + body.footer
@@ -134,8 +134,8 @@ def _inherited(
 def _post_init_last(body: list[Statement]) -> list[Statement]:
     """Move `self.post_init()` to the end."""
     # It initialises weights, so that every module must be there by then.
-    place = next((i for i, line in enumerate(body) if _POST_INIT in line.text), len(body))
-    return [*body[:place], *body[place + 1 :], *body[place : place + 1]]
+    index = next((i for i, line in enumerate(body) if _POST_INIT in line.text), len(body))
+    return [*body[:index], *body[index + 1 :], *body[index : index + 1]]
 
 
 def _init_first(body: list[Statement], parent: Sequence[Statement]) -> list[Statement]:
@@ -147,11 +147,11 @@ def _init_first(body: list[Statement], parent: Sequence[Statement]) -> list[Stat
     if first is None or _SUPER_INIT not in first.text:
         return body
     top = next((i for i, line in enumerate(body) if not line.documents), 0)
-    place = next((i for i, line in enumerate(body) if _SUPER_INIT in line.text), top)
+    index = next((i for i, line in enumerate(body) if _SUPER_INIT in line.text), top)
     # It stands at the top already, or nowhere.
-    if place <= top:
+    if index <= top:
         return body
-    return [*body[:top], body[place], *body[top:place], *body[place + 1 :]]
+    return [*body[:top], body[index], *body[top:index], *body[index + 1 :]]
 
 
 def _to_super(statement: Statement, lines: Sequence[str], parents: frozenset[str]) -> Statement:

@@ -95,6 +95,10 @@ CASES = {
         APPLY.replace("self.o_proj(attn_output)", "self.o_proj(attn_output.clamp(-8, 8))"),
         [("PG743", "LlamaAttention.forward")],
     ),
+    "a copy": (
+        APPLY,
+        [("PG741", "LlamaAttention.forward")],
+    ),
     "most statements": (
         APPLY.replace(".view(hidden_shape)", ".reshape(hidden_shape)").replace(
             "attn_output = attn_output", "attn_output = 2 * attn_output"
