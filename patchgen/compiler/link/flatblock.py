@@ -20,11 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.language import check_file
-from patchgen.compiler.link.annotations import quote_own_name
 from patchgen.compiler.link.dependencies import Dependency, find_dependencies
-from patchgen.compiler.link.future_annotations import stringify_annotations
 from patchgen.compiler.link.qualify import qualify_names
-from patchgen.compiler.link.strings import note_data_strings
+from patchgen.compiler.link.strings import note_data_strings, quote_own_name
 from patchgen.compiler.plan.changes import Changes
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.flatten_scope import PARTS
@@ -80,15 +78,11 @@ class FlatBlock:
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes the flat blocks of one plan, each once.
-
-    `spells`: write annotations as strings where `from __future__ import annotations` made them so.
-    """
+    """Makes the flat blocks of one plan, each once."""
 
     naming: Naming
     lineages: Lineages
     merge: Merge
-    spells: bool = False
     # What `execution.find_executed` has found.
     executed: dict[BlockId, tuple[str, ...]] = field(
         default_factory=dict, repr=False, compare=False
@@ -166,7 +160,8 @@ class Builder:
     def _make_block(self, block_id: BlockId) -> FlatBlock:
         """Make the block: merged where the plan declares a class, else carried."""
         index, block = self.index(block_id.module), self.source_block(block_id)
-        if block_id.module not in self._checked:
+        # The plan has checked the modular files.
+        if block_id.module not in self._checked | self.layers:
             self._checked.add(block_id.module)
             problems = check_file(index, self.naming.bindings)
             if problems:
@@ -187,34 +182,22 @@ class Builder:
         self, block_id: BlockId, key: Symbol, index: ModuleIndex, block: Block
     ) -> FlatBlock:
         """A block that is carried with new names and no other change."""
-        rewritten = self._rewrite_block(index, block, key)
+        rewritten = qualify_names(index, block, key, self.naming)
         is_renamed_class = block.kind == "class" and rewritten.name != key.name
         # Python mangles `__name` with the name of the class.
         if is_renamed_class and _PRIVATE.search(block.text):
             rewritten = replace(rewritten, text=self._keep_private_names(rewritten))
-        lazy = block.lazy_annotations and not self.spells
         return FlatBlock(
             block_id=block_id,
             kind=block.kind,
             name=rewritten.name,
             leading=rewritten.leading,
             text=rewritten.text,
-            dependencies=find_dependencies(
-                rewritten.text, (rewritten,), lazy, self.naming.bindings
-            ),
+            dependencies=find_dependencies(rewritten.text, (rewritten,), self.naming.bindings),
             defines=rewritten.defines,
             rewritten=(rewritten,),
             notes=note_data_strings(rewritten.text, (rewritten,)),
         )
-
-    def _rewrite_block(
-        self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
-    ) -> RewrittenBlock:
-        """The block in the names of the flat file."""
-        rewritten = qualify_names(index, block, key, self.naming, chain)
-        if self.spells and block.lazy_annotations:
-            return stringify_annotations(rewritten)
-        return rewritten
 
     def _keep_private_names(self, rewritten: RewrittenBlock) -> str:
         """The text of a renamed class, whose `__names` stay mangled with the old name."""
@@ -235,11 +218,8 @@ class Builder:
             beyond=self._make_beyond(declaration),
         )
         merged = self.merge(plan)
-        lazy = self.source_block(block_id).lazy_annotations and not self.spells
-        text = merged.text
-        if not lazy:
-            text = quote_own_name(text, plan.name)
-        dependencies = find_dependencies(text, rewritten_blocks, lazy, self.naming.bindings)
+        text = quote_own_name(merged.text, plan.name)
+        dependencies = find_dependencies(text, rewritten_blocks, self.naming.bindings)
         if any(dependency.eager and dependency.name == plan.name for dependency in dependencies):
             # Of parent and child with one name, the flat file has only the child.
             what = f"the body of {plan.name} reads a parent of that name while the class is made"
@@ -267,7 +247,7 @@ class Builder:
         index = self.index(symbol.module)
         block = index.definition(symbol.name)
         assert block is not None and block.kind == "class"
-        return self._rewrite_block(index, block, symbol, chain)
+        return qualify_names(index, block, symbol, self.naming, chain)
 
     def _make_beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
         """What `super()` can find behind the chain, for `ClassPlan.beyond`."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.conflicts import find_conflicts
 from patchgen.compiler.link.flatblock import Builder
-from patchgen.compiler.link.future_annotations import has_annotations, has_future_annotations
 from patchgen.compiler.link.gather import list_kinds
 from patchgen.compiler.link.identity import find_observed_merges
 from patchgen.compiler.link.module import FlatModule, link_module
@@ -60,7 +59,7 @@ def _try_to_link(builder: Builder) -> tuple[Linked | None, dict[Symbol, str]]:
     if found:
         return None, found
     try:
-        linked = _link_with_annotations(builder)
+        linked = Linked(builder, _link_all(builder))
     except OrderError as error:
         found = _find_misplaced(error, builder)
         # No class can be kept to solve it.
@@ -129,28 +128,6 @@ def _find_misplaced(error: OrderError, builder: Builder) -> dict[Symbol, str]:
         if can_be_kept:
             found[declaration.symbol] = why
     return found
-
-
-def _link_with_annotations(builder: Builder) -> Linked:
-    """Link all outputs so that each annotation is the string or the value that it is at home."""
-    modules = _link_all(builder)
-    if any(_mixes_annotations(module, builder) for module in modules):
-        builder = replace(builder, spells=True, _made={})
-        modules = _link_all(builder)
-    return Linked(builder, modules)
-
-
-def _mixes_annotations(module: FlatModule, builder: Builder) -> bool:
-    """Whether `from __future__ import annotations` of one file would change another file's code."""
-    rewritten = [each for block in module.blocks for each in block.rewritten]
-    lazy = {
-        home
-        for home in {each.symbol.module for each in rewritten}
-        if has_future_annotations(builder.index(home))
-    }
-    if not lazy:
-        return False
-    return any(each.symbol.module not in lazy and has_annotations(each.text) for each in rewritten)
 
 
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:

@@ -30,7 +30,7 @@ from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.footer import find_configurations
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.own_models import differs, find_models, read_base_models
-from patchgen.compiler.link.textchanges import TextChange, apply_changes
+from patchgen.compiler.link.strings import TextChange, apply_changes
 from patchgen.facts.modules import SUB_CONFIGS
 from patchgen.syntax.trees import parse_class
 

@@ -36,7 +36,6 @@ from patchgen.compiler.merge.private import write_out_private_names
 from patchgen.compiler.merge.removal import find_remaining, mark_removals
 from patchgen.compiler.merge.signature import make_class_head
 from patchgen.compiler.merge.specials import settle_specials
-from patchgen.compiler.plan.indentation import normalize_indentation
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.supers.inline import is_placeholder
 from patchgen.compiler.supers.resolve import resolve_supers
@@ -187,9 +186,7 @@ def make_draft(plan: ClassPlan) -> Draft:
     """Read the classes of the chain, with private names that mean the same in the flat class."""
     bodies = []
     for place, (block, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):
-        # Statements are moved as text, which needs equal indentation.
-        plain = normalize_indentation(block)
-        bodies.append(read_class_body(write_out_private_names(plain, own, plan.name), own, place))
+        bodies.append(read_class_body(write_out_private_names(block, own, plan.name), own, place))
     return Draft(plan, tuple(bodies))
 
 
