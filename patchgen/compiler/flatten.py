@@ -26,7 +26,6 @@ from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.declare import Declaration, ModulePlan, make_plan
 from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.lineage import Lineages
-from patchgen.compiler.plan.loose import find_loose_statement
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
@@ -155,11 +154,21 @@ def _make_builder(
     try:
         require_compilable(source)
     except PatchgenError as error:
-        # A statement such as a stray `return` has a message that says more.
-        raise find_loose_statement(source) or error from error
+        raise _explain_edit(error) from error
     bindings = Bindings(env, FlattenScope(module.partition(".")[0], settings.flatten))
     plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
     return Builder(Naming(plan, bindings), Lineages(bindings), merge)
+
+
+def _explain_edit(error: PatchgenError) -> PatchgenError:
+    """`error` with the way to write what an edit may only have inside a loop or a coroutine."""
+    problem = error.problem
+    hint = problem.hint
+    if "loop" in problem.what:
+        hint = "an edit has to include the loop; `while ...:` stands for any loop around its parts"
+    elif "async" in problem.what:
+        hint = "an edit that waits is an `async def`"
+    return PatchgenError(problem.code, problem.at, problem.what, hint)
 
 
 def _make_merge(settings: Settings, texts: dict[str, str], merged: dict[str, MergedClass]) -> Merge:

@@ -72,7 +72,7 @@ _OF_THE_FILE = frozenset(
 )
 # These give what they make a name, which may be another one in the flat file.
 _TAKES_A_NAME = frozenset({"get_logger", "getLogger", "custom_op", "triton_op", "Library"})
-_ODD_INDENTATION = re.compile(r" *(?:[\t\f]|\\$)")
+_ODD_INDENTATION = re.compile(r"[ \t\f]*[\t\f] *\S| *\\$")
 _HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__"})
 _READ_BY_PYTHON = frozenset({"__slots__", "__doc__", "__module__", "__qualname__"})
 _METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
@@ -282,6 +282,7 @@ def check_code(index: ModuleIndex) -> Iterator[Finding]:
                 if position_of(_find_root(node)) in reads:
                     what = f"{ast.unparse(node)} is set, which is not this file's own"
                     yield _find(node, what, _KEEP)
+    yield from _check_class_code(index.source.text, tree)
     yield from _check_indentation(index, tree)
 
 
@@ -336,7 +337,7 @@ def check_class(
     node = find_class(text, name)
     assert node is not None
     head = _check_head(node, decorators)
-    return *head, *_check_body(node, is_parent=is_parent), *_check_methods(text, node)
+    return *head, *_check_body(node, is_parent=is_parent), *_check_class_code(text, node)
 
 
 def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Finding]:
@@ -392,8 +393,8 @@ def _check_body(node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
                 yield _find(part, f"`:=` in the body of {node.name}", _IN_CLASS)
 
 
-def _check_methods(text: str, node: ast.ClassDef) -> Iterator[Finding]:
-    """Code in a class that depends on the class that it is written in."""
+def _check_class_code(text: str, node: ast.AST) -> Iterator[Finding]:
+    """Code that depends on the class that it is written in, anywhere in `node`, or in `text`."""
     has_private = any(map(is_private, re.findall(r"\b__\w+", text)))
     # The search spares the walk of many classes.
     if not has_private and "super" not in text and "__class__" not in text:

@@ -206,7 +206,7 @@ def test_20_a_generated_file_edited_by_hand(made: Path) -> None:
 def test_54_what_is_read_is_never_run(made: Path) -> None:
     marker = made / "marker"
     marker.touch()
-    remove = f"\n\nimport os\n\nos.unlink({str(marker)!r})\n"
+    remove = f"\n\nimport os\n\nGONE = os.unlink({str(marker)!r})\n"
     put(
         made,
         {

@@ -54,7 +54,13 @@ class LlamaMLP(llama.LlamaMLP):
     def forward(self, x):
         return super().forward(x) * torch.ones(1)
 """
-HOSTILE = "\nimport os, subprocess, socket\n\nos.system('touch run')\nsocket.socket()\nsubprocess.run(['true'])\n"
+HOSTILE = """
+import os, subprocess, socket
+
+ONE = os.system('touch run')
+TWO = socket.socket()
+THREE = subprocess.run(['true'])
+"""
 
 
 @pytest.mark.parametrize(

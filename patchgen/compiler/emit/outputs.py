@@ -24,7 +24,6 @@ from patchgen.compiler.flat import FlatFile, Flattened, Note, Override, Summary,
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.header import find_origins
 from patchgen.compiler.link.module import FlatModule, link_module
-from patchgen.compiler.link.module_reads import note_module_state
 from patchgen.compiler.link.unused import find_unused_classes
 from patchgen.compiler.plan.declare import ModulePlan
 from patchgen.compiler.plan.kinds import output_name
@@ -105,7 +104,7 @@ def _make_diff_base(module: FlatModule, builder: Builder) -> FlatModule | None:
     # imports only, which the diff then leaves out.
     empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
     plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
-    plain = Builder(Naming(plan, bindings), builder.lineages, builder.merge, builder.spells)
+    plain = Builder(Naming(plan, bindings), builder.lineages, builder.merge)
     return link_module(module.kind, (), plain)
 
 
@@ -200,14 +199,6 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
     """What a reader should know of one block."""
     yield from block.notes
     yield from _note_replacement(block, builder)
-    # In a modular file and in other packages, such code is refused.
-    for rewritten in block.rewritten:
-        if not rewritten.symbol.module.startswith("transformers."):
-            continue
-        # The block has the names of the flat file; the note is about the code as upstream wrote it.
-        for source in builder.index(rewritten.symbol.module).blocks:
-            if source.first == rewritten.first:
-                yield from note_module_state(source)
 
 
 def _note_replacement(block: FlatBlock, builder: Builder) -> Iterator[str]:

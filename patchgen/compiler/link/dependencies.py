@@ -37,7 +37,6 @@ class Dependency:
 def find_dependencies(
     text: str,
     rewritten_blocks: tuple[RewrittenBlock, ...],
-    lazy_annotations: bool,
     bindings: Bindings,
 ) -> tuple[Dependency, ...]:
     """What the global names of `text` stand for in the blocks that it was made from.
@@ -45,7 +44,7 @@ def find_dependencies(
     Raises PatchgenError PG401 when a name stands for different things in two blocks.
     """
     found: dict[str, Dependency] = {}
-    for reference in references_in(text, lazy_annotations):
+    for reference in references_in(text, False):
         name = reference.name
         known = found.get(name)
         if known is None:

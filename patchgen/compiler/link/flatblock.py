@@ -15,16 +15,13 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.language import check_file
-from patchgen.compiler.link.annotations import quote_own_name
 from patchgen.compiler.link.dependencies import Dependency, find_dependencies
-from patchgen.compiler.link.future_annotations import stringify_annotations
 from patchgen.compiler.link.qualify import qualify_names
-from patchgen.compiler.link.strings import note_data_strings
+from patchgen.compiler.link.strings import note_data_strings, quote_own_name
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.flatten_scope import PARTS
 from patchgen.compiler.plan.lineage import Lineages, bases_of
@@ -36,8 +33,6 @@ from patchgen.syntax.errors import Location, PatchgenError, Refusals
 from patchgen.syntax.statements import changed_names
 from patchgen.syntax.trees import parse_class
 
-# A name with two leading underscores, which does not end with two.
-_PRIVATE = re.compile(r"\b__\w*[^\W_](?!\w)(?<!__)\b")
 Merge = Callable[[ClassPlan], MergedClass]
 
 
@@ -85,15 +80,11 @@ class FlatBlock:
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes the flat blocks of one plan, each once.
-
-    `spells`: write annotations as strings where `from __future__ import annotations` made them so.
-    """
+    """Makes the flat blocks of one plan, each once."""
 
     naming: Naming
     lineages: Lineages
     merge: Merge
-    spells: bool = False
     _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
     # The modules that are known to be in the language.
@@ -191,20 +182,13 @@ class Builder:
     ) -> FlatBlock:
         """A block that is carried with new names and no other change."""
         rewritten = self._rewrite_block(index, block, key)
-        is_renamed_class = block.kind == "class" and rewritten.name != key.name
-        # Python mangles `__name` with the name of the class.
-        if is_renamed_class and _PRIVATE.search(block.text):
-            rewritten = replace(rewritten, text=self._keep_private_names(rewritten))
-        lazy = block.lazy_annotations and not self.spells
         return FlatBlock(
             block_id=block_id,
             kind=block.kind,
             name=rewritten.name,
             leading=rewritten.leading,
             text=rewritten.text,
-            dependencies=find_dependencies(
-                rewritten.text, (rewritten,), lazy, self.naming.bindings
-            ),
+            dependencies=find_dependencies(rewritten.text, (rewritten,), self.naming.bindings),
             defines=rewritten.defines,
             rewritten=(rewritten,),
             notes=note_data_strings(rewritten.text, (rewritten,)),
@@ -214,17 +198,7 @@ class Builder:
         self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
     ) -> RewrittenBlock:
         """The block in the names of the flat file."""
-        rewritten = qualify_names(index, block, key, self.naming, chain)
-        if self.spells and block.lazy_annotations:
-            return stringify_annotations(rewritten)
-        return rewritten
-
-    def _keep_private_names(self, rewritten: RewrittenBlock) -> str:
-        """The text of a renamed class, whose `__names` stay mangled with the old name."""
-        bases = tuple(ast.unparse(base) for base in parse_class(rewritten.text).bases)
-        return self.merge(
-            ClassPlan(rewritten.name, (rewritten,), bases, (rewritten.symbol.name,))
-        ).text
+        return qualify_names(index, block, key, self.naming, chain)
 
     def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
         """A class of a modular file, merged with its parents."""
@@ -238,11 +212,8 @@ class Builder:
             beyond=self._make_beyond(declaration),
         )
         merged = self.merge(plan)
-        lazy = self.source_block(block_id).lazy_annotations and not self.spells
-        text = merged.text
-        if not lazy:
-            text = quote_own_name(text, plan.name)
-        dependencies = find_dependencies(text, rewritten_blocks, lazy, self.naming.bindings)
+        text = quote_own_name(merged.text, plan.name)
+        dependencies = find_dependencies(text, rewritten_blocks, self.naming.bindings)
         if any(dependency.eager and dependency.name == plan.name for dependency in dependencies):
             # Of parent and child with one name, the flat file has only the child.
             what = f"the body of {plan.name} reads a parent of that name while the class is made"

@@ -18,7 +18,6 @@ from patchgen.compiler.link.dependencies import Dependency
 from patchgen.compiler.link.equivalence import is_same_definition
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.roots import find_roots
-from patchgen.compiler.link.type_imports import leave_out_own_imports
 from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex
@@ -54,7 +53,7 @@ def gather_blocks(kind: str, requested: tuple[Symbol, ...], builder: Builder) ->
         block_ids += builder.block_ids(symbol)
     reached = _Closure(kind, builder)
     reached.follow(block_ids)
-    blocks = tuple(leave_out_own_imports(reached.blocks(), builder))
+    blocks = tuple(reached.blocks())
     return Gathered(
         kind=kind,
         base=base,

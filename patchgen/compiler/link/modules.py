@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from patchgen.compiler.link.conflicts import find_conflicts
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.link.future_annotations import has_annotations, has_future_annotations
 from patchgen.compiler.link.gather import list_kinds
 from patchgen.compiler.link.module import FlatModule, link_module
 from patchgen.compiler.plan.declare import Declaration
@@ -45,11 +44,11 @@ def link_modules(make_builder: Callable[[Kept], Builder]) -> Linked:
     while True:
         builder = make_builder(kept)
         merge_classes(builder)
-        linked = _link_with_annotations(builder)
-        blocks = [block for module in linked.modules for block in module.blocks]
-        subclasses = find_subclasses(blocks, linked.builder)
+        modules = _link_all(builder)
+        blocks = [block for module in modules for block in module.blocks]
+        subclasses = find_subclasses(blocks, builder)
         if not subclasses:
-            return linked
+            return Linked(builder, modules)
         kept |= subclasses
 
 
@@ -140,31 +139,6 @@ def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
                 for annotation in [*annotations, node.returns]:
                     if annotation is not None:
                         yield from ast.walk(annotation)
-
-
-# Annotations
-
-
-def _link_with_annotations(builder: Builder) -> Linked:
-    """Link all outputs so that each annotation is the string or the value that it is at home."""
-    modules = _link_all(builder)
-    if any(_mixes_annotations(module, builder) for module in modules):
-        builder = replace(builder, spells=True, _made={})
-        modules = _link_all(builder)
-    return Linked(builder, modules)
-
-
-def _mixes_annotations(module: FlatModule, builder: Builder) -> bool:
-    """Whether `from __future__ import annotations` of one file would change another file's code."""
-    rewritten = [each for block in module.blocks for each in block.rewritten]
-    lazy = {
-        home
-        for home in {each.symbol.module for each in rewritten}
-        if has_future_annotations(builder.index(home))
-    }
-    if not lazy:
-        return False
-    return any(each.symbol.module not in lazy and has_annotations(each.text) for each in rewritten)
 
 
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:

@@ -101,9 +101,7 @@ def _find_preferred_order(
     return tuple(block_id for block_id in preferred if block_id in blocks)
 
 
-def _find_own_classes(
-    blocks: Mapping[BlockId, FlatBlock], builder: Builder
-) -> Iterator[BlockId]:
+def _find_own_classes(blocks: Mapping[BlockId, FlatBlock], builder: Builder) -> Iterator[BlockId]:
     """The classes of the modular files, in their order.
 
     Functions and constants stand with the class that uses them first.

@@ -30,7 +30,6 @@ from patchgen.compiler.merge.members import (
 )
 from patchgen.compiler.merge.supers import resolve_supers
 from patchgen.compiler.merge.text import INDENT, parse_fragment
-from patchgen.compiler.plan.indentation import normalize_indentation
 from patchgen.compiler.plan.intent import removed_name
 from patchgen.compiler.plan.model import ClassPlan, MergedClass
 from patchgen.syntax.bound import parameters
@@ -58,9 +57,7 @@ def merge_class(
 
 
 def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedClass:
-    # Statements are moved as text, which needs equal indentation.
-    blocks = [normalize_indentation(block) for block in plan.chain]
-    pairs = zip(blocks, plan.own_names, strict=True)
+    pairs = zip(plan.chain, plan.own_names, strict=True)
     bodies = tuple(read_class_body(*pair, place) for place, pair in enumerate(pairs))
 
     bodies, problems = _mark_removals(bodies)

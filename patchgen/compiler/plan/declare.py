@@ -284,9 +284,7 @@ def _find_bases(declared: list[Declaration], known: _Known) -> dict[str, str]:
         # Two models in one file would need two outputs of one kind.
         module, first, line = bases.setdefault(kind, (followed, name, at.line))
         if module != followed:
-            what = (
-                f"{name} makes a variant of {followed}, {first} (line {line}) one of {module}"
-            )
+            what = f"{name} makes a variant of {followed}, {first} (line {line}) one of {module}"
             raise PatchgenError("PG112", at, what, "write a modular file for each")
     return {kind: module for kind, (module, _, _) in bases.items()}
 

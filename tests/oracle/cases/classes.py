@@ -140,19 +140,6 @@ other = _twice(<2>)
 obj.size
 obj.other
 
-# === private name only in the parent
-# --- parent
-__limit = <1>
-def m(self, x):
-    __y = x + self.__limit
-    self.n = __y
-# --- child
-def m(self, x):
-    super().m(x)
-    return self.n
-# --- calls
-obj.m(2)
-
 # === private class attribute and keyword
 # --- parent
 def m(self, *, __k=<1>):
