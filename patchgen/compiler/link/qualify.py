@@ -263,7 +263,8 @@ class _Qualifier:
         if aside is None:
             return resolution
         has_attribute = bool(reference.attributes) or self._changes_attributes
-        if reference.eager and has_attribute:
+        calls_itself = symbol == self._key and symbol in self._naming.plan.named
+        if calls_itself or (reference.eager and has_attribute):
             return Resolution(symbol, aside, resolution.kind)
         return resolution
 
@@ -409,14 +410,21 @@ class _Qualifier:
             return name
         self._renamed[own] = name
         for node in self._tree.body:
-            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            if node.name == own:
-                written = defined_name(self._lines, node)
-                line = self._lines[written.line - 1]
-                start = len(line[: written.start].encode())
-                end = len(line[: written.end].encode())
-                self._changes.add(TextChange(written.line, start, end, name))
+            match node:
+                case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef() if (
+                    node.name == own
+                ):
+                    written = defined_name(self._lines, node)
+                    line = self._lines[written.line - 1]
+                    start = len(line[: written.start].encode())
+                    end = len(line[: written.end].encode())
+                    self._changes.add(TextChange(written.line, start, end, name))
+                case (
+                    ast.Assign(targets=[ast.Name(id=target) as bound])
+                    | ast.AnnAssign(target=ast.Name(id=target) as bound)
+                ) if target == own:
+                    start, end = bound.col_offset, bound.end_col_offset or 0
+                    self._changes.add(TextChange(bound.lineno, start, end, name))
         return name
 
     def _find_data(self) -> Iterator[DataString]:

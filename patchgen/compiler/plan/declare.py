@@ -25,7 +25,7 @@ from patchgen.compiler.plan.classless import find_followed, list_parents
 from patchgen.compiler.plan.intent import makes_rewrites
 from patchgen.compiler.plan.kinds import MODELING, kind_of_class, kind_of_module
 from patchgen.compiler.plan.lineage import Base, Lineages, bases_of
-from patchgen.compiler.plan.mentions import find_mentions
+from patchgen.compiler.plan.mentions import find_mentions, find_named_definitions
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import Prefix, agree, derive, model_prefix
 from patchgen.syntax.blocks import ModuleIndex
@@ -64,7 +64,8 @@ class ModulePlan:
 
     `layers` are the modular files that count, nearest first: the file itself, then those whose
     variants it extends.  `bases` maps a kind to the module that its output follows; `prefixes` maps
-    the other parent modules to their rename.
+    the other parent modules to their rename.  `named` are the functions and constants of parents
+    that the modular file binds anew and still names.
     """
 
     modular: ModuleIndex
@@ -72,6 +73,7 @@ class ModulePlan:
     declarations: tuple[Declaration, ...]
     bases: Mapping[str, str] = field(default_factory=dict)
     prefixes: Mapping[str, Prefix | None] = field(default_factory=dict)
+    named: frozenset[Symbol] = frozenset()
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -130,7 +132,9 @@ def make_plan(
     else:
         bases = find_followed(modular, bindings)
     prefixes = _find_prefixes(declared, bases, bindings, layers)
-    return ModulePlan(modular, layers, tuple(declared), bases, prefixes)
+    merged = {parent for declaration in declared for parent in declaration.parents}
+    named = find_named_definitions(layers, {*bases.values(), *prefixes}, merged, bindings)
+    return ModulePlan(modular, layers, tuple(declared), bases, prefixes, named)
 
 
 def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:

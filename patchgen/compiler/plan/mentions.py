@@ -13,7 +13,7 @@ because of that, with the reason.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
@@ -28,6 +28,29 @@ _OF_CLASS_OBJECT = frozenset(
     "__annotations__ __base__ __bases__ __dict__ __doc__ __module__ __mro__ __name__"
     " __orig_bases__ __qualname__ __subclasses__ mro".split()
 )
+
+
+def find_named_definitions(
+    layers: Sequence[ModuleIndex],
+    parents: Container[str],
+    merged: Container[Symbol],
+    bindings: Bindings,
+) -> frozenset[Symbol]:
+    """What a modular file names of the modules `parents`, and binds anew without deriving from it.
+
+    TABLE = {**llama.TABLE, "fast": Fast}       llama.TABLE is carried as `_TABLEParent`
+    """
+    bound = {name for layer in layers for name in layer.names if layer.definition(name)}
+    named: set[Symbol] = set()
+    for layer in layers:
+        for block in layer.blocks:
+            for reference in _find_uses(block):
+                symbol, _ = find_meaning(layer, reference, bindings)
+                if symbol is not None and symbol.module in parents and symbol not in merged:
+                    index = bindings.env.index(symbol.module, Location(""))
+                    if symbol.name in bound and index.definition(symbol.name) is not None:
+                        named.add(symbol)
+    return frozenset(named)
 
 
 def find_mentions(

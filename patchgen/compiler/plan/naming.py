@@ -65,12 +65,12 @@ class Naming:
         return self._known[key]
 
     def aside(self, symbol: Symbol) -> str | None:
-        """The private name of a parent that its own subclass replaces in the flat file.
+        """The private name of a parent's definition that is replaced in the flat file, and named.
 
-        Only the modular code means the parent itself; all other code gets the subclass.  None for
-        any other class.
+        Only the modular code means the parent's; all other code gets the new one.  None for any
+        other definition.
         """
-        if self.plan.subclass_of(symbol) is None:
+        if self.plan.subclass_of(symbol) is None and symbol not in self.plan.named:
             return None
         # Without the subclass, this is what code of its own module would find.
         place = self._find(symbol, symbol.module in self._layer_modules, True)
@@ -79,11 +79,12 @@ class Naming:
         return self._private(symbol, place.name)
 
     def _private(self, symbol: Symbol, name: str) -> str:
-        """`_LlamaMLPParent`, with a number where that means something else."""
+        """`_LlamaMLPParent`, `_rotate_half_parent`, with a number where that means something else."""
         # The name must be free in every text that the flat file can carry.
         modules = {*self._layer_modules, *self.plan.parents, symbol.module}
         text = "".join(self._index(module).source.text for module in sorted(modules))
-        wanted = f"_{name.lstrip('_')}Parent"
+        ending = "_PARENT" if name.isupper() else "_parent" if name.islower() else "Parent"
+        wanted = f"_{name.lstrip('_')}{ending}"
         # Each layer can have a parent of this name: the number tells them apart.
         layers = len(self.plan.layers)
         number = layers - self.plan.layer(symbol.module) + 1
