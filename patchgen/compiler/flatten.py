@@ -20,11 +20,9 @@ from patchgen.compiler.emit.format import Request, format_texts
 from patchgen.compiler.emit.outputs import assemble_outputs, finish_outputs
 from patchgen.compiler.flat import Flattened, Section
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, Merge
-from patchgen.compiler.link.module import FlatModule
-from patchgen.compiler.link.modules import Kept, link_modules
-from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.link.module import FlatModule, Kept, link_modules
+from patchgen.compiler.plan.bindings import Bindings, FlattenScope
 from patchgen.compiler.plan.declare import Declaration, ModulePlan, make_plan
-from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.plan.naming import Naming

@@ -22,12 +22,10 @@ from patchgen.compiler.emit.overrides import find_overrides
 from patchgen.compiler.emit.validate import validate
 from patchgen.compiler.flat import FlatFile, Flattened, Note, Override, Summary, UsedSymbol
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.link.header import find_origins
-from patchgen.compiler.link.module import FlatModule, link_module
+from patchgen.compiler.link.module import FlatModule, find_origins, link_module
 from patchgen.compiler.link.unused import find_unused_classes
 from patchgen.compiler.plan.declare import ModulePlan
-from patchgen.compiler.plan.kinds import output_name
-from patchgen.compiler.plan.naming import Naming
+from patchgen.compiler.plan.naming import Naming, output_name
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location, Problem

@@ -21,8 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from patchgen.compiler.flat import Override
 from patchgen.compiler.link.flatblock import Builder
 from patchgen.compiler.link.unused import find_ancestors
-from patchgen.compiler.plan.declare import Declaration
-from patchgen.compiler.plan.intent import is_edit, removed_name
+from patchgen.compiler.plan.declare import Declaration, is_edit, removed_name
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block, ModuleIndex, first_line
 from patchgen.syntax.bound import bound_names

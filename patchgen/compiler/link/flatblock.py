@@ -15,25 +15,185 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.language import check_file
-from patchgen.compiler.link.dependencies import Dependency, find_dependencies
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import note_data_strings, quote_own_name
+from patchgen.compiler.plan.bindings import PARTS, Bindings, is_kept
 from patchgen.compiler.plan.declare import Declaration
-from patchgen.compiler.plan.flatten_scope import PARTS
 from patchgen.compiler.plan.lineage import Lineages, bases_of
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.outside import outside
-from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.blocks import Block, ModuleIndex, references_in
 from patchgen.syntax.errors import Location, PatchgenError, Refusals
-from patchgen.syntax.statements import changed_names
+from patchgen.syntax.statements import changed_names, is_plain
 from patchgen.syntax.trees import parse_class
 
 Merge = Callable[[ClassPlan], MergedClass]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A global name that a block reads.
+
+    `symbol` is what the name stands for in the module `home`.  `eager`: it is read when the block
+    runs, and not only when a function of it is called.
+    """
+
+    name: str
+    symbol: Symbol
+    home: str
+    eager: bool
+
+
+def find_dependencies(
+    text: str,
+    rewritten_blocks: tuple[RewrittenBlock, ...],
+    bindings: Bindings,
+) -> tuple[Dependency, ...]:
+    """What the global names of `text` stand for in the blocks that it was made from.
+
+    Raises PatchgenError PG401 when a name stands for different things in two blocks.
+    """
+    found: dict[str, Dependency] = {}
+    for reference in references_in(text, False):
+        name = reference.name
+        known = found.get(name)
+        if known is None:
+            known = _find_meaning(name, rewritten_blocks, bindings)
+        if known is None:
+            continue  # a builtin
+        # One eager read is enough.
+        if reference.eager and not known.eager:
+            known = replace(known, eager=True)
+        found[name] = known
+    return tuple(found.values())
+
+
+def _find_meaning(
+    name: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
+) -> Dependency | None:
+    """What `name` stands for in the first block that reads it; the others have to agree."""
+    reading = [rewritten for rewritten in rewritten_blocks if name in rewritten.dependencies]
+    if not reading:
+        return None
+    chosen = reading[0]
+    for rewritten in reading[1:]:
+        known, symbol = chosen.dependencies[name], rewritten.dependencies[name]
+        # An import that the user wrote to be kept wins.
+        if is_kept(known):
+            break
+        if is_kept(symbol):
+            chosen = rewritten
+        elif not is_same_definition(known, symbol, bindings):
+            paths = chosen.source.path, rewritten.source.path
+            what = f"{name} means {known} in {paths[0]} and {symbol} in {paths[1]}"
+            hint = _suggest_name(name, rewritten_blocks[0])
+            raise PatchgenError("PG401", rewritten_blocks[0].at(1, 0), what, hint)
+    return Dependency(name, chosen.dependencies[name], chosen.symbol.module, eager=False)
+
+
+def _suggest_name(name: str, own: RewrittenBlock) -> str:
+    """What to change in the modular file, of which `own` is, about a name with two meanings."""
+    path = own.source.path
+    resolved = own.dependencies.get(name)
+    if resolved is not None and resolved.module == own.source.module:
+        return f"give {name} of {path} another name"
+    imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
+    if imports.search(own.source.text):
+        return f"import {name} under another name in {path}"
+    return f"define {name} in {path}, where it counts for both, or give one of them another name"
+
+
+_NOWHERE = Location("")
+_MAX_RE_EXPORTS = 8  # deeper than any chain of imports in transformers
+
+Pairs = frozenset[tuple[Symbol, Symbol]]
+
+
+def is_same_definition(
+    a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs = frozenset()
+) -> bool:
+    """Whether `a` and `b` have one definition, or two of the same text that mean the same.
+
+    `assumed` holds the pairs that are being compared already, because functions may call each
+    other.
+    """
+    if a.is_same(b) or (a, b) in assumed:
+        return True
+    first, second = _follow_re_exports(a, bindings), _follow_re_exports(b, bindings)
+    if first.is_same(second):
+        return True
+    return _are_copies(first, second, bindings, assumed | {(a, b)})
+
+
+def _follow_re_exports(symbol: Symbol, bindings: Bindings) -> Symbol:
+    """The symbol with every re-export inside transformers followed."""
+    # A bound in place of a record of what was seen: no chain is that long, and a cycle ends.
+    for _ in range(_MAX_RE_EXPORTS):
+        in_transformers = symbol.module.partition(".")[0] == "transformers"
+        if not symbol.name or not in_transformers:
+            break
+        if bindings.env.path(symbol.module) is None:
+            break
+        index = bindings.env.index(symbol.module, _NOWHERE)
+        if index.definition(symbol.name):
+            break
+        item = index.imported(symbol.name)
+        if item is None:
+            break
+        symbol = bindings.imported_symbol(index, item)
+    return symbol
+
+
+def _are_copies(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool:
+    """Whether two functions or constants have one text, and read the same things."""
+    for symbol in (a, b):
+        is_flattened = bindings.flatten_scope.flattens(symbol.module)
+        if not is_flattened or not bindings.env.path(symbol.module):
+            return False
+    first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
+    one, other = first.definition(a.name), second.definition(b.name)
+    if one is None or other is None:
+        return False
+    # Two classes of one text are still two: `isinstance` tells them apart.
+    if one.text != other.text or one.kind == "class":
+        return False
+    if not is_copied_freely(one):
+        return False
+    return mean_the_same(one.uses - {a.name}, first, second, bindings, assumed)
+
+
+def mean_the_same(
+    names: Iterable[str],
+    first: ModuleIndex,
+    second: ModuleIndex,
+    bindings: Bindings,
+    assumed: Pairs = frozenset(),
+) -> bool:
+    """Whether each of `names` stands for the same thing in both modules."""
+    for name in names:
+        one, other = bindings.meaning(first, name), bindings.meaning(second, name)
+        if one == other:
+            continue
+        if one is None or other is None:
+            return False
+        if not is_same_definition(one, other, bindings, assumed):
+            return False
+    return True
+
+
+def is_copied_freely(block: Block) -> bool:
+    """Whether one object does for two that `block` would make in two modules.
+
+    So it is for a function, a class, an import under a condition and a number; `CACHE = {}` in two
+    modules is two dictionaries.
+    """
+    return block.kind in ("class", "def", "guard") or is_plain(block)
 
 
 @dataclass(frozen=True, slots=True, order=True)

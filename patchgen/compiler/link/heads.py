@@ -30,8 +30,7 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from patchgen.compiler.link.dependencies import Dependency
-from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
 from patchgen.compiler.link.footer import add_method, find_configurations, parent_model_types
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names

@@ -12,10 +12,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen.compiler.link.dependencies import Dependency
-from patchgen.compiler.link.flatblock import BlockId, Builder
+from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency
 from patchgen.compiler.link.gather import Gathered
-from patchgen.compiler.plan.kinds import output_name
+from patchgen.compiler.plan.naming import output_name
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.errors import Location
 

@@ -13,20 +13,24 @@ where it has nothing to do; `patchgen explain` prints what each of them left:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.link.exports import render_exports
+from patchgen.compiler.link.collisions import find_conflicts
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
-from patchgen.compiler.link.gather import Gathered, gather_blocks
-from patchgen.compiler.link.header import render_header
+from patchgen.compiler.link.gather import Gathered, gather_blocks, list_kinds
 from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
 from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
 from patchgen.compiler.link.order import order_blocks
-from patchgen.compiler.plan.kinds import MODELING
+from patchgen.compiler.plan.declare import Declaration, ModulePlan
 from patchgen.compiler.plan.model import Symbol
-from patchgen.syntax.blocks import Block
+from patchgen.compiler.plan.naming import MODELING
+from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
+from patchgen.syntax.text import declares_another_encoding
+from patchgen.syntax.trees import list_parameters, names_within, parse_once
 
 
 @dataclass(frozen=True)
@@ -244,3 +248,238 @@ def _find_leading(block: FlatBlock) -> str:
     if is_licence:
         return "\n\n"
     return block.leading or "\n"
+
+
+# The classes that are subclasses of a parent in the output, with the reason.
+Kept = Mapping[Symbol, str]
+
+
+@dataclass(frozen=True)
+class Linked:
+    """The modules of a modular file, and the builder that made their blocks."""
+
+    builder: Builder
+    modules: tuple[FlatModule, ...]
+
+
+def link_modules(make_builder: Callable[[Kept], Builder]) -> Linked:
+    """Link all outputs.  Raises PatchgenError with every problem of the first step that has any."""
+    kept: dict[Symbol, str] = {}
+    # Each round keeps at least one class more, so that there is a last one.
+    while True:
+        builder = make_builder(kept)
+        merge_classes(builder)
+        modules = _link_all(builder)
+        blocks = [block for module in modules for block in module.blocks]
+        subclasses = find_subclasses(blocks, builder)
+        if not subclasses:
+            return Linked(builder, modules)
+        kept |= subclasses
+
+
+def merge_classes(builder: Builder) -> None:
+    """Merge every declared class.
+
+    Raises Refusals with what is wrong with each of them, so that one run reports all of it.
+    """
+    problems: list[Problem] = list(find_conflicts(builder))
+    for declaration in builder.naming.plan.declarations:
+        for block_id in builder.block_ids(declaration.symbol):
+            try:
+                builder.block(block_id)
+            except PatchgenError as error:
+                problems += problems_of(error)
+    if problems:
+        raise Refusals(problems)
+
+
+# Parents that the output has as well
+
+
+def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
+    """The merged classes among `blocks` whose parent stands in the output as well, and why.
+
+    Raises PatchgenError PG119 where such a class edits or removes what it inherits, which a
+    subclass cannot, and code asks for the parent.
+    """
+    carried = {block.rewritten[0].symbol: block for block in blocks if block.kind == "class"}
+    found: dict[Symbol, str] = {}
+    for block in blocks:
+        declaration = builder.naming.plan.declaration(block.rewritten[0].symbol)
+        if declaration is None or not declaration.is_merged:
+            continue
+        for parent in declaration.parents:
+            if parent not in carried:
+                continue
+            if declaration.rewrites:
+                _refuse_questions(declaration, carried[parent], parent, blocks)
+            else:
+                why = f"{carried[parent].name} stands in the file as well"
+                found.setdefault(declaration.symbol, why)
+    return found
+
+
+def _refuse_questions(
+    declaration: Declaration, carried: FlatBlock, parent: Symbol, blocks: Sequence[FlatBlock]
+) -> None:
+    """Raise PG119 where code of `blocks` uses `parent` in a way that depends on its subclasses."""
+    for block in blocks:
+        # Most blocks do not name the class, and need not be parsed.
+        if all(used.symbol != parent for used in block.dependencies):
+            continue
+        at = _find_question(block, carried.name)
+        if at is not None:
+            name = declaration.symbol.name
+            asking = block.name or "a statement"
+            what = f"{asking} asks for {parent}, which is merged into {name}"
+            hint = f"{name} would be its subclass if it did not edit or remove what it inherits"
+            raise PatchgenError("PG119", at, what, hint)
+
+
+def _find_question(block: FlatBlock, name: str) -> Location | None:
+    """Where a block reads a class other than as a base, in an annotation or to make an object."""
+    tree = parse_once(block.text)
+    harmless = {id(node) for node in _find_harmless_uses(tree)}
+    for node in names_within(tree):
+        is_read = node.id == name and isinstance(node.ctx, ast.Load)
+        if is_read and id(node) not in harmless:
+            rewritten = block.rewritten[0]
+            # In a merged class, the line is not known.
+            is_merged = len(block.rewritten) > 1
+            return rewritten.at(1, 0) if is_merged else rewritten.at(node.lineno, node.col_offset)
+    return None
+
+
+def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes that name a class whatever its subclasses are."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(bases=bases):
+                yield from bases
+            case ast.Call(func=ast.Name() as called):
+                yield called
+            # A decorator might read the annotations.
+            case ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]):
+                annotations = [parameter.annotation for parameter in list_parameters(node.args)]
+                for annotation in [*annotations, node.returns]:
+                    if annotation is not None:
+                        yield from ast.walk(annotation)
+
+
+def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
+    """The module of every kind that is declared, and of those that they import from in turn."""
+    requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(list_kinds(builder), ())
+    while True:
+        modules = tuple(link_module(kind, symbols, builder) for kind, symbols in requested.items())
+        wanted = dict(requested)
+        for module in modules:
+            for kind, symbol in module.requests:
+                known = wanted.get(kind, ())
+                if symbol not in known:
+                    wanted[kind] = (*known, symbol)
+        # A module that another one imports more from may need other modules in turn.
+        if wanted == requested:
+            return modules
+        requested = wanted
+
+
+def render_exports(gathered: Gathered, builder: Builder) -> str:
+    """The statement that binds `__all__`; "" leaves the one of the followed module as it is.
+
+    Raises PatchgenError PG134 where a module works out its `__all__` when it runs.
+    """
+    declared = _find_declared_exports(gathered, builder)
+    followed: tuple[str, ...] = ()
+    if gathered.base is not None:
+        exports = builder.index(gathered.base).exports
+        # Its own statement is carried, and says all there is to say.
+        if exports is None or set(declared) <= set(exports):
+            return ""
+        followed = exports
+    _refuse_computed_exports(gathered, builder)
+    added = [name for name in declared if name not in followed]
+    names = [*followed, *added]
+    if not names:
+        return ""
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"\n\n__all__ = [{listed}]\n"
+
+
+def _find_declared_exports(gathered: Gathered, builder: Builder) -> list[str]:
+    """What the modular files export of this output, the one extended most first."""
+    defined: set[str] = set()
+    for block in gathered.blocks:
+        defined.update(block.defines)
+    declared: list[str] = []
+    for layer in reversed(builder.naming.plan.layers):
+        exported = layer.exports or ()
+        # A file may export names of several outputs.
+        declared += [name for name in exported if name in defined]
+    return declared
+
+
+def _refuse_computed_exports(gathered: Gathered, builder: Builder) -> None:
+    """Raise PG134 for an `__all__` whose value only running the file can tell."""
+    modules = [*builder.naming.plan.layers]
+    if gathered.base is not None:
+        modules.append(builder.index(gathered.base))
+    for module in modules:
+        if module.unread_exports is not None:
+            at = module.source.at(module.unread_exports.first)
+            hint = "write the names out, as strings in a list"
+            raise PatchgenError("PG134", at, "__all__ is worked out when the file runs", hint)
+
+
+# transformers marks its generated files with lines between two of these.
+_GENERATED_MARK = "🚨"
+
+
+def render_header(gathered: Gathered, builder: Builder) -> str:
+    """The first comments of the modular file and of its parents, each text once."""
+    plan = builder.naming.plan
+    parents: Sequence[str] = plan.parents
+    if gathered.base:
+        parents = [gathered.base]
+    sources = (plan.modular.source.module, *parents, *find_origins(gathered.blocks, plan))
+    texts = [_find_first_comment(builder.index(module)) for module in sources]
+    return "#\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
+    """The modules of others that `blocks` were copied from."""
+    layers = {layer.source.module for layer in plan.layers}
+    origins: dict[str, None] = {}
+    for block in blocks:
+        for rewritten in block.rewritten:
+            module = rewritten.symbol.module
+            if module in layers:
+                continue
+            # The licence of a part is that of patchgen, whose output belongs to its user.
+            is_foreign = module in plan.parents or module.startswith("transformers.")
+            if is_foreign:
+                origins[module] = None
+    return tuple(origins)
+
+
+def _find_first_comment(index: ModuleIndex) -> str:
+    """The first comment block of a file, without shebang and coding lines."""
+    text = index.tail
+    if index.blocks:
+        text = index.blocks[0].leading
+    lines = [line for line in text.splitlines(True) if not _is_directive(line)]
+    # What stands between the marks is true of the generated file, not of a copy.
+    marks = [number for number, line in enumerate(lines) if _GENERATED_MARK in line]
+    if marks:
+        first, last = marks[0], marks[-1]
+        lines = lines[:first] + lines[last + 1 :]
+    comment = "".join(lines)
+    if not comment.strip():
+        return ""
+    return comment.strip("\n") + "\n"
+
+
+def _is_directive(line: str) -> bool:
+    """Whether a comment is read by the system or by Python; outputs are UTF-8."""
+    if line.startswith("#!") or "coding:" in line:
+        return True
+    return declares_another_encoding(line)

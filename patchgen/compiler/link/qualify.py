@@ -28,7 +28,7 @@ from patchgen.compiler.link.strings import (
     rename_in_text,
     rename_words,
 )
-from patchgen.compiler.plan.intent import is_edit
+from patchgen.compiler.plan.declare import is_edit
 from patchgen.compiler.plan.model import DataString, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.syntax.blocks import Block, ModuleIndex

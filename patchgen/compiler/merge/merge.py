@@ -30,7 +30,7 @@ from patchgen.compiler.merge.members import (
 )
 from patchgen.compiler.merge.supers import resolve_supers
 from patchgen.compiler.merge.text import INDENT, parse_fragment
-from patchgen.compiler.plan.intent import removed_name
+from patchgen.compiler.plan.declare import removed_name
 from patchgen.compiler.plan.model import ClassPlan, MergedClass
 from patchgen.syntax.bound import parameters
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals, did_you_mean

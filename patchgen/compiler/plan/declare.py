@@ -14,22 +14,36 @@ classes use is copied from it under one new prefix.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from patchgen.compiler.language import check_classes, check_file
-from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.chains import check_class_statement, split
-from patchgen.compiler.plan.classless import find_followed, list_parents
-from patchgen.compiler.plan.intent import makes_rewrites
-from patchgen.compiler.plan.kinds import MODELING, kind_of_class, kind_of_module
-from patchgen.compiler.plan.lineage import Base, Lineages, bases_of
+from patchgen.compiler.plan.bindings import PARTS, Bindings
+from patchgen.compiler.plan.lineage import Base, Lineages, bases_of, check_class_statement, split
 from patchgen.compiler.plan.mentions import find_mentions, find_named_definitions
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.prefixes import Prefix, agree, derive, model_prefix
-from patchgen.syntax.blocks import ModuleIndex
-from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
+from patchgen.compiler.plan.naming import (
+    MODELING,
+    Prefix,
+    agree,
+    derive,
+    kind_of_class,
+    kind_of_module,
+    model_prefix,
+)
+from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.bound import bound_names
+from patchgen.syntax.errors import (
+    Location,
+    PatchgenError,
+    Problem,
+    Refusals,
+    did_you_mean,
+    problems_of,
+)
+from patchgen.syntax.trees import called_function, find_class, list_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,3 +382,177 @@ def _derive_prefix(name: str, base: Base, bindings: Bindings) -> Prefix | None:
 def _is_model_file(module: str, bindings: Bindings) -> bool:
     """Whether a module is flattened and is no part, whose classes keep their names."""
     return bindings.flatten_scope.flattens(module) and not module.startswith("patchgen.parts")
+
+
+_HINT = (
+    "declare a class of the parent that is meant, with the parent's name: class A(parent.A): pass"
+)
+
+
+def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
+    """The module that the output of each kind follows, at most one.
+
+    Raises PatchgenError PG125 where no imported module, or more than one, defines what the file
+    defines.
+    """
+    # What the file defines itself; its imports say who the parents can be.
+    own: dict[str, Block] = {}
+    for block in modular.blocks:
+        own.update(dict.fromkeys(_own_names(block), block))
+    parents = list_parents(modular, bindings)
+    if not own or not parents:
+        return {}
+    redefined: dict[str, list[str]] = {}
+    for module, index in parents.items():
+        names = [name for name in own if index.definition(name)]
+        if names:
+            redefined[module] = names
+    if not redefined:
+        raise _refuse_unrelated(modular, own, parents)
+    module, names = next(iter(redefined.items()))
+    if len(redefined) > 1:
+        what = (
+            "no class is declared that says whose variant this is: "
+            f"the file defines {_list_redefined(redefined)} anew"
+        )
+        raise PatchgenError("PG125", modular.source.at(own[names[0]].first), what, _HINT)
+    # One parent defines what the file defines: the output follows it.
+    return {kind_of_module(module) or MODELING: module}
+
+
+def _list_redefined(redefined: Mapping[str, list[str]]) -> str:
+    """`rotate_half of MODULE and rms_norm of MODULE`: one name of each module is enough."""
+    return " and ".join(f"{names[0]} of {module}" for module, names in redefined.items())
+
+
+def _refuse_unrelated(
+    modular: ModuleIndex, own: Mapping[str, Block], parents: Mapping[str, ModuleIndex]
+) -> PatchgenError:
+    """The error for a file that replaces nothing, with the name most like its own."""
+    name = next(iter(own))
+    modules = ", ".join(parents)
+    what = f"{name} takes the place of nothing in {modules}, and the file declares no class"
+    # The name may be a misspelt one of a parent.
+    known: list[str] = []
+    for index in parents.values():
+        known += index.names
+    hint = did_you_mean(name, known) or _HINT
+    return PatchgenError("PG125", modular.source.at(own[name].first), what, hint)
+
+
+def _own_names(block: Block) -> list[str]:
+    """The functions and constants that a block defines."""
+    imported = {item.bound for item in block.imports}
+    # `__all__` and `__version__` are every module's own.
+    return [name for name in block.defines if name not in imported and not name.startswith("__")]
+
+
+def list_parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]:
+    """The modules of models that the file imports, or imports names from, in order."""
+    found: dict[str, ModuleIndex] = {}
+    for item in modular.imports:
+        at = modular.source.at(item.line, item.column)
+        symbol = bindings.canonical(bindings.imported_symbol(modular, item), at)
+        if not _may_be_followed(symbol.module, bindings):
+            continue
+        # A misspelt import is an error of its own.
+        if symbol.name and symbol.name != "*":
+            bindings.require(symbol, at)
+        found[symbol.module] = bindings.env.index(symbol.module, at)
+    return found
+
+
+def _may_be_followed(module: str, bindings: Bindings) -> bool:
+    """Whether an output can be a variant of `module`."""
+    # A modular file is a declaration, and its output the variant of a third file.
+    if module.rpartition(".")[2].startswith("modular_"):
+        return False
+    # A part adds to a model, and is no model to follow.
+    if module == PARTS or module.startswith(f"{PARTS}."):
+        return False
+    return bindings.flatten_scope.flattens(module)
+
+
+MODULE = "patchgen.edits"
+
+
+def makes_rewrites(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindings) -> bool:
+    """Whether a class of `chain` edits or removes what a class behind it has."""
+    bodies: list[tuple[ModuleIndex, ast.ClassDef]] = []
+    for index, symbol in chain:
+        node = _find_statement(index, symbol.name)
+        if node is not None:
+            bodies.append((index, node))
+    # The last class has nothing behind it.
+    for place, (index, node) in enumerate(bodies[:-1]):
+        if _makes_edits(index, node, bindings):
+            return True
+        behind: set[str] = set()
+        for _, other in bodies[place + 1 :]:
+            behind.update(bound_names(other.body))
+        removed = {removed_name(statement) for statement in node.body}
+        # Removing what no parent binds is no removal.
+        if removed & behind:
+            return True
+    return False
+
+
+def _find_statement(index: ModuleIndex, name: str) -> ast.ClassDef | None:
+    """The class statement of a chain; None where something else makes the class."""
+    block = index.definition(name)
+    # A class may also be made by a call, or be bound under a condition.
+    if block is None or block.kind != "class":
+        return None
+    return find_class(block.text, name)
+
+
+def _makes_edits(index: ModuleIndex, node: ast.ClassDef, bindings: Bindings) -> bool:
+    """Whether a statement of the class body is an edit."""
+    return any(is_edit(index, statement, bindings) for statement in node.body)
+
+
+def is_edit(index: ModuleIndex, statement: ast.stmt, bindings: Bindings) -> bool:
+    """Whether a statement of a class body edits a method: `@edit("forward")` stands above it."""
+    # The words of an edit have to be imported, so most files need no look.
+    if "patchgen" not in index.source.text:
+        return False
+    for decorator in getattr(statement, "decorator_list", []):
+        written = ast.unparse(called_function(decorator))
+        if bindings.dotted(index, written, index.source.at(1)) == Symbol(MODULE, "edit"):
+            return True
+    return False
+
+
+def removed_name(node: ast.stmt) -> str | None:
+    """The name that a statement of a class body removes."""
+    match node:
+        # `def x(self): raise AttributeError`, with or without a docstring that says why.
+        case ast.FunctionDef(name=name, decorator_list=[], body=body):
+            if ast.get_docstring(node, clean=False) is not None:
+                body = body[1:]
+            match body:
+                case [ast.Raise(exc=exc, cause=None)] if _is_attribute_error(exc):
+                    return name
+        # `x = AttributeError()`, for what is no method.
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value)
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.Call() as value)
+        ):
+            if _is_attribute_error(value):
+                return name
+    return None
+
+
+def _is_attribute_error(node: ast.expr | None) -> bool:
+    """Whether an expression is `AttributeError`, called or not, with no more than a fixed text.
+
+    `raise AttributeError(name)` is the body of a method, such as `__getattr__`.
+    """
+    if node is None:
+        return False
+    if isinstance(node, ast.Call):
+        arguments = list_arguments(node)
+        if not all(isinstance(argument, ast.Constant) for argument in arguments):
+            return False
+    called = called_function(node)
+    return isinstance(called, ast.Name) and called.id == "AttributeError"

@@ -17,9 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.bindings import Bindings, Everywhere
 from patchgen.compiler.plan.declare import Declaration, ModulePlan
-from patchgen.compiler.plan.flatten_scope import Everywhere
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
 from patchgen.facts.decorators import ADDED_MEMBERS

@@ -4,12 +4,10 @@ import ast
 
 import pytest
 
-from patchgen.compiler.plan.classless import find_followed
-from patchgen.compiler.plan.declare import make_plan
-from patchgen.compiler.plan.intent import removed_name
+from patchgen.compiler.plan.declare import find_followed, make_plan, removed_name
 from patchgen.compiler.plan.mentions import find_mentions
-from patchgen.syntax.statements import is_plain
 from patchgen.syntax.errors import Refusals
+from patchgen.syntax.statements import is_plain
 from tests.unit.plan.toy import read_modular
 
 HEAD = "from own import modeling_toy as toy\n"

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.compiler.plan.flatten_scope import Everywhere, FlattenScope
-from patchgen.compiler.plan.kinds import kind_of_class, kind_of_module, output_name
+from patchgen.compiler.plan.bindings import Everywhere, FlattenScope
 from patchgen.compiler.plan.lineage import c3
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.prefixes import agree, derive, model_prefix
+from patchgen.compiler.plan.naming import (
+    agree,
+    derive,
+    kind_of_class,
+    kind_of_module,
+    model_prefix,
+    output_name,
+)
 from patchgen.syntax.errors import Location, PatchgenError
 
 HERE = Location("modular_x.py", 3, 1)
