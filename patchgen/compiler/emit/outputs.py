@@ -25,7 +25,8 @@ from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.module import FlatModule, find_origins, link_module
 from patchgen.compiler.link.unused import find_unused_classes
 from patchgen.compiler.plan.declare import ModulePlan
-from patchgen.compiler.plan.naming import Naming, output_name
+from patchgen.compiler.plan.naming import Naming
+from patchgen.compiler.plan.prefixes import output_name
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location, Problem

@@ -43,7 +43,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.plan.naming import kind_of_module
+from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import (
     CONVERSIONS,
     CONVERSIONS_ALIASES,

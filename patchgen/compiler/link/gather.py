@@ -24,7 +24,7 @@ from patchgen.compiler.link.flatblock import (
 from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.naming import MODELING
+from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.kept import recall

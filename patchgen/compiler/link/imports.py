@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency
 from patchgen.compiler.link.gather import Gathered
-from patchgen.compiler.plan.naming import output_name
+from patchgen.compiler.plan.prefixes import output_name
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.errors import Location
 

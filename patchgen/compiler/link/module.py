@@ -26,7 +26,7 @@ from patchgen.compiler.link.imports import NeededImport, find_needed_imports, re
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.plan.declare import Declaration, ModulePlan
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.naming import MODELING
+from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.text import declares_another_encoding

@@ -24,7 +24,7 @@ from patchgen.compiler.plan.bindings import PARTS, Bindings
 from patchgen.compiler.plan.lineage import Base, Lineages, bases_of, check_class_statement, split
 from patchgen.compiler.plan.mentions import find_mentions, find_named_definitions
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.naming import (
+from patchgen.compiler.plan.prefixes import (
     MODELING,
     Prefix,
     agree,

@@ -7,7 +7,7 @@ import pytest
 from patchgen.compiler.plan.bindings import Everywhere, FlattenScope
 from patchgen.compiler.plan.lineage import c3
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.naming import (
+from patchgen.compiler.plan.prefixes import (
     agree,
     derive,
     kind_of_class,
