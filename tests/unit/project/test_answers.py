@@ -117,7 +117,7 @@ def answers_of(tree):
 
 
 def forget_outcomes(tree):
-    shutil.rmtree((tree.state / "outcomes"))
+    shutil.rmtree(tree.state / "outcomes")
 
 
 @pytest.mark.parametrize("old, new", [(b"2 * x", b"9 * x"), (b"class A", b"class Z"), (b"}", b"")])
@@ -153,7 +153,7 @@ def test_noop_without_a_cache_nothing_is_stored(tree):
 
 
 def test_a_folder_that_cannot_be_written_stores_nothing(tree):
-    shutil.rmtree((tree.state / "answers"))
+    shutil.rmtree(tree.state / "answers")
     (tree.state / "answers").write_text("a file\n")
     forget_outcomes(tree)
     assert main(["check", "-q"]) == 0
