@@ -104,7 +104,6 @@ def _in_scope(
     recorded = {modular.display_path for modular in selection.modulars if modular.recorded}
     # With `--out`, outputs that stand elsewhere are not what the run is about.
     places = {(modular.display_path, modular.folder) for modular in selection.modulars}
-    folders = {modular.folder for modular in selection.modulars}
 
     def is_of_run(path: Path) -> bool:
         if is_whole and is_below(path, project.home):
@@ -112,7 +111,7 @@ def _in_scope(
         if any(is_below(path, folder) for folder in selection.folders):
             return True
         # A record takes time to read: first, what the path alone tells.
-        if not recorded and path.parent not in folders:
+        if not recorded and all(path.parent != folder for _, folder in places):
             return False
         modular = records[path].modular
         return modular in recorded or (modular, path.parent) in places

@@ -21,7 +21,7 @@ ERRORS |= {"MemoryError": MemoryError(), "KeyboardInterrupt": KeyboardInterrupt(
 # The call that fails, and the how manieth of its kind, with the number of files that are new then: the first file,
 # another, the records, which come last.
 POINTS = {
-    ("chmod", 1): 0,
+    ("fsync", 1): 0,
     ("fsync", 2): 1,
     ("replace", 1): 0,
     ("replace", 2): 1,
@@ -230,8 +230,12 @@ def test_damaged_cache_is_as_none(text, tree):
 def test_cache_that_cannot_be_written(tree, monkeypatch):
     import patchgen.project.write
 
-    def refuse(*_args, **_more):
-        raise ERRORS["EROFS"]
+    real = patchgen.project.write.replace_file
+
+    def refuse(path, data, *, lasting=True):
+        if not lasting:
+            raise ERRORS["EROFS"]
+        real(path, data)
 
     monkeypatch.setattr(patchgen.project.write, "replace_file", refuse)
     assert main(["check", "-q"]) == 1
