@@ -99,8 +99,7 @@ class Tree:
         return sorted(
             path.relative_to(self.top).as_posix()
             for path in (self.top / folder).rglob("*")
-            if not path.is_dir()
-            and "__pycache__" not in path.parts
+            if not path.is_dir() and "__pycache__" not in path.parts
         )
 
     def snapshot(self) -> dict[str, tuple[str, int]]:

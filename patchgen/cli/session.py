@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ from patchgen.project.overrides import load_overrides
 from patchgen.project.run import Progress, run
 from patchgen.project.verdict import Report, Status
 from patchgen.project.versions import versions
-from patchgen.project.write import while_none_writes
+from patchgen.project.write import hold_write_locks
 from patchgen.syntax.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
@@ -90,7 +91,10 @@ class Session:
         if all(verdict.status is Status.OK for verdict in report.verdicts):
             return report
         # Another run may have been writing: what is wrong has to be so when none is.
-        with while_none_writes(self.project):
+        with contextlib.ExitStack() as held:
+            # Where no lock can be made, no other run writes either.
+            with contextlib.suppress(OSError):
+                held.enter_context(hold_write_locks(self.project, self.project.writable))
             return examine(self.project, self.found, report.outcomes, self._evidence())
 
     def drift(self, report: Report) -> tuple[Drift, ...]:

@@ -16,7 +16,7 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -50,10 +50,6 @@ class Cache:
     project: Project
     on: bool = True
     _digests: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
-
-    def for_worker(self) -> Cache:
-        """The same without what this run has read."""
-        return Cache(self.project, self.on)
 
     def load(self, modular: Modular) -> Outcome | None:
         """The stored outcome of `modular`, if it still holds."""
@@ -108,11 +104,7 @@ class Cache:
 
     def _path(self, kind: str, modular: Modular, view: str) -> Path:
         name = hashlib.sha256(view.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        return self._state_of(root_of(self.project, modular.path)) / kind / name
-
-    @functools.cached_property
-    def _state_of(self) -> Callable[[Path], Path]:
-        return functools.cache(lambda root: state_of(self.project, root))
+        return state_of(self.project, root_of(self.project, modular.path)) / kind / name
 
     @functools.cached_property
     def _world(self) -> Mapping[str, Any]:

@@ -6,7 +6,6 @@ written files.  A run holds the lock of the place that it writes to.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from patchgen.project.overrides import FILE as OVERRIDES
 from patchgen.project.overrides import load_overrides, render_overrides
 from patchgen.project.places import LOCK, is_own, lock_of, root_of
 from patchgen.project.verdict import Report, Status, Verdict
-from patchgen.project.write import Change, apply, hold_write_lock
+from patchgen.project.write import Change, apply, hold_write_locks
 from patchgen.syntax.errors import Location, PatchgenError, Problem, problems_of
 
 
@@ -71,12 +70,9 @@ def convert(
     is the old one or the new one then.
     """
     folders = [confine(project, outcome.modular.folder) for outcome in outcomes]
-    # Every run takes its locks in the same order, so that no two wait for each other.
     roots = sorted({root_of(project, folder) for folder in (*folders, *selection.folders)})
     try:
-        with contextlib.ExitStack() as held:
-            for root in roots:
-                held.enter_context(hold_write_lock(project, root))
+        with hold_write_locks(project, roots):
             # Another run may have written since `evidence` was collected.
             records, overrides = load_records(project), load_overrides(project)
             current = replace(evidence, records=records, overrides=overrides)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.compiler.flat import UsedSymbol
-from patchgen.project.files import Modular, Project
+from patchgen.project.files import Project
 from patchgen.project.lock import Record
 from patchgen.project.outcome import Outcome, digest_of, unified
 from patchgen.project.overrides import find_definition
@@ -75,38 +75,27 @@ def find_drift(
     old = replace(project, package_root=None).environment()
     if root is None:
         return ()
+    used: dict[str, set[UsedSymbol]] = {}
+    for record in records.values():
+        used.setdefault(record.modular, set()).update(record.parents)
+
+    def is_of_release(used: UsedSymbol) -> bool:
+        module, _, name = used.symbol.rpartition(".")
+        # A module in the same file with and without `root` belongs to another package.  A statement
+        # without a name is recorded under its place, which says nothing in another release.
+        is_there = new.path(module) != old.path(module) or _is_left_out(used, new, root)
+        return name.isidentifier() and is_there
+
     drifts = []
     for outcome in report.outcomes:
         # Without a record, nobody knows what the variant was made from.
-        if not outcome.modular.recorded:
-            continue
-        recorded = _used_by(outcome.modular, records)
-        used = [symbol for symbol in recorded if _is_of_release(symbol, old, new, root)]
-        left_out = any(_is_left_out(symbol, new, root) for symbol in used)
-        changes = tuple(_changes(used, old, new, root))
-        drifts.append(_drift(outcome, report, changes, left_out))
+        if outcome.modular.recorded:
+            recorded = used.get(outcome.modular.display_path, ())
+            symbols = sorted(symbol for symbol in recorded if is_of_release(symbol))
+            left_out = any(_is_left_out(symbol, new, root) for symbol in symbols)
+            changes = tuple(_changes(symbols, old, new, root))
+            drifts.append(_drift(outcome, report, changes, left_out))
     return tuple(drifts)
-
-
-def _used_by(modular: Modular, records: Mapping[Path, Record]) -> list[UsedSymbol]:
-    """The definitions that the outputs of `modular` were made from, sorted."""
-    used = {
-        used
-        for record in records.values()
-        if record.modular == modular.display_path
-        for used in record.parents
-    }
-    # A statement without a name is recorded under its place, which says nothing in another release.
-    return sorted(symbol for symbol in used if symbol.symbol.rpartition(".")[2].isidentifier())
-
-
-def _is_of_release(symbol: UsedSymbol, old: Environment, new: Environment, root: Path) -> bool:
-    """Whether the release at `root` provides the module.
-
-    A module that is found in the same file with and without `root` belongs to another package.
-    """
-    module = symbol.symbol.rpartition(".")[0]
-    return new.path(module) != old.path(module) or _is_left_out(symbol, new, root)
 
 
 def _drift(outcome: Outcome, report: Report, changes: tuple[Change, ...], left_out: bool) -> Drift:
@@ -139,11 +128,10 @@ def _changes(
         if digest_of(after) == symbol.digest:
             continue
         before = text_of(symbol.symbol, old)
-        diff = ""
         # A diff to another text than the recorded one would show too much.
-        if before is not None and digest_of(before) == symbol.digest:
-            names = f"{symbol.symbol} (recorded)", f"{symbol.symbol} (new)"
-            diff = unified(before, after, *names)
+        is_recorded = before is not None and digest_of(before) == symbol.digest
+        names = f"{symbol.symbol} (recorded)", f"{symbol.symbol} (new)"
+        diff = unified(before or "", after, *names) if is_recorded else ""
         yield Change(symbol.symbol, False, diff)
 
 
@@ -161,5 +149,4 @@ def _is_left_out(symbol: UsedSymbol, new: Environment, root: Path) -> bool:
 
 def text_of(symbol: str, env: Environment) -> str | None:
     """The text of the definition `module.name`; None where it is missing."""
-    block = find_definition(symbol, env)
-    return None if block is None else block.text
+    return block.text if (block := find_definition(symbol, env)) else None

@@ -11,7 +11,7 @@ import fnmatch
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,7 +127,11 @@ def discover(
             if MODULAR.fullmatch(file.name):
                 modulars[file] = make_modular(project, file, is_package, output_of)
             else:
-                problems.append(_not_modular(project, file))
+                # The name of the output's module is made from it.
+                stem = file.name.removeprefix("modular_").removesuffix(".py")
+                what = f"{stem!r} cannot be part of a module's name"
+                hint = "use letters, digits and underscores"
+                problems.append(Problem(Location(_shown(project, file)), "PG506", what, hint))
     if not modulars and not problems:
         what = "nothing to do: no paths were given and the configuration names no sources"
         hint = "start a project with `patchgen init`, or name files"
@@ -270,23 +274,28 @@ def _is_excluded(project: Project, path: Path) -> bool:
 
 def _nothing_at(project: Project, path: Path) -> Problem:
     """The problem of a path that leads to no modular file."""
-    at = Location(_given(project, path))
-    if path.exists() and not path.is_dir():
-        hint = "modular files are named modular_NAME.py"
-        return Problem(at, "PG506", "is not a modular file", hint)
+    at = Location(_shown(project, path))
     if path.is_dir():
-        hint = (
-            "modular files are named modular_NAME.py; "
-            "`patchgen new llama --with loss` writes one, for example"
-        )
         link = _find_linked_folder(path)
         if link is not None:
+            shown = _shown(project, link)
             hint = (
-                f"{_given(project, link)} is a link to a folder: "
-                "such links are searched only where they are named"
+                f"{shown} is a link to a folder: such links are searched only where they are named"
+            )
+        else:
+            hint = (
+                "modular files are named modular_NAME.py; "
+                "`patchgen new llama --with loss` writes one, for example"
             )
         return Problem(at, "PG505", "holds no modular file", hint)
-    return Problem(at, "PG506", "does not exist", _nearest(path))
+    if path.exists():
+        hint = "modular files are named modular_NAME.py"
+        return Problem(at, "PG506", "is not a modular file", hint)
+    # What lies beside the first part that does not exist; a path may go on behind a file.
+    missing = [part for part in (path, *path.parents) if not part.exists()][-1]
+    above = missing.parent
+    names = [entry.name for entry in above.iterdir()] if above.is_dir() else []
+    return Problem(at, "PG506", "does not exist", did_you_mean(missing.name, names))
 
 
 def _find_linked_folder(top: Path) -> Path | None:
@@ -299,26 +308,7 @@ def _find_linked_folder(top: Path) -> Path | None:
     return None
 
 
-def _not_modular(project: Project, path: Path) -> Problem:
-    """The problem of a file whose name no output could take over."""
-    stem = path.name.removeprefix("modular_").removesuffix(".py")
-    # The name of the output's module is made from it.
-    what = f"{stem!r} cannot be part of a module's name"
-    hint = "use letters, digits and underscores"
-    return Problem(Location(_given(project, path)), "PG506", what, hint)
-
-
-def _given(project: Project, path: Path) -> str:
+def _shown(project: Project, path: Path) -> str:
     # A line break in a file name would break a message, and an annotation with it.
     display_path = project.display_path(path.parent.resolve() / path.name)
     return display_path.encode("unicode_escape").decode("ascii")
-
-
-def _nearest(path: Path) -> str:
-    """A hint for a misspelt path: what lies beside its first part that does not exist."""
-    missing = [part for part in (path, *path.parents) if not part.exists()][-1]
-    names: Iterable[str] = ()
-    # A path may go on behind a file.
-    if missing.parent.is_dir():
-        names = (entry.name for entry in missing.parent.iterdir())
-    return did_you_mean(missing.name, names)

@@ -88,7 +88,8 @@ def flatten_group(
     cache: Cache, profile: str, modulars: Sequence[Modular], jobs: int = 1
 ) -> Iterator[Outcome]:
     """Yield the outcomes in order; `jobs` is for a profile that has workers of its own."""
-    recorder = make_recorder(cache.project)
+    env = cache.project.environment()
+    recorder = DependencyRecorder(env.roots, env.home, env.allow_bidi, env.archives)
     if profile in TOGETHER:
         yield from _flatten_together(cache.project, profile, modulars, recorder, jobs)
         return
@@ -160,9 +161,8 @@ def _flatten_file_by_file(
             if file.draft is not None:
                 finish = functools.partial(_finish, file.draft, file.texts)
                 flattened, file.problems = _catch(file.modular, finish)
-            outcome = record(
-                file.modular, flattened or Flattened(problems=file.problems), file.recorder
-            )
+            flattened = flattened or Flattened(problems=file.problems)
+            outcome = record(file.modular, flattened, file.recorder)
         file.answers.store()
         file.draft = None  # it holds all that was linked
         yield outcome
@@ -238,12 +238,6 @@ class DependencyRecorder(Environment):
     def for_another(self) -> DependencyRecorder:
         """A recorder for another modular file, which shares all caches."""
         return replace(self, asked={}, read={}, _indexed={})
-
-
-def make_recorder(project: Project) -> DependencyRecorder:
-    """A recorder over the project's environment."""
-    env = project.environment()
-    return DependencyRecorder(env.roots, env.home, env.allow_bidi, env.archives)
 
 
 def record(modular: Modular, flattened: Flattened, recorder: DependencyRecorder) -> Outcome:

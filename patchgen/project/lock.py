@@ -84,20 +84,16 @@ _Entry = TypeVar("_Entry")
 
 
 class LazyRecords(Mapping[Path, Record]):
-    """The records of outputs by their paths.
+    """The records of outputs by their paths, each read from its entry when it is first asked for.
 
-    Each is read from its entry when it is first asked for.  The check of an unchanged tree asks for
-    none of those that are in the cache, of which a copy of transformers has hundreds.
+    The check of an unchanged copy of transformers asks for none of its hundreds.
     """
 
     def __init__(self, readers: Mapping[Path, Callable[[], Record]]) -> None:
         self._readers = readers
-        self._read: dict[Path, Record] = {}
 
     def __getitem__(self, path: Path) -> Record:
-        if path not in self._read:
-            self._read[path] = self._readers[path]()
-        return self._read[path]
+        return self._readers[path]()
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._readers)
@@ -216,26 +212,17 @@ def _read(path: Path, read_entry: Callable[[str, Any, str], _Entry]) -> dict[str
         line = error.lineno if isinstance(error, json.JSONDecodeError) else 0
         at = Location(LOCK, line, 1 if line else 0)
         hint = "delete it and run `patchgen convert`: it is made anew"
-        raise PatchgenError("PG507", at, _why_not(error), hint) from error
-
-
-def _why_not(error: Exception) -> str:
-    """Why patchgen.lock cannot be read, in words."""
-    if isinstance(error, RecursionError):
-        return "cannot be read: it is nested too deeply"
-    if isinstance(error, OSError):
-        return f"cannot be read: {error.strerror or error}"
-    # JSON's own errors are ValueErrors, and so is another format.
-    if isinstance(error, ValueError):
-        return f"cannot be read: {error}"
-    return "is not a lock of patchgen"
+        why = "is not a lock of patchgen"
+        if isinstance(error, RecursionError):
+            why = "cannot be read: it is nested too deeply"
+        # JSON's own errors are ValueErrors, and so is another format.
+        elif isinstance(error, (OSError, ValueError)):
+            why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise PatchgenError("PG507", at, why, hint) from error
 
 
 def _keyed(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
-    """A JSON object as a dictionary; of two pairs with one key, the last counts.
-
-    Such keys are added to `repeated`.
-    """
+    """A JSON object as a dictionary; keys of several pairs are added to `repeated`."""
     table = dict(pairs)
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -310,23 +297,32 @@ def _recorded_output(output: str, entry: Any, flaw: str) -> RecordedOutput:
 
 
 def _record_later(output: str, entry: Any, flaw: str) -> Callable[[], Record]:
-    return functools.partial(_record, output, entry, flaw)
+    return functools.cache(lambda: _record(output, entry, flaw))
 
 
 def _record(output: str, entry: Any, flaw: str) -> Record:
     """The record of `output` from `entry`, without fields that cannot be read."""
-    if not isinstance(entry, dict):
-        return _record(output, {}, flaw)
+    entry = entry if isinstance(entry, dict) else {}
     if entry.get(SEAL) != _seal(output, entry):
         flaw = EDITED
     modular, modular_digest, digest, diff_digest, made_by, settings = (
         str(entry.get(key, "")) for key in _TEXTS
     )
-    reads = entry.get("reads")
-    # Of an entry that is damaged, what can be read still says why an output is stale.
-    modules: list[tuple[str, str]] = []
-    if isinstance(reads, dict):
-        modules = sorted((module, str(read_digest)) for module, read_digest in reads.items())
+    try:
+        # Sorted as tuples, in the order of the fields: tens of thousands of values compare slowly.
+        used = sorted(
+            (symbol, str(digest), path)
+            for path, symbols in entry["parents"].items()
+            for symbol, digest in symbols.items()
+        )
+        lines = sorted(
+            (int(first), int(last), path, int(line))
+            for path, ranges in entry["lines"].items()
+            for first, last, line in re.findall(r"(\d+)-(\d+):(\d+)", ranges)
+        )
+        reads = sorted((module, str(digest)) for module, digest in entry["reads"].items())
+    except (KeyError, AttributeError, TypeError, ValueError):
+        used, lines, reads, flaw = [], [], [], EDITED
     return Record(
         output,
         modular,
@@ -335,40 +331,12 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
         diff_digest,
         made_by,
         settings,
-        _read_parents(entry),
-        _read_lines(entry),
-        tuple(modules),
+        tuple(UsedSymbol(*fields) for fields in used),
+        tuple(LineOrigin(*fields) for fields in lines),
+        tuple(reads),
         str(entry.get("patchgen_sha256", "")),
         flaw,
     )
-
-
-def _read_parents(entry: Mapping[str, Any]) -> tuple[UsedSymbol, ...]:
-    """The parents of an entry; none where they cannot be read."""
-    try:
-        every = [
-            (symbol, str(digest), path)
-            for path, symbols in entry["parents"].items()
-            for symbol, digest in symbols.items()
-        ]
-    except (KeyError, AttributeError):
-        return ()
-    # Sorted as tuples, in the order of the fields: tens of thousands of records compare slowly.
-    return tuple(UsedSymbol(*fields) for fields in sorted(every))
-
-
-def _read_lines(entry: Mapping[str, Any]) -> tuple[LineOrigin, ...]:
-    """The origins of lines of an entry; none where they cannot be read."""
-    try:
-        return tuple(
-            sorted(
-                LineOrigin(int(first), int(last), path, int(line))
-                for path, ranges in entry["lines"].items()
-                for first, last, line in re.findall(r"(\d+)-(\d+):(\d+)", ranges)
-            )
-        )
-    except (KeyError, AttributeError, TypeError, ValueError):
-        return ()
 
 
 def origin_of(lines: Iterable[LineOrigin], line: int) -> Location | None:

@@ -46,7 +46,9 @@ def find_orphans(
     # A file may have lost its record, may have been moved away from it, or lost its diff only.
     diffs = {path.with_suffix(".diff") for path in expected} - known
     loose = {*_generated_files(selection.folders, known), *filter(is_our_diff, diffs)}
-    unrecorded = sorted(path for path in loose if is_orphan(path))
+    # An output stands for its diff too.
+    beside = {path.with_suffix(".diff") for path in loose if path.suffix == ".py"}
+    unrecorded = sorted(path for path in loose - beside if is_orphan(path))
     # Looking at all other modular files takes time.
     if not recorded and not unrecorded:
         return ()
@@ -97,18 +99,19 @@ def _in_scope(
     That is every one of the project where the whole of it is looked at.  Else the folder of an
     output or its modular file decides.
     """
+    # With sources that are not there, nothing is known of what they give.
+    is_whole = selection.whole and project.out is None and not selection.problems
     recorded = {modular.display_path for modular in selection.modulars if modular.recorded}
     # With `--out`, outputs that stand elsewhere are not what the run is about.
     places = {(modular.display_path, modular.folder) for modular in selection.modulars}
-    folders = {modular.folder for modular in selection.modulars}
 
     def is_of_run(path: Path) -> bool:
-        if selection.whole and project.out is None and is_below(path, project.home):
+        if is_whole and is_below(path, project.home):
             return True
         if any(is_below(path, folder) for folder in selection.folders):
             return True
         # A record takes time to read: first, what the path alone tells.
-        if not recorded and path.parent not in folders:
+        if not recorded and all(path.parent != folder for _, folder in places):
             return False
         modular = records[path].modular
         return modular in recorded or (modular, path.parent) in places
@@ -126,18 +129,19 @@ def _recorded_orphan(
     files = [path for path in (output, output.with_suffix(".diff")) if path.exists()]
     untouched = all(digest_of_file(path) in (record.digest, record.diff_digest) for path in files)
     modular = project.home / record.modular
-    if not modular.exists():
-        why = [f"{record.modular} is gone"]
-    elif any(modular == other.path for other in selection.modulars):
-        why = [f"{record.modular} gives it no more"]
-    else:
+    left_out = modular.exists() and all(modular != other.path for other in selection.modulars)
+    if left_out:
         why = [f"{record.modular} is not among the sources of the configuration"]
+    else:
+        why = [f"{record.modular} {'gives it no more' if modular.exists() else 'is gone'}"]
     if not untouched:
         why.append("it was edited by hand")
     if not files:
         why.append(f"only {LOCK} still names it")
-    # What somebody edited is not removed; without files, the record alone goes.
-    fixes = tuple(Change(path, None) for path in files or [output]) if untouched else ()
+    # What somebody edited is not removed, nor what a change of `sources` would give again; without
+    # files, the record alone goes.
+    is_removed = untouched and not left_out
+    fixes = tuple(Change(path, None) for path in files or [output]) if is_removed else ()
     return Verdict(
         project.display_path(output), record.modular, Status.ORPHANED, tuple(why), fixes=fixes
     )

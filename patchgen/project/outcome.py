@@ -160,10 +160,7 @@ def _make_output(file: FlatFile, diff: str | None) -> Output:
 
 
 def _added_to_new(file: FlatFile) -> int:
-    """Count the lines of a new model that were copied from elsewhere than its parent.
-
-    Imports have no origin.
-    """
+    """Count the lines of a new model that are not its parent's; imports have no origin."""
     # The first one is the model that this one is made after.
     parent = file.summary.parents[0] if file.summary.parents else ""
     own = {used.path for used in file.parents if used.symbol.rpartition(".")[0] == parent}

@@ -16,7 +16,6 @@ import textwrap
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.compiler.flat import Override
@@ -267,19 +266,15 @@ def find_definition(symbol: str, env: Environment) -> Block | None:
 
 
 def load_overrides(project: Project) -> Records:
-    """The recorded texts below overrides; with `--out`, outputs have no records."""
-    is_recorded = project.out is None and is_own(project, project.home)
-    return read_overrides(project.home) if is_recorded else {}
+    """The recorded texts below overrides; with `--out`, outputs have no records.
 
-
-def read_overrides(home: Path) -> Records:
-    """The records of the project at `home`; none when there is no file.
-
-    Raises PatchgenError PG512 where it cannot be understood, for example because of merge
+    Raises PatchgenError PG512 where the file cannot be understood, for example because of merge
     conflicts.
     """
+    if project.out is not None or not is_own(project, project.home):
+        return {}
     try:
-        data = tomllib.loads(read_regular_text(home / FILE))
+        data = tomllib.loads(read_regular_text(project.home / FILE))
         return {path: _read_names(names) for path, names in data.items()}
     except FileNotFoundError:
         return {}

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, get_context, parent_process
 
@@ -35,11 +35,16 @@ def in_workers(
     lost: list[Modular] = []
     with _pool(cache, min(jobs, len(chunks))) as pool:
         waiting = {pool.submit(_work, profile, tuple(chunk)): chunk for chunk in chunks}
-        for future in _as_done(pool, list(waiting)):
-            try:
-                yield from future.result()
-            except BrokenProcessPool:
-                lost += waiting[future]
+        try:
+            for future in as_completed(waiting):
+                try:
+                    yield from future.result()
+                except BrokenProcessPool:
+                    lost += waiting[future]
+        except BaseException:
+            # After an interrupt, those that wait never start.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     for modular in sorted(lost):
         with _pool(cache, 1) as pool:
             try:
@@ -56,18 +61,8 @@ def in_workers(
 
 def _pool(cache: Cache, jobs: int) -> ProcessPoolExecutor:
     # Not "fork": a progress bar runs in a thread, and a copy of a process with threads can hang.
-    return ProcessPoolExecutor(jobs, get_context("spawn"), _start, (cache.for_worker(),))
-
-
-def _as_done(
-    pool: ProcessPoolExecutor, futures: list[Future[tuple[Outcome, ...]]]
-) -> Iterator[Future[tuple[Outcome, ...]]]:
-    """Yield futures as they are done; after an interrupt, those that wait never start."""
-    try:
-        yield from as_completed(futures)
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
+    fresh = Cache(cache.project, cache.on)
+    return ProcessPoolExecutor(jobs, get_context("spawn"), _start, (fresh,))
 
 
 def _start(cache: Cache) -> None:

@@ -90,15 +90,8 @@ class Report:
         """The modular files that give no outputs, in order."""
         places = {problem.at.path for problem in self.problems if problem.severity == "error"}
         # Two files that give one output have no problem in their outcomes.
-        return tuple(
-            sorted(
-                path
-                for path, problems in {
-                    outcome.modular.display_path: outcome.problems for outcome in self.outcomes
-                }.items()
-                if problems or path in places
-            )
-        )
+        refused = {o.modular.display_path for o in self.outcomes if o.problems}
+        return tuple(sorted(refused | {o.modular.display_path for o in self.outcomes} & places))
 
 
 def _say(verdict: Verdict) -> tuple[str, str]:
@@ -111,28 +104,23 @@ def _say(verdict: Verdict) -> tuple[str, str]:
         case Status.ORPHANED if verdict.fixes:
             return f"is orphaned{why}", "`patchgen check --fix` removes it"
         case Status.ORPHANED:
-            return (
-                f"is orphaned{why or ': no modular file gives it'}",
-                "delete it, or bring its modular file back",
-            )
-        case Status.NOT_GENERATED if verdict.why:
-            return (
-                f"is {verdict.why[0]}, and {verdict.modular} gives a file of this name",
-                "move it away",
-            )
+            why = why or ": no modular file gives it"
+            return f"is orphaned{why}", "delete it, or bring its modular file back"
         case Status.NOT_GENERATED:
-            what = f"was not written by patchgen, and {verdict.modular} gives a file of this name"
-            return what, "move it away, or let `patchgen convert --force` replace it"
+            what = f"is {verdict.why[0]}" if verdict.why else "was not written by patchgen"
+            force = "" if verdict.why else ", or let `patchgen convert --force` replace it"
+            return (
+                f"{what}, and {verdict.modular} gives a file of this name",
+                f"move it away{force}",
+            )
         case Status.UNRECORDED:
             return f"is not what {LOCK} records{why}", convert
         case _ if verdict.is_edited:
             # Converting alone would lose the edit.
             return f"is stale{why}", f"move the edit into {verdict.modular}, then {convert}"
         case _:
-            return (
-                f"is stale{why or f': it differs from what {verdict.modular} gives now'}",
-                convert,
-            )
+            why = why or f": it differs from what {verdict.modular} gives now"
+            return f"is stale{why}", convert
 
 
 # Why an output is stale

@@ -24,19 +24,15 @@ def tool_versions() -> dict[str, str]:
     found: dict[str, str] = {}
     # Python imports from the first folder that has the package: that one is read last, and counts.
     for folder in reversed(sys.path):
-        for name in _entries(folder or "."):
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:  # an archive
+            names = []
+        for name in names:
             match = re.fullmatch(r"(\w+)-([^-]+)\.dist-info", name)
             if match and match[1] in TOOLS:
                 found[match[1]] = match[2]
     return found
-
-
-def _entries(folder: str) -> list[str]:
-    """The names in a folder of the search path; none of an archive."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def release_of(package: str, env: Environment) -> str:

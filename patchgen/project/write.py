@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,13 +79,16 @@ def _temp_prefix(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def hold_write_lock(project: Project, root: Path) -> Iterator[None]:
-    """Hold the lock for writing below `root`.
+def hold_write_locks(project: Project, roots: Iterable[Path]) -> Iterator[None]:
+    """Hold the locks for writing below `roots`.
 
     Raises PatchgenError PG906 when another run does not end, and OSError where writing is
     impossible.
     """
-    with _alone(state_of(project, root) / "lock", LOCK, PATIENCE):
+    with contextlib.ExitStack() as held:
+        # Every run takes them in the same order, so that no two wait for each other.
+        for state in sorted({state_of(project, root) for root in roots}):
+            held.enter_context(_alone(state / "lock", LOCK, PATIENCE))
         yield
 
 
@@ -97,17 +100,6 @@ def hold_record_lock(project: Project, record: Path) -> Iterator[None]:
     """
     name = hashlib.sha256(str(record.absolute()).encode()).hexdigest()[:16]
     with _alone(state_of(project, project.home) / f"{name}.lock", str(record), 0):
-        yield
-
-
-@contextlib.contextmanager
-def while_none_writes(project: Project) -> Iterator[None]:
-    """Keep other runs from writing to the places of `project`."""
-    with contextlib.ExitStack() as held:
-        for root in sorted(project.writable):
-            # Where no lock can be made, no other run writes either.
-            with contextlib.suppress(OSError):
-                held.enter_context(hold_write_lock(project, root))
         yield
 
 

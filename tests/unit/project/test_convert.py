@@ -340,7 +340,7 @@ def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
     import patchgen.compiler.flatten
     from patchgen.compiler.flat import Note
     from patchgen.syntax.errors import Location
-    from tests.standin import in_steps, stand_in
+    from tests.standin import as_draft, stand_in
 
     def noisy(path, env, settings):
         made = stand_in(path, env, settings)
@@ -349,7 +349,7 @@ def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
         )
         return replace(made, files=tuple(replace(file, notes=notes) for file in made.files))
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", in_steps(noisy))
+    monkeypatch.setattr(patchgen.compiler.flatten, "make_draft", as_draft(noisy))
     path = "modular/one/modular_one.py"
     *notes, more = cli("convert", path)[1].splitlines()
     assert notes == [f"{path}:{line}:1: note: look" for line in (1, 2, 3)]
