@@ -71,8 +71,8 @@ class Case:
     def _imports(self) -> list[str]:
         """What code that was taken from the model's file needs."""
         names = {n.id for n in ast.walk(ast.parse(self.body)) if isinstance(n, ast.Name)}
-        known = {"nn": "from torch import nn", "torch": "import torch", **self.model.imports}
-        return [known[name] for name in sorted(names & {*known})]
+        known = {**self.model.imports, "nn": "from torch import nn", "torch": "import torch"}
+        return [known[name] for name in sorted(names) if known.get(name)]
 
     @cached_property
     def changed(self) -> dict[str, ast.stmt]:
