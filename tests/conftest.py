@@ -78,6 +78,7 @@ ONE_WORKER = (
     "tests/parallel/test_split.py",
     "tests/parallel/test_zero.py",
     "tests/parity/test_planted.py",
+    "tests/population/",
     "tests/train/test_failures.py",
     "tests/train/test_path.py",
     "tests/train/test_rows.py",

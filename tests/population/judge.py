@@ -65,17 +65,20 @@ def judge(cases: Sequence[Case], folder: Path) -> list[Result]:
         path = folder / "modular" / case.name / f"modular_{stem}.py"
         path.parent.mkdir(parents=True)
         path.write_text(case.text, encoding="utf-8")
+        signal.signal(signal.SIGALRM, _stop)
+        signal.alarm(SECONDS)
         try:
-            with _limited():
-                flat = flatten(path, environment, Settings())
-                if not flat.problems:
-                    _examine(case, {file.name: file.text for file in flat.files}, folder, result)
-                    continue
-            placed = all(problem.at.line for problem in flat.problems)
-            result.state = "refused" if placed else "broken"
-            result.why = " | ".join(map(str, flat.problems))
+            flat = flatten(path, environment, Settings())
+            if flat.problems:
+                placed = all(problem.at.line for problem in flat.problems)
+                result.state = "refused" if placed else "broken"
+                result.why = " | ".join(map(str, flat.problems))
+            else:
+                _examine(case, {file.name: file.text for file in flat.files}, folder, result)
         except Exception as error:
             result.state, result.why = "broken", f"internal: {_short(error)}"
+        finally:
+            signal.alarm(0)
     return results
 
 
@@ -132,27 +135,24 @@ def _compare(case: Case, inherited: ModuleType, flat: ModuleType) -> str:
             model = _build(getattr(inherited, name), config)
     except Exception as error:
         return f"imported; not built: {_short(error)}"
-    values = {key: value for key, value in config.to_dict().items() if key != "model_type"}
     if flat_class.config_class is not like.config_class:
+        values = config.to_dict()
+        del values["model_type"]
         config = flat_class.config_class.from_dict(values)
     other = _build(flat_class, config)
     _assert_equal(model.state_dict(), other.state_dict(), "initial state")
-    for (place, module), (_, theirs) in zip(
-        model.named_modules(), other.named_modules(), strict=True
-    ):
-        cls, theirs = type(module), type(theirs)
-        if cls.__module__ == inherited.__name__ and case.model.reachable(cls.__name__) & {
-            *case.changed
-        }:
-            assert theirs.__module__ == flat.__name__, f"{place} is transformers' {theirs.__name__}"
-            missing = [member for member in dir(cls) if not hasattr(theirs, member)]
+    for (place, module), theirs in zip(model.named_modules(), other.modules(), strict=True):
+        cls = type(module)
+        read = case.model.reachable(cls.__name__)
+        if cls.__module__ == inherited.__name__ and read & case.changed.keys():
+            assert type(theirs).__module__ == flat.__name__, f"{place} is of transformers"
+            missing = [member for member in dir(cls) if not hasattr(type(theirs), member)]
             assert not missing, f"{cls.__name__} lacks {missing}"
     draw_weights(model)
     other.load_state_dict(model.state_dict())
     try:
-        inputs = make_inputs(like, model.config, Scenario(labels=not case.like)).to(
-            "cpu", torch.float32
-        )
+        inputs = make_inputs(like, model.config, Scenario(labels=not case.like))
+        inputs = inputs.to("cpu", torch.float32)
         outputs = _run(model, inputs)
     except Exception as error:
         return f"equal state; not run: {_short(error)}"
@@ -181,9 +181,8 @@ def _assert_equal(expected: dict[str, Any], given: dict[str, Any], what: str) ->
     names = sorted(expected.keys() ^ given.keys())
     assert not names, f"{what}: only one side has {names[:3]}"
     for name, tensor in expected.items():
-        torch.testing.assert_close(
-            given[name], tensor, rtol=0, atol=0, equal_nan=True, msg=f"{what}: {name}"
-        )
+        equal = torch.equal(given[name].nan_to_num(), tensor.nan_to_num())
+        assert equal, f"{what}: {name}"
 
 
 def _of_auto(parent: ModuleType, inherited: ModuleType) -> AbstractContextManager[Any]:
@@ -211,21 +210,11 @@ def _heard() -> Iterator[io.StringIO]:
             logging.getLogger("transformers").removeHandler(handler)
 
 
-@contextmanager
-def _limited() -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise TimeoutError(f"more than {SECONDS} s")
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
+def _stop(*_: object) -> None:
+    raise TimeoutError(f"more than {SECONDS} s")
 
 
 def _short(error: BaseException) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"{type(error).__name__}: {str(error)[:300]} at {Path(frame.filename).name}:{frame.lineno}"
-    )
+    place = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"{type(error).__name__}: {str(error)[:300]} at {place}"

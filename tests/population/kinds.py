@@ -32,30 +32,15 @@ SECOND = """llama qwen3 gemma2 mistral mixtral olmo2 phi3 deepseek_v3 gpt_neox g
 clip siglip bart t5 wav2vec2 whisper detr swin qwen2_vl falcon bloom opt""".split()
 
 
-@dataclass(frozen=True)
-class Form:
-    """A form of `forms.txt`."""
-
-    kind: str
-    name: str
-    template: str
-    of: str = "head"
-    head: str = "$default_head"  # the class to be built
-    like: str = ""  # the class of the model that takes the same inputs, where it is not the head
-    field: str = ""  # a new one of the configuration, 0.5
-
-
-def _read(path: Path) -> tuple[Form, ...]:
-    _, *texts = re.split(r"^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    heads = [(text.partition("\n")[0].split(), text.partition("\n")[2]) for text in texts]
-    return tuple(
-        Form(kind, name, body, **dict(option.split("=") for option in options))
-        for (kind, name, *options), body in heads
-    )
-
-
-FORMS = _read(Path(__file__).with_name("forms.txt"))
-KINDS = tuple(dict.fromkeys(form.kind for form in FORMS))
+# Kind, name, options and text of each form.
+FORMS = [
+    (kind, name, dict(option.split("=") for option in options), text.partition("\n")[2])
+    for text in re.split(r"^=== ", Path(__file__).with_name("forms.txt").read_text(), flags=re.M)[
+        1:
+    ]
+    for kind, name, *options in [text.partition("\n")[0].split()]
+]
+KINDS = tuple(dict.fromkeys(kind for kind, *_ in FORMS))
 
 
 @dataclass(frozen=True)
@@ -67,9 +52,9 @@ class Case:
     model: Model
     body: str
     renames: dict[str, str]  # new name: the model's
-    head: str
-    like: str
-    field: str
+    head: str  # the class to be built
+    like: str  # the class of the model that takes the same inputs, where it is not the head
+    field: str  # a new one of the configuration, 0.5
 
     @property
     def name(self) -> str:
@@ -79,14 +64,15 @@ class Case:
     def text(self) -> str:
         package, _, module = self.model.module.rpartition(".")
         imports = "\n".join([*self._imports, f"from {package} import {module} as hf"])
-        return f'"""{self.kind} {self.form}."""\n\n{imports}\n{self.body.strip()}\n'
+        body = re.sub(r"^(?=@|(?<!strict\n)(?<!class\n)class |def )", "\n\n", self.body, flags=re.M)
+        return f'"""{self.kind} {self.form}."""\n\n{imports}\n{body.rstrip()}\n'
 
     @cached_property
     def _imports(self) -> list[str]:
         """What code that was taken from the model's file needs."""
         names = {n.id for n in ast.walk(ast.parse(self.body)) if isinstance(n, ast.Name)}
-        known = {"nn": "from torch import nn", "torch": "import torch", **self.model.imports}
-        return [known[name] for name in sorted(names & {*known})]
+        known = {**self.model.imports, "nn": "from torch import nn", "torch": "import torch"}
+        return [known[name] for name in sorted(names) if known.get(name)]
 
     @cached_property
     def changed(self) -> dict[str, ast.stmt]:
@@ -117,58 +103,54 @@ class Case:
 def find_cases(model: Model, kind: str, seed: int) -> list[Case]:
     """The files of one kind for a model: of the forms that fit, one that `seed` draws."""
     random, cases = Random(f"{seed} {kind} {model.name}"), []
-    forms = [form for form in FORMS if form.kind == kind]
-    for number, _ in enumerate(forms[0].of.split(",")):
-        for form in random.sample(forms, len(forms) if model.head else 0):
-            pool = (form.of.split(",") * (number + 1))[number]
+    forms = [form for form in FORMS if form[0] == kind and model.head]
+    for role in ROLES if kind == "block" else [""]:  # a file for each
+        for _, name, options, text in random.sample(forms, len(forms)):
             try:
-                facts = Facts(model, random.choice(_pool(model, pool)), random)
-                cases.append(
-                    _fill(form, facts, f"{pool}-{form.name}" if "," in form.of else form.name)
-                )
+                of = role or options.get("of")
+                chosen = random.choice(_pool(model, of)) if of else model.head
+                facts = Facts(model, chosen, random)
+                label = "-".join(filter(None, [role, name]))
+                cases.append(_fill(kind, label, facts, text, options))
                 break
             except LookupError:  # the form does not fit
                 continue
     return cases
 
 
-def _fill(form: Form, facts: Facts, label: str) -> Case:
-    text = form.template
+def _fill(kind: str, label: str, facts: Facts, text: str, options: dict[str, str]) -> Case:
     new = re.findall(r"\$new_(\w+)", text) + (["name"] if "$whole" in text else [])
     renames = {facts[f"new_{word}"]: facts[word] for word in new}
     if "$all_renamed" in text:
         renames = {facts.renamed(name): name for name in facts.model.renamable}
-    elif new and "head" not in new and not form.like:
+    elif new and "like" not in options:
         renames[facts["new_head"]] = facts["head"]
         text += "class $new_head(hf.$head):\n    pass\n"
-    facts["default_head"] = facts["new_head" if renames else "head"]
-    body, head, like = (Template(t).substitute(facts) for t in (text, form.head, form.like))
-    return Case(form.kind, label, facts.model, body, renames, head, like, form.field)
+    facts["default"] = facts["new_head" if renames else "head"]
+    texts = (text, options.get("head", "$default"), options.get("like", ""))
+    body, head, like = (Template(text).substitute(facts) for text in texts)
+    return Case(kind, label, facts.model, body, renames, head, like, options.get("field", ""))
 
 
 def _pool(model: Model, pool: str) -> list[str]:
     """Classes that the main head is made of, of a role or fit for something."""
-    mine = [name for name in model.renamable if name in model.reachable(model.head)]
-    roles = [n for n in mine if re.search(ROLES.get(pool, "|".join(ROLES.values())), n)]
-    fits: dict[str, Callable[[Model, str], object]] = {
-        "fed": _argument,
-        "paired": _pairs,
-        "passed": _passed,
-    }
-    if pool == "head":
-        return [model.head]
-    return [
-        n for n in (mine if pool == "passed" else roles) if pool not in fits or fits[pool](model, n)
-    ]
+    names = [name for name in model.renamable if name in model.reachable(model.head)]
+    fits = {"fed": _argument, "paired": _pairs, "passed": _passed}
+    if pool != "passed":
+        role = ROLES.get(pool, "|".join(ROLES.values()))
+        names = [name for name in names if re.search(role, name)]
+    return [n for n in names if fits[pool](model, n)] if pool in fits else names
 
 
 class Facts(dict[str, str]):
     """What the forms say of a model and one of its classes; raises LookupError for what is not so."""
 
     def __init__(self, model: Model, name: str, random: Random) -> None:
-        super().__init__(name=name, head=model.head, base=model.base, prefix=model.prefix)
         self.model, self.random = model, random
-        self["pretrained"], self["word"] = model.pretrained, name.removeprefix(model.prefix)
+        self |= {"name": name, "word": name.removeprefix(model.prefix)}
+        for word in ("head", "base", "pretrained", "prefix"):
+            if value := getattr(model, word):
+                self[word] = value
 
     def __missing__(self, key: str) -> str:
         kind, _, rest = key.partition("_")
@@ -278,14 +260,12 @@ FACTS: dict[str, Callable[[Facts], str]] = {
     "second_import": lambda f: f["second"] and f["second_import"],
     "function": Facts.function,
     "config": Facts.config,
-    "config_import": lambda f: f.model.imports[f["config"]],
     "config_argument": lambda f: "config" * ("(self, config" in f.model.texts[f["name"]]),
     "base_forward": lambda f: f.model.signature(f.model.method(f["base"], "forward")),
     "base_arguments": lambda f: arguments_of(f.model.method(f["base"], "forward")),
     "returned": Facts.returned,
     "own_output": lambda f: f["returned"] * (f["returned"] in f.model.classes),
     "shared_output": lambda f: f["returned"] * (f["returned"] in f.model.imports),
-    "output_import": lambda f: f.model.imports[f["shared_output"]],
 }
 
 

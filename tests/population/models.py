@@ -62,17 +62,16 @@ class Model:
     @cached_property
     def imports(self) -> dict[str, str]:
         """A statement with absolute names for each imported name; "" under a condition."""
-        package, lines = self.module.split(".")[:-1], {}
+        lines: dict[str, str] = {}
         top = ast.parse(self.text)
         for node in ast.walk(top):
             for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-                name = alias.asname or alias.name.partition(".")[0]
-                called = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
-                line = f"import {called}"
+                source = ""
                 if isinstance(node, ast.ImportFrom):
-                    above = package[: len(package) - node.level + 1] if node.level else []
-                    line = f"from {'.'.join([*above, *filter(None, [node.module])])} {line}"
-                lines[name] = line if node in top.body else ""
+                    above = self.module.split(".")[: -node.level] if node.level else []
+                    source = f"from {'.'.join([*above, *filter(None, [node.module])])} "
+                line = f"{source}import {ast.unparse(alias)}" if node in top.body else ""
+                lines.setdefault(alias.asname or alias.name.partition(".")[0], line)
         return lines
 
     @cached_property
