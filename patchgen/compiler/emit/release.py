@@ -40,8 +40,8 @@ def may_be_missing(module: str) -> bool:
 
 def absolute(item: Import, package: str) -> str:
     """The module that `item` names, where a dot stands for `package`."""
-    if not item.level:
-        return item.module
+    if not item.level or not package:
+        return "." * item.level + item.module
     parts = package.split(".")
     above = parts[: len(parts) - item.level + 1]
     return ".".join([*above, item.module] if item.module else above)
