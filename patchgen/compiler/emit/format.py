@@ -9,16 +9,16 @@ flattens a file is a generator, which yields a `Request` and is sent what it ask
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import re
-import subprocess
-import tempfile
+import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from patchgen.compiler.emit.ruff import clean_environment, ruff_program
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import recall
@@ -146,6 +146,8 @@ def _format_alone(request: Request) -> Formatted:
 
 def _format(request: Request) -> dict[str, str]:
     """The formatted texts, by the programs."""
+    import tempfile  # slow to load, and most runs find all texts in the cache
+
     texts, settings = request.texts, request.settings
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         names = list(texts)
@@ -155,7 +157,7 @@ def _format(request: Request) -> dict[str, str]:
         for name, text in texts.items():
             _write(folder, name, _join(_read(folder, name), text.body))
         if settings.formatter == "ruff":
-            _format_with_ruff(folder, names, settings)
+            _run_ruff(["format", "--quiet", *_common_options(settings)], folder, names)
         formatted = {name: _read(folder, name) for name in names}
     if settings.formatter == "black":
         return {name: _format_with_black(name, text, settings) for name, text in formatted.items()}
@@ -199,10 +201,6 @@ def _sort_imports(folder: str, names: list[str], settings: Settings, own: Iterab
     _run_ruff([*command, *_common_options(settings), *packages], folder, names)
 
 
-def _format_with_ruff(folder: str, names: list[str], settings: Settings) -> None:
-    _run_ruff(["format", "--quiet", *_common_options(settings)], folder, names)
-
-
 def _common_options(settings: Settings) -> list[str]:
     """What all runs of ruff are told; no configuration of a project is read."""
     line_length = f"line-length = {settings.line_length}"
@@ -212,11 +210,13 @@ def _common_options(settings: Settings) -> list[str]:
 
 def _run_ruff(arguments: list[str], folder: str, names: Sequence[str]) -> None:
     """Run ruff on the named files in `folder`; raises PG912 where it fails."""
+    import subprocess
+
     # Files that are named are formatted whatever git ignores around them.
     command = [ruff_program(), *arguments, "--", *names]
-    done = subprocess.run(
-        command, cwd=folder, env=clean_environment(), capture_output=True, text=True, check=False
-    )
+    # Without the variables that change what ruff does.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         output = (done.stderr or done.stdout).strip().replace(folder, "")
         first_line = output.partition("\n")[0]
@@ -251,3 +251,42 @@ def _write(folder: str, name: str, text: str) -> None:
 
 def _read(folder: str, name: str) -> str:
     return Path(folder, name).read_text(encoding="utf-8")
+
+
+# The program
+
+
+@functools.cache
+def ruff_program() -> str:
+    """The path of the ruff that was installed with patchgen, else of the one on the path.
+
+    Raises PatchgenError PG911 where there is none.
+    """
+    found = _find_ruff()
+    if found is None:
+        hint = "pip install ruff==0.14.10"
+        raise PatchgenError("PG911", Location("ruff"), "is not installed", hint)
+    return found
+
+
+def _find_ruff() -> str | None:
+    beside_python = Path(sys.executable).with_name("ruff")
+    if beside_python.is_file():
+        return str(beside_python)
+    # Slow to load, and most installations have ruff beside Python.
+    from shutil import which
+
+    return which("ruff")
+
+
+@functools.cache
+def ruff_state() -> str:
+    """A text that changes when the program changes.
+
+    The metadata of the installed package may belong to another ruff than the one that runs.
+    """
+    found = _find_ruff()
+    if found is None:
+        return ""
+    about = os.stat(found)
+    return f"{found} {about.st_size} {about.st_mtime_ns}"

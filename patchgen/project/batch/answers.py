@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgen.compiler.emit.ruff import ruff_state
+from patchgen.compiler.emit.format import ruff_state
 from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Modular, Project
 from patchgen.project.places import answers_of, make_state, root_of

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgen.compiler.emit.ruff import ruff_state
+from patchgen.compiler.emit.format import ruff_state
 from patchgen.compiler.flat import Note, Override, Summary
 from patchgen.project.batch.outcome import (
     Lookup,
