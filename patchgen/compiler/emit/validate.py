@@ -199,13 +199,9 @@ def _compiles_by_parts(text: str) -> bool:
         return False
     # A future import changes the rules for what is below it, and must stand above all else.  After
     # `global x`, other rules hold for x.
-    if "global" in text or any(map(_is_future_import, parsed.body)):
+    if "global" in text or "__future__" in text:
         return False
     return all(_compiles(part.text) for part in parsed.parts)
-
-
-def _is_future_import(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 # Variants of one parent have most parts in common.
@@ -238,18 +234,15 @@ def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[
         owner, _, method = call.callee.rpartition(".")
         for override in overrides:
             # The method, or its class that was written anew.
-            is_meant = override.name in (call.callee, owner) and override.text
             key = (override.name, call.keyword)
-            if not is_meant or key in reported:
+            if override.name not in (call.callee, owner) or key in reported:
                 continue
-            if not uses_argument(override.text, method, call.keyword):
-                continue
-            if not passes_on(call.function, call.keyword, output.text):
+            is_used = uses_argument(override.text, method, call.keyword)
+            if is_used and not passes_on(call.function, call.keyword, output.text):
                 reported.add(key)
-                caller = output.locate(call.line)
                 what = (
-                    f"{call.callee} swallows {call.keyword}=, which its caller at {caller} passes "
-                    f"and {override.parent} uses"
+                    f"{call.callee} swallows {call.keyword}=, which its caller at "
+                    f"{output.locate(call.line)} passes and {override.parent} uses"
                 )
                 hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
                 yield Problem(override.at, "PG413", what, hint)
@@ -257,26 +250,23 @@ def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[
 
 def _find_patchgen_imports(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     """A problem for each import of patchgen, because generated files are used without it."""
-    for node in chain.from_iterable(statements_within(part.tree) for part in parsed.parts):
-        for name in _list_imported_modules(node):
-            if name.partition(".")[0] == "patchgen":
-                what = f"the generated module would import {name}"
+    parts = (part for part in parsed.parts if "patchgen" in part.text)
+    for node in chain.from_iterable(statements_within(part.tree) for part in parts):
+        match node:
+            case ast.Import(names=aliases):
+                modules = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=str(module), level=0):
+                modules = [module]
+            case _:
+                continue
+        for module in modules:
+            if module.partition(".")[0] == "patchgen":
+                what = f"the generated module would import {module}"
                 hint = (
                     "name what is needed of it: "
                     "classes and functions of patchgen.parts are carried into the file"
                 )
                 yield Problem(Location(output.modular), "PG407", what, hint)
-
-
-def _list_imported_modules(node: ast.AST) -> list[str]:
-    """The absolute modules that a statement names as imported from."""
-    match node:
-        case ast.Import():
-            return [alias.name for alias in node.names]
-        case ast.ImportFrom(module=str(name), level=0):
-            return [name]
-        case _:
-            return []
 
 
 def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
@@ -287,34 +277,24 @@ def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     if "_no_split_modules" not in output.text or _MAKES_MODELS.search(output.text):
         return
     bound = set(bound_names(parsed.body))
-    # transformers looks for modules of these names: one that is unknown has no effect.
     for part in parsed.parts:
-        for listed in _find_unsplit(part.tree):
-            at, name = output.locate(part.locate(listed.lineno)), str(listed.value)
-            # Upstream lists classes of other models too; transformers ignores them.
-            is_declared = at.path == output.modular
-            if is_declared and name not in bound:
-                what = f"_no_split_modules names {name}, and the flat file has no such class"
-                hint = did_you_mean(name, bound) or "name a class of it"
-                yield Problem(at, "PG409", what, hint)
-
-
-def _find_unsplit(tree: ast.Module) -> Iterator[ast.Constant]:
-    """What the `_no_split_modules` of each class lists, where that is written out."""
-    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        for node in owner.body:
+        for node in statements_within(part.tree):
             match node:
                 case (
                     ast.Assign(targets=[ast.Name(id="_no_split_modules"), *_], value=listed)
                     | ast.AnnAssign(target=ast.Name(id="_no_split_modules"), value=listed)
                     | ast.AugAssign(target=ast.Name(id="_no_split_modules"), value=listed)
                 ):
-                    yield from _find_constants(listed)
-
-
-def _find_constants(listed: ast.expr | None) -> Iterator[ast.Constant]:
-    """The literals of a list, set or tuple that is written out."""
-    if isinstance(listed, ast.List | ast.Set | ast.Tuple):
-        for element in listed.elts:
-            if isinstance(element, ast.Constant):
-                yield element
+                    pass
+                case _:
+                    continue
+            # transformers looks for modules of these names: one that is unknown has no effect.
+            for element in getattr(listed, "elts", ()):
+                at = output.locate(part.locate(element.lineno))
+                is_unknown = isinstance(element, ast.Constant) and element.value not in bound
+                # Upstream lists classes of other models too; transformers ignores them.
+                if is_unknown and at.path == output.modular:
+                    name = str(element.value)
+                    what = f"_no_split_modules names {name}, and the flat file has no such class"
+                    hint = did_you_mean(name, bound) or "name a class of it"
+                    yield Problem(at, "PG409", what, hint)

@@ -39,8 +39,6 @@ def test_variants_of_a_run_share_the_processes_of_ruff(tmp_path, monkeypatch):
     monkeypatch.chdir(tree.top)
     started = []
     real = subprocess.run
-    monkeypatch.setattr(
-        formatting.subprocess, "run", lambda *a, **k: started.append(a) or real(*a, **k)
-    )
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: started.append(a) or real(*a, **k))
     assert main(["convert", "-q"]) == 0
     assert len(started) == 2  # one sorts imports, one formats

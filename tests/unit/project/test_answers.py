@@ -101,7 +101,7 @@ def test_nothing_is_made_again_for_a_second_release(tree, tmp_path, monkeypatch)
     def refuse(*_, **__):
         raise AssertionError("made again")
 
-    monkeypatch.setattr(formatting.subprocess, "run", refuse)
+    monkeypatch.setattr(subprocess, "run", refuse)
     monkeypatch.setattr("patchgen.compiler.edits.editing.edit_method", refuse)
     _made_in_run.cache_clear()
     monkeypatch.setattr("patchgen.compiler.emit.validate._validate", refuse)
@@ -138,9 +138,7 @@ def test_answers_of_other_tools_are_not_believed(what, tree, monkeypatch):
     monkeypatch.setattr(f"patchgen.project.batch.answers.{what}", value)
     made = []
     real = subprocess.run
-    monkeypatch.setattr(
-        formatting.subprocess, "run", lambda *a, **k: made.append(a) or real(*a, **k)
-    )
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: made.append(a) or real(*a, **k))
     assert main(["check", "-q"]) == 0
     assert made
     assert answers_of(tree).read_bytes() != before
