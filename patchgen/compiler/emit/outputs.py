@@ -18,7 +18,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.emit.format import Request, Steps, Unformatted, ask, imported_packages
+from patchgen.compiler.emit.format import IMPORTED_PACKAGE, Request, Steps, Unformatted, ask
 from patchgen.compiler.emit.linemap import map_lines
 from patchgen.compiler.emit.validate import validate
 from patchgen.compiler.flat import BANNER, FlatFile, Flattened, Note, Override, Summary, UsedSymbol
@@ -64,7 +64,7 @@ def make_outputs(
     texts: dict[str, Unformatted] = {}
     for output in outputs:
         texts |= _assemble_texts(output, builder)
-    imported = set().union(*(imported_packages(text.opening) for text in texts.values()))
+    imported = {name for text in texts.values() for name in IMPORTED_PACKAGE.findall(text.opening)}
     # isort's first party: the packages of the project.
     own = filter(builder.naming.bindings.env.holds, sorted(imported))
     formatted = yield from ask(Request(texts, settings, tuple(own)))

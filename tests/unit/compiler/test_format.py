@@ -3,7 +3,6 @@
 import subprocess
 
 from patchgen.cli import main
-from patchgen.compiler.emit import format as formatting
 from patchgen.compiler.emit.format import Request, Unformatted, ask, finish, format_all
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import PatchgenError

@@ -7,7 +7,6 @@ import pytest
 
 from patchgen.cli import main
 from patchgen.compiler.edits.edits import _made_in_run
-from patchgen.compiler.emit import format as formatting
 from patchgen.syntax.kept import keeping, recall
 from tests.toytree import toy_project
 
@@ -104,7 +103,7 @@ def test_nothing_is_made_again_for_a_second_release(tree, tmp_path, monkeypatch)
     monkeypatch.setattr(subprocess, "run", refuse)
     monkeypatch.setattr("patchgen.compiler.edits.editing.edit_method", refuse)
     _made_in_run.cache_clear()
-    monkeypatch.setattr("patchgen.compiler.emit.validate._validate", refuse)
+    monkeypatch.setattr("patchgen.compiler.emit.validate.find_mistakes", refuse)
     monkeypatch.setattr("patchgen.project.batch.outcome.unified", refuse)
     assert main(["check", "-q", "--package-root", str(tmp_path / "release")]) == 0
     assert main(["check", "-q", "--no-cache"]) == 2
