@@ -22,7 +22,7 @@ from patchgen.author.survive.survey import Survey, Surveyor
 from patchgen.cli.progress import bar
 from patchgen.cli.rebase import installed_releases, named_modulars
 from patchgen.cli.session import Request, open_project
-from patchgen.compiler.emit.ruff import ruff_state
+from patchgen.compiler.emit.format import ruff_state
 from patchgen.project.files import Modular, Project
 from patchgen.project.lock import load_records
 from patchgen.project.outcome import digest_of

@@ -246,7 +246,7 @@ def _text_of(symbol: str, is_member: bool, env: Environment) -> str:
     if definition is None or definition.kind != "class":
         return ""
     # A run in which every file converts need not load what makes outputs.
-    from patchgen.compiler.emit.overrides import read_member
+    from patchgen.compiler.emit.outputs import read_member
 
     return read_member(definition.text, owner.rpartition(".")[2], name)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.compiler.emit.ruff import ruff_program
+from patchgen.compiler.emit.format import ruff_program
 from patchgen.syntax.errors import Location, PatchgenError
 
 # Where the package lies in its repository, whose configuration this is.

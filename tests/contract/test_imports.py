@@ -247,7 +247,7 @@ LOOKS |= {
 }
 SEES_NO_FILES = set(COMPILER) - {"compiler.settings", "compiler.flat", "compiler.emit"}
 # These run ruff and black.
-FORMATS = {"format.py", "ruff.py"}
+FORMATS = {"format.py"}
 WITHIN = [path for path in FILES if part_of(module_of(path)) in SEES_NO_FILES]
 WITHIN += [path for path in FILES if path.parent.name == "emit" and path.name not in FORMATS]
 

@@ -1,4 +1,4 @@
-"""Check what a generated text calls, reads at import, and leaves unset.
+"""Check what a generated text calls, reads at import, imports and leaves unset.
 
     class LlamaMLP(nn.Module):
         def __init__(self, config, scale): ...       the variant adds `scale`
@@ -8,7 +8,8 @@
 
 Checked is what is certain from the text: functions and classes by their names, methods and modules
 on `self`, where `self.mlp = LlamaMLP(...)` or `self.layers = nn.ModuleList([...])` says which class
-a module has.  Where decorators, computed bases or `*args` are in play, nothing is reported.
+a module has.  Where decorators, computed bases or `*args` are in play, nothing is reported.  What
+the text takes from the release is only listed here: `release` looks it up.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import builtins
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from patchgen.compiler.emit.parsed import (
     Class,
@@ -29,6 +31,7 @@ from patchgen.compiler.emit.parsed import (
     parse_output,
     read_classes,
 )
+from patchgen.compiler.emit.release import absolute, find_base, may_be_missing
 from patchgen.facts.bases import NOT_SET_BY_DEFAULT, SET_BY_DEFAULT, SET_ON_MODULES
 from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE
 from patchgen.syntax.blocks import Import, imports_of
@@ -36,6 +39,7 @@ from patchgen.syntax.bound import bound_names
 from patchgen.syntax.trees import (
     called_function,
     children,
+    global_names,
     list_parameters,
     mentions,
     parse_once,
@@ -46,38 +50,26 @@ from patchgen.syntax.trees import (
 # The name of a parent's method that is kept beside the one that calls it.
 _KEPT_NAME = re.compile(r"\._(?P<method>\w+?)_of_(?P<owner>\w+?)(?:_\d+)?$")
 _COMPOUND = ast.If | ast.Try | ast.With | ast.For | ast.While | ast.Match
-
-
+_BUILT_IN = frozenset(dir(builtins)) | {
+    *("__name__", "__file__", "__doc__", "__package__", "__spec__", "__class__")
+}
 _ALWAYS_THERE = frozenset(dir(object)) | SET_ON_MODULES
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
-    """A call on `line` of the generated text: `call` as written, and why it does not fit.
+class Finding:
+    """What is wrong on `line` of a text; `detail` is what it is about, whatever classes are called.
 
-    `caller` is the class that holds the call, where its author wrote `super()`.
+    `what` ends with the place of the line `second`, where there is one.
     """
 
     line: int
-    call: str
-    callee: str
-    why: str
-    caller: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """A call of the method `name` that no class of the text has.
-
-    `bases` are those outside of the text, as spelled, which may have it.
-    """
-
-    line: int
-    call: str
-    owner: str
-    name: str
-    bases: tuple[str, ...]
-    near: tuple[str, ...] = ()
+    code: str
+    what: str
+    hint: str
+    detail: str
+    subject: tuple[str, ...] = ()
+    second: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,47 +84,108 @@ class Swallowed:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What the calls of a text come to; nobody changes the lists."""
+    """What the calls of a text come to; nobody changes the lists.
 
-    misfits: list[Misfit]
-    swallowed: list[Swallowed]
-    unanswered: list[Unanswered]
+    `unanswered` are those of methods that no class of the text has: (line, call, owner, name, bases
+    outside of the text as spelled, members that have other names).
+    """
+
+    misfits: list[Finding] = field(default_factory=list)
+    swallowed: list[Swallowed] = field(default_factory=list)
+    unanswered: list[tuple[int, str, str, str, list[str], list[str]]] = field(default_factory=list)
+
+
+@functools.lru_cache(maxsize=64)
+def find_mistakes(text: str) -> tuple[Finding, ...]:
+    """What the text alone shows to be wrong."""
+    return (*_find_unbound(text), *_find_early(text), *check_calls(text).misfits)
+
+
+# Names
+
+
+def _find_unbound(text: str) -> Iterator[Finding]:
+    """The names that nothing binds."""
+    parsed = parse_output(text)
+    bound = {*bound_names(parsed.body), *_BUILT_IN}
+    # A function may bind a global name before another one reads it.
+    for part in parsed.parts:
+        if "global" in part.text:
+            bound |= global_names(part.tree)
+    # A star import may bind any name.
+    for part in parsed.parts if "*" not in bound else ():
+        for read in parsed.references(part):
+            # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
+            if read.name not in bound and not read.quoted:
+                what = f"the name {read.name} is bound by nothing"
+                line = part.locate(read.line)
+                yield Finding(line, "PG402", what, "import or define it", read.name)
+
+
+def _find_early(text: str) -> Iterator[Finding]:
+    """The names that are read at import before they are bound."""
+    parsed = parse_output(text)
+    binders: dict[str, int] = {}
+    for part in parsed.parts:
+        for node in part.tree.body:
+            for name in bound_names([node]):
+                binders.setdefault(name, part.locate(node.lineno))
+    bound = set(_BUILT_IN)
+    for part in parsed.parts:
+        own = {name for node in part.tree.body for name in _bound_at_import(node)}
+        # Of several statements, and in a compound one, which stands first is not looked at.
+        is_plain = len(part.tree.body) == 1 and not isinstance(part.tree.body[0], _COMPOUND)
+        for read in parsed.references(part) if is_plain else ():
+            if read.eager and read.name not in bound and read.name in binders:
+                line, binder = part.locate(read.line), binders[read.name]
+                what = f"{read.name} is read at import, above its definition at "
+                hint = "read it inside a function"
+                yield Finding(line, "PG410", what, hint, read.name, second=binder)
+        bound |= own
+
+
+def _bound_at_import(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement binds when it runs."""
+    match node:
+        case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
+            yield from bound_names(node.orelse)
+        case _:
+            yield from bound_names([node])
+
+
+# Calls
 
 
 @functools.lru_cache(maxsize=64)
 def check_calls(text: str) -> Calls:
     """Every call of `text` that would raise TypeError or AttributeError, as far as it shows."""
     parsed, classes = parse_output(text), read_classes(text)
-    calls = Calls([], [], [])
+    calls = Calls()
     for part, inside in classes.contents:
         for call, name, function in _resolve_names(part, parsed, inside.calls, classes):
             bound = int(name.endswith(".__init__"))
-            misfit = _check(part, call, function, bound, name, calls.swallowed)
-            calls.misfits.extend([misfit] if misfit else [])
+            _check(part, call, function, bound, name, calls)
         for item in inside.classes:
             if classes.classes.get(item.node.name) is item:
                 _check_class(part, item, classes, calls)
-    calls.misfits.sort(key=lambda misfit: (misfit.line, misfit.call))
+    calls.misfits.sort(key=lambda misfit: (misfit.line, misfit.what))
     return calls
 
 
 def _check_class(part: Part, item: Class, classes: Classes, calls: Calls) -> None:
-    """Add what is wrong with the calls on `self`, and on the modules of one class, to `calls`."""
+    """Check the calls on `self`, and on the modules of one class."""
     for call, method, path in item.calls:
         # The class of the object, and the method that is called on it.
         owner, name = classes.follow(item.node.name, path)
         if not owner or (not name and classes.method(owner, "__call__")):
             continue
         callee = classes.method(owner, name or "forward")
-        if callee is None:
-            missing = _find_missing(part, call, owner, name, classes) if name else None
-            calls.unanswered.extend([missing] if missing else [])
-            continue
-        full_name = f"{owner}.{name or 'forward'}"
-        misfit = _check(part, call, callee, 1, full_name, calls.swallowed)
-        if misfit is not None:
+        if callee is not None:
             spelled = f"{method.args.args[0].arg}.{name}"
-            calls.misfits.append(_spell_as_super(misfit, spelled, item))
+            full_name = f"{owner}.{name or 'forward'}"
+            _check(part, call, callee, 1, full_name, calls, item, spelled)
+        elif name:
+            _ask(part, call, owner, name, classes, calls)
 
 
 def _resolve_names(
@@ -163,21 +216,18 @@ def _find_constructor(name: str, classes: Classes) -> Function | None:
     return None if classes.method(name, "__new__") else classes.method(name, "__init__")
 
 
-def _find_missing(
-    part: Part, call: ast.Call, owner: str, name: str, classes: Classes
-) -> Unanswered | None:
-    """The call of a member that no class of the text has which may be meant, if it is one."""
+def _ask(part: Part, call: ast.Call, owner: str, name: str, classes: Classes, calls: Calls) -> None:
+    """Add the call of a member that no class of the text has which may be meant, if it is one."""
     family = [classes.classes[each] for each in sorted(classes.family(owner))]
     members = {member for each in family for member in (*each.bound, *each.stored)}
     if name in members | classes.foreign | _ALWAYS_THERE or any(each.is_open for each in family):
-        return None
+        return
     # `hasattr(self, "name")`, `setattr(self, "name", ...)`
-    if f'"{name}"' in classes.text or f"'{name}'" in classes.text:
-        return None
-    bases = dict.fromkeys(base for each in family for base in each.bases)
-    outside = tuple(base for base in bases if base not in classes.classes)
-    line, spelled = part.locate(call.lineno), ast.unparse(call.func)
-    return Unanswered(line, spelled, owner, name, outside, tuple(sorted(members)))
+    if f'"{name}"' not in classes.text and f"'{name}'" not in classes.text:
+        bases = dict.fromkeys(base for each in family for base in each.bases)
+        outside = [base for base in bases if base not in classes.classes]
+        line, spelled = part.locate(call.lineno), ast.unparse(call.func)
+        calls.unanswered.append((line, spelled, owner, name, outside, sorted(members)))
 
 
 def _check(
@@ -186,26 +236,32 @@ def _check(
     callee: Function,
     bound: int,
     name: str,
-    swallowed: list[Swallowed],
-) -> Misfit | None:
-    """The misfit of one call, if it has one; the first `bound` parameters are filled already.
+    calls: Calls,
+    owner: Class | None = None,
+    method: str = "",
+) -> None:
+    """Check one call of `callee`, whose first `bound` parameters are filled already.
 
-    Keywords that `**kwargs` takes are added to `swallowed`.
+    It stands in the class `owner`, as a call of `method`.
     """
     # A decorator may give the function another signature.
     decorators = {ast.unparse(called_function(each)) for each in callee.decorator_list}
     if not decorators <= KEEPING_CALLS:
-        return None
+        return
     line, signature = part.locate(call.lineno), callee.args
     why = _explain_misfit(call, signature, bound, takes_any=bool(decorators))
     if why:
-        return Misfit(line, ast.unparse(call), name, why)
-    if signature.kwarg is not None:
+        spelled, callee_name, caller = _spell_as_super(ast.unparse(call), name, method, owner)
+        what = f"the call {spelled} does not fit: {callee_name} {why}"
+        hint = "change the call, or keep the parameters that it passes"
+        calls.misfits.append(
+            Finding(line, "PG406", what, hint, why, subject=(caller, callee_name, why))
+        )
+    elif signature.kwarg is not None:
         named = {parameter.arg for parameter in list_parameters(signature)}
         for keyword in call.keywords:
             if keyword.arg and keyword.arg not in named:
-                swallowed.append(Swallowed(line, name, keyword.arg, callee))
-    return None
+                calls.swallowed.append(Swallowed(line, name, keyword.arg, callee))
 
 
 def _explain_misfit(
@@ -244,17 +300,21 @@ def _explain_misfit(
     return ""
 
 
-def _spell_as_super(misfit: Misfit, callee: str, owner: Class) -> Misfit:
-    """`misfit` as its author wrote it: `super().f(x)`, for `self._f_of_Parent(x)`."""
-    kept = _KEPT_NAME.search(callee)
-    if kept is None:
-        return misfit
-    # `__init__` is kept as `_init_of_Parent`.
-    name = next((each for each in owner.methods if each.strip("_") == kept["method"]), None)
-    if name is None:
-        return misfit
-    call = misfit.call.replace(callee, f"super().{name}", 1)
-    return replace(misfit, call=call, callee=f"{kept['owner']}.{name}", caller=owner.node.name)
+def _spell_as_super(
+    call: str, callee: str, method: str, owner: Class | None
+) -> tuple[str, str, str]:
+    """A call and what it calls as its author wrote them, and the class where that is `super()`.
+
+    `self._f_of_Parent(x)` was written as `super().f(x)`.
+    """
+    kept = _KEPT_NAME.search(method)
+    if kept is not None and owner is not None:
+        # `__init__` is kept as `_init_of_Parent`.
+        for name in owner.methods:
+            if name.strip("_") == kept["method"]:
+                spelled = call.replace(method, f"super().{name}", 1)
+                return spelled, f"{kept['owner']}.{name}", owner.node.name
+    return call, callee, ""
 
 
 def uses_argument(text: str, method: str, name: str) -> bool:
@@ -290,82 +350,42 @@ def passes_on(function: Function, keyword: str, text: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Unset:
-    """A parameter, or a module with some, that `from_pretrained` would leave as memory is."""
-
-    line: int
-    owner: str
-    attribute: str
-    kind: str  # "nn.Parameter", "nn.GRU"
-    setter: str  # of `transformers.initialization`
+# What only the release can answer
 
 
-def find_unset(text: str, base: str) -> Iterator[Unset]:
-    """The parameters of `text` that the parent `base` lacks and that no `_init_weights` sets."""
-    # Most variants have no such line that is new; then nothing is read.
-    if set(_MADE.findall(text)) <= set(_MADE.findall(base)):
-        return
-    classes, parents = read_classes(text), read_classes(base).classes
-    initializers = [
-        ast.unparse(each.methods["_init_weights"])
-        for each in classes.classes.values()
-        if "_init_weights" in each.methods
-    ]
-    setting = "".join(initializers)
-    for part, inside in classes.contents:
-        for item in inside.classes:
-            parent = parents.get(item.node.name)
-            for attribute, values in item.stored.items():
-                if parent is not None and attribute in parent.stored:
-                    continue
-                for value in values:
-                    kind, setter = _find_kind(value)
-                    is_generic = not initializers or "._init_weights(" in setting
-                    sets_it = is_generic and _sets_by_default(kind, attribute, item.node.name)
-                    word = attribute if kind == "Parameter" else kind
-                    if not kind or sets_it or re.search(rf"\b{word}\b", setting):
-                        continue
-                    # A conversion of checkpoints that names it fills it.
-                    if not re.search(rf"""["'](?:\S*\W)?{attribute}\b""", text):
-                        line = part.locate(value.lineno if value else 1)
-                        yield Unset(line, item.node.name, attribute, f"nn.{kind}", setter)
+def list_questions(text: str, package: str = "") -> list[list[Any]]:
+    """What the release has to be asked about a text, in a form that can be kept.
+
+    Imports as (line, module, name), and methods as (line, call, owner, name, bases as (module,
+    name), members that have other names).  Dots stand for `package`; without one, what is imported
+    by them lies beside the output.
+    """
+    parsed = parse_output(text)
+    imports = []
+    for item, line in _list_imports(parsed):
+        module = absolute(item, package)
+        if may_be_missing(module):
+            imports.append([line, module, item.name])
+    bound = {item.bound: item for item in imports_of(parsed.body)}
+    methods = []
+    for line, call, owner, name, spelled, near in check_calls(text).unanswered:
+        bases = [find_base(base, bound, package) for base in spelled]
+        # Nothing is known of what a call or a subscript derives from.
+        if None not in bases:
+            methods.append([line, call, owner, name, bases, near])
+    return [imports, methods]
 
 
-_MADE = re.compile(r"^ +self\.\w+ = (?:torch\.)?(?:nn\.)?[A-Z]\w*\(.*$", re.MULTILINE)
-
-
-def _find_kind(value: ast.expr | None) -> tuple[str, str]:
-    """Of which class of `torch.nn` a value with parameters is, else ""; and how one sets it."""
-    match value:
-        case ast.Call(func=ast.Attribute(value=owner, attr=kind)) if (
-            ast.unparse(owner) in ("nn", "torch.nn")
-            and kind in {"Parameter"} | SET_BY_DEFAULT | NOT_SET_BY_DEFAULT
-        ):
-            fill = re.match(r"nn\.Parameter\(torch\.(ones|zeros)\b", ast.unparse(value))
-            return kind, f"{fill[1]}_" if fill else "normal_"
-        case _:
-            return "", ""
-
-
-def _sets_by_default(kind: str, attribute: str, owner: str) -> bool:
-    """Whether `PreTrainedModel._init_weights` sets it."""
-    if kind == "Parameter":
-        is_norm = "LayerNorm" in owner or "RMSNorm" in owner
-        return is_norm and attribute in ("weight", "bias")
-    return kind in SET_BY_DEFAULT
-
-
-def list_imports(parsed: Parsed) -> Iterator[tuple[Import, int]]:
+def _list_imports(parsed: Parsed) -> Iterator[tuple[Import, int]]:
     """What `parsed` imports without a condition, in functions too, with the lines."""
     for part in parsed.parts:
         if "import" in part.text:
-            for item in _list_imports(part.text):
+            for item in _imports_in(part.text):
                 yield item, part.locate(item.line)
 
 
 @functools.lru_cache(maxsize=4096)
-def _list_imports(text: str) -> tuple[Import, ...]:
+def _imports_in(text: str) -> tuple[Import, ...]:
     found: list[Import] = []
     waiting: list[ast.AST] = [parse_once(text)]
     while waiting:
@@ -378,32 +398,70 @@ def _list_imports(text: str) -> tuple[Import, ...]:
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=64)
-def read_early(text: str) -> tuple[tuple[str, int, int], ...]:
-    """Names that are read at import before they are bound: (name, line, line that binds it)."""
-    parsed = parse_output(text)
-    binders: dict[str, int] = {}
-    for part in parsed.parts:
-        for node in part.tree.body:
-            for name in bound_names([node]):
-                binders.setdefault(name, part.locate(node.lineno))
-    found: list[tuple[str, int, int]] = []
-    bound = set(dir(builtins))
-    for part in parsed.parts:
-        own = {name for node in part.tree.body for name in _bound_at_import(node)}
-        # Of several statements, and in a compound one, which stands first is not looked at.
-        is_plain = len(part.tree.body) == 1 and not isinstance(part.tree.body[0], _COMPOUND)
-        for read in parsed.references(part) if is_plain else ():
-            if read.eager and read.name not in bound and read.name in binders:
-                found.append((read.name, part.locate(read.line), binders[read.name]))
-        bound |= own
-    return tuple(found)
+# Parameters that nothing sets
 
 
-def _bound_at_import(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement binds when it runs."""
-    match node:
-        case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
-            yield from bound_names(node.orelse)
-        case _:
-            yield from bound_names([node])
+_MADE = re.compile(r"^ +self\.\w+ = (?:torch\.)?nn\.[A-Z]\w*\(.*$", re.MULTILINE)
+
+
+def find_unset(text: str, base: str) -> Iterator[tuple[int, str, str]]:
+    """The parameters of `text` that the parent `base` lacks and that no `_init_weights` sets.
+
+    Each with its line, what it means, and what to do.
+    """
+    # Most variants have no such line that is new; then nothing is read.
+    if set(_MADE.findall(text)) <= set(_MADE.findall(base)):
+        return
+    classes, parents = read_classes(text), read_classes(base).classes
+    every = [each.methods.get("_init_weights") for each in classes.classes.values()]
+    setting = "".join(ast.unparse(method) for method in every if method)
+    is_generic = not setting or "._init_weights(" in setting
+    for part, inside in classes.contents:
+        for item in inside.classes:
+            owner = item.node.name
+            known = parents[owner].stored if owner in parents else ()
+            for attribute in item.stored.keys() - known:
+                for value in item.stored[attribute]:
+                    kind = _find_kind(value)
+                    if not kind or (is_generic and _sets_by_default(kind, attribute, owner)):
+                        continue
+                    word = attribute if kind == "Parameter" else kind
+                    # A conversion of checkpoints that names it fills it.
+                    named = re.search(rf"""["'](?:\S*\W)?{attribute}\b""", text)
+                    if value and not named and not re.search(rf"\b{word}\b", setting):
+                        yield part.locate(value.lineno), *_explain_unset(owner, attribute, value)
+
+
+def _explain_unset(owner: str, attribute: str, value: ast.expr) -> tuple[str, str]:
+    """What it means that nothing sets `self.attribute = value`, and what to do."""
+    text = ast.unparse(value)
+    target = attribute if "Parameter(" in text else f"{attribute}.weight"
+    fill = re.search(r"\btorch\.(ones|zeros)\b", text)
+    setter = f"init.{fill[1] if fill else 'normal'}_(module.{target})"
+    what = (
+        f"{owner}.{attribute} is in no checkpoint of the parent, and no _init_weights sets it: "
+        "from_pretrained leaves there what the memory holds"
+    )
+    hint = (
+        "in `_init_weights` of the base model, below `super()._init_weights(module)`: "
+        f"`if isinstance(module, {owner}): {setter}`, with "
+        "`from transformers import initialization as init`"
+    )
+    return what, hint
+
+
+def _find_kind(value: ast.expr | None) -> str:
+    """The class of `torch.nn` that a value with parameters has, else ""."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=owner, attr=kind)):
+            has_parameters = kind in {"Parameter"} | SET_BY_DEFAULT | NOT_SET_BY_DEFAULT
+            return kind if has_parameters and ast.unparse(owner) in ("nn", "torch.nn") else ""
+    return ""
+
+
+def _sets_by_default(kind: str, attribute: str, owner: str) -> bool:
+    """Whether `PreTrainedModel._init_weights` sets it."""
+    if kind == "Parameter":
+        is_norm = "LayerNorm" in owner or "RMSNorm" in owner
+        return is_norm and attribute in ("weight", "bias")
+    return kind in SET_BY_DEFAULT

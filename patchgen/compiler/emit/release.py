@@ -40,8 +40,8 @@ def may_be_missing(module: str) -> bool:
 
 def absolute(item: Import, package: str) -> str:
     """The module that `item` names, where a dot stands for `package`."""
-    if not item.level:
-        return item.module
+    if not item.level or not package:
+        return "." * item.level + item.module
     parts = package.split(".")
     above = parts[: len(parts) - item.level + 1]
     return ".".join([*above, item.module] if item.module else above)
@@ -57,59 +57,60 @@ def explain_missing(module: str, name: str, env: Environment) -> tuple[str, str]
 
     `name` is "" for `import module`.
     """
-    top = module.partition(".")[0]
-    if not may_be_missing(module) or env.path(top) is None:
+    try:
+        if env.path("transformers") is None:
+            return None
+        if env.path(module) is None:
+            return _explain_module(module, env)
+        if name in ("", "*") or _may_bind(module, name, env):
+            return None
+        names = env.index(module, Location(module)).names
+    # A file that cannot be read says nothing.
+    except PatchgenError:
         return None
-    if env.path(module) is None:
-        return _explain_module(module, env)
-    if name in ("", "*") or binds(module, name, env) is not False:
-        return None
-    index = env.index(module, Location(module))
-    return f"{module} has no {name}", did_you_mean(name, index.names)
+    return f"{module} has no {name}", did_you_mean(name, names)
 
 
 def _explain_module(module: str, env: Environment) -> tuple[str, str] | None:
     """As `explain_missing`, for a module without a file."""
     package, _, last = module.rpartition(".")
-    if env.path(package) is None:
-        # A folder without `__init__.py` is not looked into.
-        return _explain_module(package, env) if package else None
     file = env.path(package)
-    assert file is not None
-    if env.look("folder", str(file.parent / last)) and file.name == "__init__.py":
+    if file is None:
+        return _explain_module(package, env)
+    is_package = file.name == "__init__.py"
+    # A folder without `__init__.py` is not looked into, and a package may give its modules other
+    # names while the program runs: transformers does so for `image_processing_x_fast`.
+    if is_package and env.look("folder", str(file.parent / last)):
         return None
-    # A package may give its modules other names while the program runs.
-    if re.search(rf"""["']{last}["']""", env.source(package, Location(package)).text):
+    is_listed = re.search(rf"""["']{last}["']""", env.source(package, Location(package)).text)
+    if is_listed or env.path(module.removesuffix("_fast")) is not None:
         return None
-    hint = ""
-    if file.name == "__init__.py":
-        hint = did_you_mean(last, env.look("names", str(file.parent)).split("\n"))
-    return f"there is no module {module}", hint
+    beside = env.look("names", str(file.parent)).split("\n") if is_package else []
+    return f"there is no module {module}", did_you_mean(last, beside)
 
 
-def binds(module: str, name: str, env: Environment) -> bool | None:
-    """Whether `module`, which has a file, has `name`; None where that cannot be known."""
-    try:
-        text = env.source(module, Location(module)).text
-        # Most names stand at the margin: the file need not be parsed.
-        if _stands_at_margin(text, name) or env.path(f"{module}.{name}") is not None:
+def _may_bind(module: str, name: str, env: Environment) -> bool:
+    """Whether `module`, which has a file, may have `name`."""
+    text = env.source(module, Location(module)).text
+    # Most names stand at the margin: the file need not be parsed.
+    if _stands_at_margin(text, name) or env.path(f"{module}.{name}") is not None:
+        return True
+    index = env.index(module, Location(module))
+    if index.blocks_that_bind(name) or index.definition("__getattr__") is not None:
+        return True
+    if env.is_package(module) and "_LazyModule(" in text:
+        if re.search(rf"""["']{re.escape(name)}["']""", text):
             return True
-        index = env.index(module, Location(module))
-        if index.blocks_that_bind(name):
-            return True
-        if index.definition("__getattr__") is not None:
-            return None
-        if env.is_package(module) and "_LazyModule(" in text:
-            return _is_lazy_name(module, name, text, env)
-        stars = [item for item in index.imports if item.name == "*"]
-        for star in stars:
+        # The `__all__` of every file below it counts; below the models of `transformers` too.
+        below = f"{module}.models" if env.is_package(f"{module}.models") else module
+        return "define_import_structure(" in text and env.look("star", f"{name} {below}") != ""
+    for star in index.imports:
+        if star.name == "*":
             target = absolute(star, package_of(module, env))
-            if env.path(target) is None or binds(target, name, env) is not False:
-                return None
-        # `globals()[name] = ...`, `sys.modules[__name__] = ...`
-        return None if re.search(r"\bglobals\(\)|\bsys\.modules\b|\bexec\(", text) else False
-    except PatchgenError:
-        return None
+            if env.path(target) is None or _may_bind(target, name, env):
+                return True
+    # `globals()[name] = ...`, `sys.modules[__name__] = ...`
+    return re.search(r"\bglobals\(\)|\bsys\.modules\b|\bexec\(", text) is not None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -119,46 +120,30 @@ def _stands_at_margin(text: str, name: str) -> bool:
     return re.search(pattern, text, re.MULTILINE) is not None
 
 
-def _is_lazy_name(module: str, name: str, text: str, env: Environment) -> bool:
-    """Whether a package that loads its names when they are asked for lists `name`."""
-    if re.search(rf"""["']{re.escape(name)}["']""", text):
-        return True
-    if "define_import_structure(" not in text:
-        return False
-    # The `__all__` of every file below it counts; below the models of `transformers` too.
-    below = f"{module}.models" if env.is_package(f"{module}.models") else module
-    return env.look("star", f"{name} {below}") != ""
-
-
 def list_members(outside: Outside, env: Environment) -> frozenset[str] | None:
     """The members of a class of the release with those of its bases; None where one is unknown."""
     members: set[str] = set()
-    waiting, seen = [outside], set()
-    while waiting:
-        module, name = waiting.pop()
-        if (module, name) in seen:
-            continue
-        seen.add((module, name))
-        known = _MODULES.get(f"{module}.{name}".removeprefix("builtins."))
+    waiting = [outside]
+    # The list grows while it is walked.
+    for module, name in waiting:
+        known = _KNOWN.get(f"{module}.{name}")
         if known is not None:
             members |= known
             continue
-        if not may_be_missing(module):
-            return None
         try:
-            step = _read_class(module, name, env)
+            step = _read_class(module, name, env) if may_be_missing(module) else None
         except PatchgenError:
             return None
         if step is None:
             return None
         members |= step[0]
-        waiting += step[1]
+        waiting += [base for base in step[1] if base not in waiting]
     return frozenset(members)
 
 
 _OBJECT = frozenset(dir(object))
-_MODULES = {
-    "object": _OBJECT,
+_KNOWN = {
+    "builtins.object": _OBJECT,
     "abc.ABC": _OBJECT,
     "torch.nn.Module": MODULE_MEMBERS | _OBJECT,
     "torch.nn.modules.Module": MODULE_MEMBERS | _OBJECT,
@@ -181,17 +166,17 @@ def _read_class(
     if block.kind != "class" or _ANSWERS_ALL.search(block.text):
         return None
     bases: list[Outside] = []
-    for base in block.bases:
-        is_own = index.definition(base) is not None
-        found = find_base(base, imports, package_of(module, env))
-        if found is None and not is_own:
+    for spelled in block.bases:
+        own = (module, spelled) if index.definition(spelled) is not None else None
+        base = own or find_base(spelled, imports, package_of(module, env))
+        if base is None:
             return None
-        bases.append((module, base) if is_own or found is None else found)
-    return read_members(block.text), bases
+        bases.append(base)
+    return _read_members(block.text), bases
 
 
 @functools.lru_cache(maxsize=256)
-def read_members(text: str) -> frozenset[str]:
+def _read_members(text: str) -> frozenset[str]:
     """What the text of a class seems to bind in its body or on `self`: rather too much."""
     return frozenset(name for match in _MEMBER.finditer(text) for name in match.groups() if name)
 

@@ -3,7 +3,6 @@
 import subprocess
 
 from patchgen.cli import main
-from patchgen.compiler.emit import format as formatting
 from patchgen.compiler.emit.format import Request, Unformatted, format_all, format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import PatchgenError
@@ -39,8 +38,6 @@ def test_variants_of_a_run_share_the_processes_of_ruff(tmp_path, monkeypatch):
     monkeypatch.chdir(tree.top)
     started = []
     real = subprocess.run
-    monkeypatch.setattr(
-        formatting.subprocess, "run", lambda *a, **k: started.append(a) or real(*a, **k)
-    )
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: started.append(a) or real(*a, **k))
     assert main(["convert", "-q"]) == 0
     assert len(started) == 2  # one sorts imports, one formats

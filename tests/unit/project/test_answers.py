@@ -7,7 +7,6 @@ import pytest
 
 from patchgen.cli import main
 from patchgen.compiler.edits.edits import _made_in_run
-from patchgen.compiler.emit import format as formatting
 from patchgen.syntax.kept import keeping, recall
 from tests.toytree import toy_project
 
@@ -101,10 +100,10 @@ def test_nothing_is_made_again_for_a_second_release(tree, tmp_path, monkeypatch)
     def refuse(*_, **__):
         raise AssertionError("made again")
 
-    monkeypatch.setattr(formatting.subprocess, "run", refuse)
+    monkeypatch.setattr(subprocess, "run", refuse)
     monkeypatch.setattr("patchgen.compiler.edits.editing.edit_method", refuse)
     _made_in_run.cache_clear()
-    monkeypatch.setattr("patchgen.compiler.emit.validate._validate", refuse)
+    monkeypatch.setattr("patchgen.compiler.emit.validate.find_mistakes", refuse)
     monkeypatch.setattr("patchgen.project.outcome.unified", refuse)
     assert main(["check", "-q", "--package-root", str(tmp_path / "release")]) == 0
     assert main(["check", "-q", "--no-cache"]) == 2
@@ -138,9 +137,7 @@ def test_answers_of_other_tools_are_not_believed(what, tree, monkeypatch):
     monkeypatch.setattr(f"patchgen.project.cache.{what}", value)
     made = []
     real = subprocess.run
-    monkeypatch.setattr(
-        formatting.subprocess, "run", lambda *a, **k: made.append(a) or real(*a, **k)
-    )
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: made.append(a) or real(*a, **k))
     assert main(["check", "-q"]) == 0
     assert made
     assert answers_of(tree).read_bytes() != before
