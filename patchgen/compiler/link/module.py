@@ -16,11 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.link.exports import render_exports
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
 from patchgen.compiler.link.gather import Gathered, gather_blocks
-from patchgen.compiler.link.header import render_header
+from patchgen.compiler.link.header import (
+    DOCSTRING_IMPORT,
+    render_auto_docstring,
+    render_exports,
+    render_header,
+)
 from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
 from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
 from patchgen.compiler.link.late_imports import find_late_imports
@@ -133,11 +137,14 @@ def write_text(draft: Draft) -> Draft:
     opening = [render_header(gathered, builder)]
     opening += [block.text for block in docstring]
     opening += _render_imports_at_top(draft)
+    documentation = render_auto_docstring(gathered, builder) if draft.declares else ""
+    if documentation:
+        opening.append(DOCSTRING_IMPORT)
     blocks = [block for block in draft.blocks if block not in docstring]
     tail = _find_tail(draft)
     if gathered.base:
         tail = builder.index(gathered.base).tail + tail
-    body = assemble(blocks, tail, render_exports(gathered, builder))
+    body = documentation + assemble(blocks, tail, render_exports(gathered, builder))
     # Below `__all__`, as the statements read classes of the file.
     if draft.ending:
         body += f"\n\n{draft.ending}"
