@@ -15,6 +15,7 @@
 # limitations under the License.
 """PyTorch ALBERT model."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,6 +43,17 @@ from transformers.pytorch_utils import apply_chunking_to_forward
 from transformers.utils import ModelOutput, TransformersKwargs, auto_docstring, logging
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Albert ").replace("bare None ", "bare Albert ")
+    documented.__doc__ = text.replace("[`None`]", "[`AlbertConfig`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)

@@ -16,6 +16,7 @@
 # limitations under the License.
 """PyTorch BERT model."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -54,6 +55,17 @@ from transformers.pytorch_utils import apply_chunking_to_forward
 from transformers.utils import ModelOutput, TransformersKwargs, auto_docstring, logging
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Bert ").replace("bare None ", "bare Bert ")
+    documented.__doc__ = text.replace("[`None`]", "[`BertConfig`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)

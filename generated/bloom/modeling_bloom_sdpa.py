@@ -15,6 +15,7 @@
 # limitations under the License.
 """PyTorch BLOOM model."""
 
+import contextlib
 import math
 from collections.abc import Callable
 
@@ -38,6 +39,17 @@ from transformers.modeling_outputs import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
 from transformers.models.bloom.configuration_bloom import BloomConfig
 from transformers.utils import auto_docstring, logging
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Bloom ").replace("bare None ", "bare Bloom ")
+    documented.__doc__ = text.replace("[`None`]", "[`BloomConfig`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)

@@ -15,6 +15,7 @@
 # limitations under the License.
 """PyTorch DeBERTa-v2 model."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import torch
@@ -36,6 +37,17 @@ from transformers.modeling_outputs import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 from transformers.models.deberta_v2.configuration_deberta_v2 import DebertaV2Config
 from transformers.utils import auto_docstring, logging
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Deberta V2 ").replace("bare None ", "bare Deberta V2 ")
+    documented.__doc__ = text.replace("[`None`]", "[`DebertaV2Config`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)

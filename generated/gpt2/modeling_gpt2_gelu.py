@@ -16,6 +16,7 @@
 # limitations under the License.
 """PyTorch OpenAI GPT-2 model."""
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,6 +44,17 @@ from transformers.pytorch_utils import Conv1D
 from transformers.utils import ModelOutput, auto_docstring, can_return_tuple, logging
 from transformers.utils.generic import maybe_autocast, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Gpt2 ").replace("bare None ", "bare Gpt2 ")
+    documented.__doc__ = text.replace("[`None`]", "[`GPT2Config`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)

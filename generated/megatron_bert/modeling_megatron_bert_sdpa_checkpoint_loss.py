@@ -16,6 +16,7 @@
 # limitations under the License.
 """PyTorch MegatronBERT model."""
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,6 +47,17 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel
 from transformers.models.megatron_bert.configuration_megatron_bert import MegatronBertConfig
 from transformers.pytorch_utils import apply_chunking_to_forward
 from transformers.utils import ModelOutput, auto_docstring, logging
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Megatron Bert ").replace("bare None ", "bare Megatron Bert ")
+    documented.__doc__ = text.replace("[`None`]", "[`MegatronBertConfig`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)

@@ -16,6 +16,7 @@
 # limitations under the License.
 """PyTorch MPNet model."""
 
+import contextlib
 import math
 
 import torch
@@ -38,6 +39,17 @@ from transformers.modeling_outputs import (
 from transformers.modeling_utils import PreTrainedModel
 from transformers.models.mpnet.configuration_mpnet import MPNetConfig
 from transformers.utils import auto_docstring, logging
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Mpnet ").replace("bare None ", "bare Mpnet ")
+    documented.__doc__ = text.replace("[`None`]", "[`MPNetConfig`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)

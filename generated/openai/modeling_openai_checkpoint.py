@@ -16,6 +16,7 @@
 # limitations under the License.
 """PyTorch OpenAI GPT model."""
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,17 @@ from transformers.modeling_utils import PreTrainedModel, slice_logits_to_keep
 from transformers.models.openai.configuration_openai import OpenAIGPTConfig
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import ModelOutput, auto_docstring, logging
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Openai ").replace("bare None ", "bare Openai ")
+    documented.__doc__ = text.replace("[`None`]", "[`OpenAIGPTConfig`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)

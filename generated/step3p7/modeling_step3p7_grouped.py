@@ -14,6 +14,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -49,6 +50,17 @@ from transformers.utils import (
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from transformers.vision_utils import get_vision_position_ids
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Step3P7 ").replace("bare None ", "bare Step3P7 ")
+    documented.__doc__ = text.replace("[`None`]", "[`Step3p7Config`]")
+    return documented
 
 
 class Step3p7VisionRotaryEmbedding(nn.Module):

@@ -15,6 +15,7 @@
 # limitations under the License.
 """PyTorch XGLM model."""
 
+import contextlib
 import math
 from collections.abc import Callable
 from functools import partial
@@ -37,6 +38,17 @@ from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, auto_docstring, is_torchdynamo_compiling, logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Xglm ").replace("bare None ", "bare Xglm ")
+    documented.__doc__ = text.replace("[`None`]", "[`XGLMConfig`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)

@@ -18,6 +18,7 @@
 PyTorch XLNet model.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,17 @@ from transformers.modeling_utils import PreTrainedModel, slice_logits_to_keep
 from transformers.models.xlnet.configuration_xlnet import XLNetConfig
 from transformers.pytorch_utils import apply_chunking_to_forward
 from transformers.utils import ModelOutput, auto_docstring, logging
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Xlnet ").replace("bare None ", "bare Xlnet ")
+    documented.__doc__ = text.replace("[`None`]", "[`XLNetConfig`]")
+    return documented
 
 
 logger = logging.get_logger(__name__)
