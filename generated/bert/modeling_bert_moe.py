@@ -14,6 +14,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -48,6 +49,17 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs, maybe_install_capturing_hooks
 
 from .configuration_bert_moe import BertMoeConfig
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Bert Moe ").replace("bare None ", "bare Bert Moe ")
+    documented.__doc__ = text.replace("[`None`]", "[`BertMoeConfig`]")
+    return documented
 
 
 @use_experts_implementation

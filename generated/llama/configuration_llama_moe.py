@@ -18,6 +18,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import contextlib
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
@@ -26,6 +27,17 @@ from transformers import PreTrainedConfig
 from transformers.modeling_rope_utils import RopeParameters
 from transformers.utils import auto_docstring
 from transformers.utils.type_validators import interval
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("a None.", "a Llama Moe model.")
+    documented.__doc__ = text.replace("instantiate a None", "instantiate a Llama Moe")
+    return documented
 
 
 @strict

@@ -25,9 +25,9 @@ MODELS = sorted(
 )
 SAMPLE = MODELS[::160]
 DOCSTRING = "Changed, and nothing else."
-ADDED = re.compile(r"register_checkpoint_conversion_mapping\(.*", re.DOTALL)
+ADDED = re.compile(r"register_checkpoint_conversion_mapping\(.*|def auto_docstring\(.*", re.DOTALL)
 ADDED_METHOD = "is_custom_code"
-ADDED_IMPORTS = "transformers.conversion_mapping."
+ADDED_IMPORTS = ("transformers.conversion_mapping.", "contextlib ")
 
 
 @pytest.mark.parametrize("path", SAMPLE, ids=lambda path: path.stem)

@@ -23,7 +23,8 @@ from patchgen.compiler.emit.linemap import map_lines
 from patchgen.compiler.emit.validate import validate
 from patchgen.compiler.flat import BANNER, FlatFile, Flattened, Note, Override, Summary, UsedSymbol
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.link.module import FlatModule, find_origins, link_module
+from patchgen.compiler.link.header import find_origins
+from patchgen.compiler.link.module import FlatModule, link_module
 from patchgen.compiler.link.unused import find_ancestors, find_unused_classes
 from patchgen.compiler.plan.declare import Declaration, ModulePlan, is_edit, removed_name
 from patchgen.compiler.plan.model import Symbol

@@ -40,6 +40,9 @@ from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import names_within, parse_class, walk
 
+# The name of a configuration class, its model type, and its parts with their classes.
+_Configuration = tuple[str, str, tuple[tuple[str, str], ...]]
+
 _SUPER_CALL = "super().__init__(config)"
 _HEAD_MODEL = "AutoModel.from_config(config)"
 _PART_MODEL = re.compile(r"\bAutoModel\.from_config(?=\(config\.(\w+)\))")
@@ -67,7 +70,8 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     rebound = []
     for block in gathered.blocks:
         if block.name in heads:
-            block, needed = _rebind_head(block, heads[block.name], models, builder)
+            possible = _select_models(block, models, gathered.blocks, builder)
+            block, needed = _rebind_head(block, heads[block.name], possible, builder)
             # An import that was there before wins.
             for dependency in needed:
                 imports.setdefault(dependency.name, dependency)
@@ -182,6 +186,32 @@ def _parse(text: str) -> ast.Module:
 # Heads
 
 
+def _select_models(
+    head: FlatBlock, models: tuple[FlatBlock, ...], blocks: tuple[FlatBlock, ...], builder: Builder
+) -> tuple[FlatBlock, ...]:
+    """Those of `models` that AutoModel would build for the configuration that a head states.
+
+    class Gemma3TextForSequenceClassification(GenericForSequenceClassification, ...):
+        config: Gemma3TextConfig
+    """
+    if len(models) == 1:
+        return models
+    types = {name: kind for name, kind, _ in _read_all_configurations(builder)}
+    for declaration in builder.naming.plan.declarations:
+        if declaration.parents:
+            types[declaration.symbol.name] = types.get(declaration.parents[-1].name, "")
+    classes = {block.name: block for block in blocks if block.kind == "class"}
+    waiting = [head.name]
+    for name in waiting:
+        text = classes[name].text if name in classes else ""
+        stated = re.search(r"^ +config: (\w+)$", text, re.MULTILINE)
+        if stated:
+            model = _read_base_models(builder).get(types.get(stated[1], ""))
+            return tuple(each for each in models if each.origin.name == model)
+        waiting += [ast.unparse(base) for base in parse_class(text).bases] if text else []
+    return ()
+
+
 def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
     """The generic heads of transformers among the bases of a class."""
     symbols = {dependency.name: dependency.symbol for dependency in block.dependencies}
@@ -293,20 +323,25 @@ def _map_parts(builder: Builder) -> dict[str, str]:
     """
     types: dict[str, str] = {}
     classes: dict[str, set[str]] = {}
-    for module in find_configurations(builder):
-        for name, model_type, parts in _read_configurations(builder.index(module).source.text):
-            types[name] = model_type
-            for part, part_class in parts:
-                classes.setdefault(part, set()).add(part_class)
+    for name, model_type, parts in _read_all_configurations(builder):
+        types[name] = model_type
+        for part, part_class in parts:
+            classes.setdefault(part, set()).add(part_class)
     models = _read_base_models(builder)
     alone = {part: names.pop() for part, names in classes.items() if len(names) == 1}
     typed = {part: types.get(name, "") for part, name in alone.items()}
     return {part: models[name] for part, name in typed.items() if name in models}
 
 
+def _read_all_configurations(builder: Builder) -> Iterator[_Configuration]:
+    """The configuration classes of the parents."""
+    for module in find_configurations(builder):
+        yield from _read_configurations(builder.index(module).source.text)
+
+
 @functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
-def _read_configurations(text: str) -> tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]:
-    """The name, the model type and the parts of each class of a configuration module."""
+def _read_configurations(text: str) -> tuple[_Configuration, ...]:
+    """The configuration classes of a module."""
     configurations = []
     for owner in ast.parse(text).body:
         if isinstance(owner, ast.ClassDef):

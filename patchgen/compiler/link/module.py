@@ -21,15 +21,20 @@ from patchgen.compiler.link.collisions import find_conflicts
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
 from patchgen.compiler.link.gather import Gathered, gather_blocks, list_kinds
+from patchgen.compiler.link.header import (
+    DOCSTRING_IMPORT,
+    render_auto_docstring,
+    render_exports,
+    render_header,
+)
 from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
 from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
 from patchgen.compiler.link.order import order_blocks
-from patchgen.compiler.plan.declare import Declaration, ModulePlan
+from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import MODELING
-from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.blocks import Block
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
-from patchgen.syntax.text import declares_another_encoding
 from patchgen.syntax.trees import list_parameters, names_within, parse_once
 
 
@@ -127,11 +132,14 @@ def write_text(draft: Draft) -> Draft:
     opening = [render_header(gathered, builder)]
     opening += [block.text for block in docstring]
     opening += _render_imports_at_top(draft)
+    documentation = render_auto_docstring(gathered, builder) if draft.declares else ""
+    if documentation:
+        opening.append(DOCSTRING_IMPORT)
     blocks = [block for block in draft.blocks if block not in docstring]
     tail = _find_tail(draft)
     if gathered.base:
         tail = builder.index(gathered.base).tail + tail
-    body = assemble(blocks, tail, render_exports(gathered, builder))
+    body = documentation + assemble(blocks, tail, render_exports(gathered, builder))
     # Below `__all__`, as the statements read classes of the file.
     if draft.ending:
         body += f"\n\n{draft.ending}"
@@ -381,105 +389,3 @@ def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
         if wanted == requested:
             return modules
         requested = wanted
-
-
-def render_exports(gathered: Gathered, builder: Builder) -> str:
-    """The statement that binds `__all__`; "" leaves the one of the followed module as it is.
-
-    Raises PatchgenError PG134 where a module works out its `__all__` when it runs.
-    """
-    declared = _find_declared_exports(gathered, builder)
-    followed: tuple[str, ...] = ()
-    if gathered.base is not None:
-        exports = builder.index(gathered.base).exports
-        # Its own statement is carried, and says all there is to say.
-        if exports is None or set(declared) <= set(exports):
-            return ""
-        followed = exports
-    _refuse_computed_exports(gathered, builder)
-    added = [name for name in declared if name not in followed]
-    names = [*followed, *added]
-    if not names:
-        return ""
-    listed = ", ".join(f'"{name}"' for name in names)
-    return f"\n\n__all__ = [{listed}]\n"
-
-
-def _find_declared_exports(gathered: Gathered, builder: Builder) -> list[str]:
-    """What the modular files export of this output, the one extended most first."""
-    defined: set[str] = set()
-    for block in gathered.blocks:
-        defined.update(block.defines)
-    declared: list[str] = []
-    for layer in reversed(builder.naming.plan.layers):
-        exported = layer.exports or ()
-        # A file may export names of several outputs.
-        declared += [name for name in exported if name in defined]
-    return declared
-
-
-def _refuse_computed_exports(gathered: Gathered, builder: Builder) -> None:
-    """Raise PG134 for an `__all__` whose value only running the file can tell."""
-    modules = [*builder.naming.plan.layers]
-    if gathered.base is not None:
-        modules.append(builder.index(gathered.base))
-    for module in modules:
-        if module.unread_exports is not None:
-            at = module.source.at(module.unread_exports.first)
-            hint = "write the names out, as strings in a list"
-            raise PatchgenError("PG134", at, "__all__ is worked out when the file runs", hint)
-
-
-# transformers marks its generated files with lines between two of these.
-_GENERATED_MARK = "🚨"
-
-
-def render_header(gathered: Gathered, builder: Builder) -> str:
-    """The first comments of the modular file and of its parents, each text once."""
-    plan = builder.naming.plan
-    parents: Sequence[str] = plan.parents
-    if gathered.base:
-        parents = [gathered.base]
-    sources = (plan.modular.source.module, *parents, *find_origins(gathered.blocks, plan))
-    texts = [_find_first_comment(builder.index(module)) for module in sources]
-    return "#\n".join(dict.fromkeys(text for text in texts if text))
-
-
-def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
-    """The modules of others that `blocks` were copied from."""
-    layers = {layer.source.module for layer in plan.layers}
-    origins: dict[str, None] = {}
-    for block in blocks:
-        for rewritten in block.rewritten:
-            module = rewritten.symbol.module
-            if module in layers:
-                continue
-            # The licence of a part is that of patchgen, whose output belongs to its user.
-            is_foreign = module in plan.parents or module.startswith("transformers.")
-            if is_foreign:
-                origins[module] = None
-    return tuple(origins)
-
-
-def _find_first_comment(index: ModuleIndex) -> str:
-    """The first comment block of a file, without shebang and coding lines."""
-    text = index.tail
-    if index.blocks:
-        text = index.blocks[0].leading
-    lines = [line for line in text.splitlines(True) if not _is_directive(line)]
-    # What stands between the marks is true of the generated file, not of a copy.
-    marks = [number for number, line in enumerate(lines) if _GENERATED_MARK in line]
-    if marks:
-        first, last = marks[0], marks[-1]
-        lines = lines[:first] + lines[last + 1 :]
-    comment = "".join(lines)
-    if not comment.strip():
-        return ""
-    return comment.strip("\n") + "\n"
-
-
-def _is_directive(line: str) -> bool:
-    """Whether a comment is read by the system or by Python; outputs are UTF-8."""
-    if line.startswith("#!") or "coding:" in line:
-        return True
-    return declares_another_encoding(line)

@@ -33,7 +33,7 @@ class AriaTextDecoderLayer(LlamaDecoderLayer):
 class AriaTextModel(LlamaModel):
     pass
 # --- flat configuration_aria.py: AriaTextConfig
-# defines AriaTextConfig
+# defines auto_docstring, AriaTextConfig
 
 
 @strict
@@ -111,7 +111,7 @@ class AriaTextConfig(PreTrainedConfig):
 
     moe_num_experts: int = 8
 # --- flat modeling_aria.py: AriaTextMLP, AriaTextDecoderLayer
-# defines AriaSharedExpertsMLP, AriaTextMLP, AriaTextRMSNorm, rotate_half, apply_rotary_pos_emb, repeat_kv, eager_attention_forward, AriaTextAttention, AriaTextDecoderLayer, AriaTextRotaryEmbedding, AriaTextPreTrainedModel, AriaTextModel
+# defines auto_docstring, AriaSharedExpertsMLP, AriaTextMLP, AriaTextRMSNorm, rotate_half, apply_rotary_pos_emb, repeat_kv, eager_attention_forward, AriaTextAttention, AriaTextDecoderLayer, AriaTextRotaryEmbedding, AriaTextPreTrainedModel, AriaTextModel
 
 
 class AriaTextMLP(nn.Module):

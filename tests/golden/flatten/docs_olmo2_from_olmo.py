@@ -57,7 +57,7 @@ class Olmo2Model(OlmoModel):
 class Olmo2ForCausalLM(OlmoForCausalLM):
     pass
 # --- flat configuration_olmo2.py: Olmo2Config
-# defines Olmo2Config
+# defines auto_docstring, Olmo2Config
 
 
 @strict
@@ -124,7 +124,7 @@ class Olmo2Config(PreTrainedConfig):
 
     rms_norm_eps: float = 1e-5
 # --- flat modeling_olmo2.py: Olmo2RMSNorm, Olmo2DecoderLayer
-# defines Olmo2RMSNorm, repeat_kv, eager_attention_forward, rotate_half, apply_rotary_pos_emb, Olmo2Attention, Olmo2LayerNorm, Olmo2MLP, Olmo2DecoderLayer, Olmo2RotaryEmbedding, Olmo2PreTrainedModel, Olmo2Model, Olmo2ForCausalLM
+# defines auto_docstring, Olmo2RMSNorm, repeat_kv, eager_attention_forward, rotate_half, apply_rotary_pos_emb, Olmo2Attention, Olmo2LayerNorm, Olmo2MLP, Olmo2DecoderLayer, Olmo2RotaryEmbedding, Olmo2PreTrainedModel, Olmo2Model, Olmo2ForCausalLM
 
 
 @use_kernel_forward_from_hub("RMSNorm")

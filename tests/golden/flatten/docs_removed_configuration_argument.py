@@ -17,7 +17,7 @@ class MyNewConfig(LlamaConfig):
         super().__post_init__(**kwargs)
         self.doubled = self.new_argument * 2
 # --- flat configuration_my_new.py: MyNewConfig
-# defines MyNewConfig
+# defines auto_docstring, MyNewConfig
 
 
 @strict

@@ -4,7 +4,7 @@ import pytest
 
 from patchgen.compiler.link.flatblock import Builder
 from patchgen.compiler.link.gather import gather_blocks, list_kinds
-from patchgen.compiler.link.module import render_exports
+from patchgen.compiler.link.header import render_exports
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.merge.merge import merge_class
 from patchgen.compiler.plan.declare import make_plan
