@@ -3,11 +3,11 @@
 `docs/language.md` shows each form by an example.  What is not on that page is refused with PG100,
 before anything is planned or merged, with the place and what to write instead:
 
-    for size in SIZES:                  PG100 `for` at the top level of a file
+    for size in SIZES:                  PG100 `for size in SIZES:` at the top level of a file
         TABLE[size] = make(size)
 
     class LlamaMLP(llama.LlamaMLP):
-        if FAST:                        PG100 `if` in the body of LlamaMLP
+        if FAST:                        PG100 `if FAST:` in the body of LlamaMLP
             def forward(self, x): ...
 
 Three kinds of file are told apart.  Modular files declare.  Parts, and parents of the user's own,
@@ -29,29 +29,14 @@ from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import ScopeNode, outer_expressions, own_nodes
 from patchgen.syntax.errors import Problem
+from patchgen.syntax.exports import is_list_of_strings
 from patchgen.syntax.reads import is_private
-from patchgen.syntax.text import parse
+from patchgen.syntax.text import parse, require_compilable
 from patchgen.syntax.trees import called_function, find_class, position_of, walk
 
 # What is wrong: its line, its column in bytes, what it is, and what to write instead.
 Finding = tuple[int, int, str, str]
 
-_WORDS: dict[type[ast.stmt], str] = {
-    ast.Assert: "`assert`",
-    ast.AugAssign: "an assignment that adds to a value",
-    ast.ClassDef: "a class",
-    ast.Delete: "`del`",
-    ast.Expr: "an expression",
-    ast.For: "`for`",
-    ast.Global: "`global`",
-    ast.If: "`if`",
-    ast.Import: "an import",
-    ast.ImportFrom: "an import",
-    ast.Return: "`return`",
-    ast.Try: "`try`",
-    ast.While: "`while`",
-    ast.With: "`with`",
-}
 _CHOOSE = (
     "a file chooses between imports alone, by `if TYPE_CHECKING:`, `if is_x_available():` "
     "or `try: ... except ImportError:`"
@@ -85,6 +70,8 @@ def check_file(index: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:
     module = index.source.module
     if module.startswith(f"{MODELS}.") or not bindings.flatten_scope.flattens(module):
         return ()
+    # A file that is no Python has a message of its own.
+    require_compilable(index.source)
     found = [*check_statements(index), *check_code(index), *_check_imports(index, bindings)]
     return tuple(_report(index, 1, finding) for finding in dict.fromkeys(found))
 
@@ -122,6 +109,11 @@ def _report(index: ModuleIndex, first: int, finding: Finding) -> Problem:
     return Problem(at, "PG100", f"{what}: this is not in the language of modular files", hint)
 
 
+def _quote(lines: Sequence[str], node: ast.stmt) -> str:
+    """The first line of a statement."""
+    return f"`{lines[node.lineno - 1].strip()[:60]}`"
+
+
 def _find(node: ast.stmt | ast.expr | ast.keyword, what: str, hint: str) -> Finding:
     return node.lineno, node.col_offset, what, hint
 
@@ -133,7 +125,7 @@ def check_statements(index: ModuleIndex) -> Iterator[Finding]:
     """Statements that may not stand at the top level of a file, and names that two of them bind."""
     is_modular = index.source.module.rpartition(".")[2].startswith("modular_")
     body = parse(index.source).body
-    yield from _check_suite(body, frozenset(index.names), is_modular=is_modular, guarded=False)
+    yield from _check_suite(index, body, is_modular=is_modular, guarded=False)
     for before, node in zip(body, body[1:], strict=False):
         if node.lineno == before.end_lineno:
             what = "two statements on one line"
@@ -158,12 +150,9 @@ def _import_alike(first: Block, second: Block, name: str) -> bool:
 
 
 def _check_suite(
-    body: Iterable[ast.stmt], names: frozenset[str], *, is_modular: bool, guarded: bool
+    index: ModuleIndex, body: Iterable[ast.stmt], *, is_modular: bool, guarded: bool
 ) -> Iterator[Finding]:
-    """The statements of a file, or of one under a condition, that may not stand there.
-
-    `names` are those that the file binds.
-    """
+    """The statements of a file, or of one under a condition, that may not stand there."""
     may_be_set = ast.Name if is_modular else ast.Name | ast.Subscript | ast.Attribute
     for node in body:
         hint = _ASSIGN
@@ -174,22 +163,19 @@ def _check_suite(
                 continue
             case ast.Raise() if guarded:
                 continue
-            case ast.FunctionDef(name="__getattr__" | "__dir__" as name):
-                yield _find(node, f"{name} of a file", "define or import each name")
-                continue
+            case ast.FunctionDef(name="__getattr__" | "__dir__"):
+                hint = "define or import each name"
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 if not (guarded and is_modular):
                     continue
                 hint = "define it at the top level of the file"
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
-                if not _is_list_of_strings(value):
-                    yield _find(node, "an `__all__` that is computed", "write a list of strings")
-                continue
+            case ast.Assign(targets=[ast.Name(id="__all__")]):
+                if is_list_of_strings(ast.unparse(node)):
+                    continue
+                hint = "write a list of strings"
             case ast.Assign(targets=targets):
                 if all(isinstance(target, may_be_set) for target in targets):
                     continue
-                yield _find(node, "an assignment to more than plain names", hint)
-                continue
             case ast.AnnAssign(target=ast.Name()):
                 continue
             case ast.If() | ast.Try():
@@ -199,23 +185,16 @@ def _check_suite(
                     if isinstance(node, ast.Try):
                         suites += [handler.body for handler in node.handlers]
                     for suite in suites:
-                        yield from _check_suite(suite, names, is_modular=is_modular, guarded=True)
+                        yield from _check_suite(index, suite, is_modular=is_modular, guarded=True)
                     continue
             case ast.Expr(value=ast.Call(func=ast.Attribute() as called)) if not is_modular:
                 root = _find_root(called)
-                if isinstance(root, ast.Name) and root.id in names:
+                if isinstance(root, ast.Name) and root.id in index.names:
                     continue
         # `type Size = int`, which Python 3.11 does not know.
         if type(node).__name__ != "TypeAlias":
             where = "under a condition" if guarded else "at the top level of a file"
-            yield _find(node, f"{_WORDS.get(type(node), 'this statement')} {where}", hint)
-
-
-def _is_list_of_strings(value: ast.expr) -> bool:
-    """Whether an expression is a list or tuple of strings that are written out."""
-    if not isinstance(value, ast.List | ast.Tuple):
-        return False
-    return all(isinstance(part, ast.Constant) for part in value.elts)
+            yield _find(node, f"{_quote(index.source.lines, node)} {where}", hint)
 
 
 def _is_guard(node: ast.If | ast.Try) -> bool:
@@ -282,7 +261,7 @@ def check_code(index: ModuleIndex) -> Iterator[Finding]:
                 if position_of(_find_root(node)) in reads:
                     what = f"{ast.unparse(node)} is set, which is not this file's own"
                     yield _find(node, what, _KEEP)
-    yield from _check_class_code(index.source.text, tree)
+    yield from _check_private_names(index.source.text, tree)
     yield from _check_indentation(index, tree)
 
 
@@ -336,8 +315,12 @@ def check_class(
     """What may not stand in the class `name` of `text` where it is merged."""
     node = find_class(text, name)
     assert node is not None
-    head = _check_head(node, decorators)
-    return *head, *_check_body(node, is_parent=is_parent), *_check_class_code(text, node)
+    return (
+        *_check_head(node, decorators),
+        *_check_body(text, node, is_parent=is_parent),
+        *_check_supers(text, node),
+        *_check_private_names(text, node),
+    )
 
 
 def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Finding]:
@@ -358,8 +341,9 @@ def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Find
             yield _find(keyword, what, "write out all that the class has")
 
 
-def _check_body(node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
+def _check_body(text: str, node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
     """The statements of a class body."""
+    lines = text.split("\n")
     bound: set[str] = set()
     for statement in node.body:
         names: list[str] = []
@@ -374,12 +358,9 @@ def _check_body(node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
                 names = [name] if value is not None else []
             case ast.Assign(targets=targets) if all(isinstance(t, ast.Name) for t in targets):
                 names = [target.id for target in targets if isinstance(target, ast.Name)]
-            case ast.Assign() | ast.AnnAssign():
-                what = f"an assignment to more than plain names in the body of {node.name}"
-                yield _find(statement, what, _IN_CLASS)
             case _:
-                what = _WORDS.get(type(statement), "this statement")
-                yield _find(statement, f"{what} in the body of {node.name}", _IN_CLASS)
+                what = f"{_quote(lines, statement)} in the body of {node.name}"
+                yield _find(statement, what, _IN_CLASS)
         for name in names:
             if name in bound:
                 yield _find(statement, f"{node.name}.{name} is defined twice", "keep one of them")
@@ -393,23 +374,16 @@ def _check_body(node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
                 yield _find(part, f"`:=` in the body of {node.name}", _IN_CLASS)
 
 
-def _check_class_code(text: str, node: ast.AST) -> Iterator[Finding]:
-    """Code that depends on the class that it is written in, anywhere in `node`, or in `text`."""
-    has_private = any(map(is_private, re.findall(r"\b__\w+", text)))
+def _check_supers(text: str, node: ast.ClassDef) -> Iterator[Finding]:
+    """What reads the class that code is written in, other than by `super().method`."""
     # The search spares the walk of many classes.
-    if not has_private and "super" not in text and "__class__" not in text:
+    if "super" not in text and "__class__" not in text:
         return
     followed: set[int] = set()
-    # Python mangles a parameter too, everywhere alike.
-    parameters: set[str] = set()
     for part in walk(node):
         match part:
-            case ast.arg(arg=name):
-                parameters.add(name)
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super") as called)):
                 followed.add(id(called))
-    for part in walk(node):
-        match part:
             case ast.Call(func=ast.Name(id="super"), args=[_, *_]):
                 yield _find(part, ast.unparse(part), "write super(), or Parent.method(self, ...)")
             case ast.Name(id="super") if id(part) not in followed:
@@ -417,6 +391,16 @@ def _check_class_code(text: str, node: ast.AST) -> Iterator[Finding]:
                 yield _find(part, "super is stored or passed", hint)
             case ast.Name(id="__class__"):
                 yield _find(part, "__class__ is read", "write type(self), or the class's name")
+
+
+def _check_private_names(text: str, node: ast.AST) -> Iterator[Finding]:
+    """Names that Python mangles with the name of the class that they are written in."""
+    if not any(map(is_private, re.findall(r"\b__\w+", text))):
+        return
+    # A parameter is mangled everywhere alike.
+    parameters = {part.arg for part in walk(node) if isinstance(part, ast.arg)}
+    for part in walk(node):
+        match part:
             case (
                 ast.Name(id=name)
                 | ast.Attribute(attr=name)
