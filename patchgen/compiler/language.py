@@ -20,13 +20,10 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.model import Symbol
 from patchgen.facts.decorators import RULES
-from patchgen.facts.modules import MODELS
-from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.blocks import Block, Import, ModuleIndex, imports_of
 from patchgen.syntax.bound import ScopeNode, outer_expressions, own_nodes
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.exports import is_list_of_strings
@@ -61,45 +58,40 @@ _ODD_INDENTATION = re.compile(r"[ \t\f]*[\t\f] *\S| *\\$")
 _HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__"})
 _READ_BY_PYTHON = frozenset({"__slots__", "__doc__", "__module__", "__qualname__"})
 _METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
-# They make something else of a class body than a class with these attributes.
-_TYPING = frozenset({"NamedTuple", "Protocol", "TypedDict"})
+_MAKES_OTHER_CLASSES = re.compile(r"enum\.\w+|typing\w*\.(NamedTuple|Protocol|TypedDict)")
 
 
-def check_file(index: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:
-    """What a modular file, a part or a parent of the user's has that is not on the page."""
-    module = index.source.module
-    if module.startswith(f"{MODELS}.") or not bindings.flatten_scope.flattens(module):
-        return ()
+def check_file(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> tuple[Problem, ...]:
+    """What a modular file, a part or a parent of the user's has that is not on the page.
+
+    `is_carried` tells whether the flat file has its own copy of what an import brings.
+    """
     # A file that is no Python has a message of its own.
     require_compilable(index.source)
-    found = [*check_statements(index), *check_code(index), *_check_imports(index, bindings)]
+    found = [*check_statements(index), *check_code(index), *_check_imports(index, is_carried)]
     return tuple(_report(index, 1, finding) for finding in dict.fromkeys(found))
 
 
 def check_classes(
-    chain: Sequence[tuple[ModuleIndex, Symbol]],
-    outside: Iterable[Symbol],
-    decorators: Collection[str] = (),
+    chain: Sequence[tuple[ModuleIndex, str]], outside: Iterable[str], decorators: frozenset[str]
 ) -> Iterator[Problem]:
     """What classes that are merged, the nearest first, have that is not on the page.
 
     `outside` are the bases of these classes that are not merged; `decorators` are those that the
     project's configuration knows, beside transformers' own.
     """
-    known = frozenset(decorators)
-    for place, (index, symbol) in enumerate(chain):
-        block = index.definition(symbol.name)
+    for place, (index, name) in enumerate(chain):
+        block = index.definition(name)
         # The plan refuses a base that is no class statement.
-        if block is not None and block.kind == "class":
-            for finding in check_class(block.text, symbol.name, place > 0, known):
-                yield _report(index, block.first, finding)
-    for base in outside:
-        if base.module == "enum" or (base.module.startswith("typing") and base.name in _TYPING):
-            index, symbol = chain[0]
-            block = index.definition(symbol.name)
-            assert block is not None
-            what = f"{symbol.name} is merged, and its base {base} makes something of class bodies"
-            yield _report(index, block.first, (1, 0, what, "write out all that the class has"))
+        if block is None or block.kind != "class":
+            continue
+        found = list(check_class(block.text, name, place > 0, decorators))
+        for base in outside if place == 0 else ():
+            if _MAKES_OTHER_CLASSES.fullmatch(base):
+                what = f"{name} is merged, and its base {base} makes something of class bodies"
+                found.append((1, 0, what, "write out all that the class has"))
+        for finding in found:
+            yield _report(index, block.first, finding)
 
 
 def _report(index: ModuleIndex, first: int, finding: Finding) -> Problem:
@@ -279,29 +271,19 @@ def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding
             yield number, 0, "a line that is not indented by spaces", "indent it by spaces"
 
 
-def _check_imports(index: ModuleIndex, bindings: Bindings) -> Iterator[Finding]:
+def _check_imports(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iterator[Finding]:
     """Imports whose names are not known, or which would bring what the flat file has itself."""
     tree = parse(index.source)
     for node in walk(tree):
         if not isinstance(node, ast.Import | ast.ImportFrom):
             continue
-        at = index.source.at_node(node)
-        target = getattr(node, "module", "") or ""
-        if target == "__future__":
-            yield _find(node, "a __future__ import", "quote the annotation that needs it")
-            continue
-        if isinstance(node, ast.ImportFrom):
-            target = bindings.absolute(index, target, node.level, at)
-        for alias in node.names:
-            if alias.name == "*":
+        for item in imports_of([node]):
+            if item.module == "__future__":
+                yield _find(node, "a __future__ import", "quote the annotation that needs it")
+            elif item.name == "*":
                 yield _find(node, "a star import", "import each name")
-                continue
-            symbol = Symbol(alias.name, "")
-            if isinstance(node, ast.ImportFrom):
-                symbol = bindings.canonical(Symbol(target, alias.name), at)
-            is_carried = bindings.flatten_scope.flattens(symbol.module)
-            if node not in tree.body and is_carried and bindings.env.path(symbol.module):
-                what = f"{symbol} is imported inside a statement, and the flat file has its own"
+            elif node not in tree.body and is_carried(item):
+                what = f"{item.bound} is imported inside a statement, and the flat file has its own"
                 yield _find(node, what, "import it at the top level, without a condition")
 
 

@@ -19,19 +19,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from patchgen.compiler.language import check_file
 from patchgen.compiler.link.dependencies import Dependency, find_dependencies
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import note_data_strings, quote_own_name
 from patchgen.compiler.plan.changes import Changes
-from patchgen.compiler.plan.declare import Declaration
+from patchgen.compiler.plan.declare import Declaration, check_language
 from patchgen.compiler.plan.flatten_scope import PARTS
 from patchgen.compiler.plan.lineage import Lineages, bases_of
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.outside import outside
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.errors import Location, PatchgenError, Refusals
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import parse_class
 
 # A name with two leading underscores, which does not end with two.
@@ -163,9 +162,7 @@ class Builder:
         # The plan has checked the modular files.
         if block_id.module not in self._checked | self.layers:
             self._checked.add(block_id.module)
-            problems = check_file(index, self.naming.bindings)
-            if problems:
-                raise Refusals(problems)
+            check_language(index, self.naming.bindings)
         key = Symbol(block_id.module, block.name or _name_statement(index, block))
         declaration = self.naming.plan.declaration(key)
         if declaration is not None:
