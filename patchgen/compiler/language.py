@@ -47,7 +47,6 @@ _NAME_IT = "name what is needed: a table of classes for globals(), an argument f
 _KEEP = "keep the value in an object that is changed, such as a dictionary"
 
 _AVAILABLE = re.compile(r"TYPE_CHECKING|is_\w+_available")
-_MAY_FAIL = frozenset({"ImportError", "ModuleNotFoundError"})
 _NAMESPACES = frozenset({"globals", "locals", "vars", "dir"})
 _OF_THE_FILE = frozenset(
     {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
@@ -68,7 +67,7 @@ def check_file(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> tupl
     """
     # A file that is no Python has a message of its own.
     require_compilable(index.source)
-    found = [*check_statements(index), *check_code(index), *_check_imports(index, is_carried)]
+    found = [*check_statements(index), *check_code(index, is_carried)]
     return tuple(_report(index, 1, finding) for finding in dict.fromkeys(found))
 
 
@@ -136,9 +135,8 @@ def _import_alike(first: Block, second: Block, name: str) -> bool:
     if first.kind != "import" or second.kind != "import":
         return False
     items = [item for item in (*first.imports, *second.imports) if item.bound == name]
-    if all(item.binds_package for item in items):
-        return True
-    return len({(item.module, item.level, item.name) for item in items}) == 1
+    brought = {(item.module, item.level, item.name) for item in items}
+    return len(brought) == 1 or all(item.binds_package for item in items)
 
 
 def _check_suite(
@@ -149,9 +147,9 @@ def _check_suite(
     for node in body:
         hint = _ASSIGN
         match node:
-            case ast.Import() | ast.ImportFrom() | ast.Pass():
+            case ast.Import() | ast.ImportFrom() | ast.AnnAssign(target=ast.Name()):
                 continue
-            case ast.Expr(value=ast.Constant(value=str())):
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 continue
             case ast.Raise() if guarded:
                 continue
@@ -168,8 +166,6 @@ def _check_suite(
             case ast.Assign(targets=targets):
                 if all(isinstance(target, may_be_set) for target in targets):
                     continue
-            case ast.AnnAssign(target=ast.Name()):
-                continue
             case ast.If() | ast.Try():
                 hint = _CHOOSE
                 if _is_guard(node):
@@ -181,7 +177,7 @@ def _check_suite(
                     continue
             case ast.Expr(value=ast.Call(func=ast.Attribute() as called)) if not is_modular:
                 root = _find_root(called)
-                if isinstance(root, ast.Name) and root.id in index.names:
+                if isinstance(root, ast.Name) and index.blocks_that_bind(root.id):
                     continue
         # `type Size = int`, which Python 3.11 does not know.
         if type(node).__name__ != "TypeAlias":
@@ -199,7 +195,7 @@ def _is_guard(node: ast.If | ast.Try) -> bool:
     for handler in node.handlers:
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
         caught |= {ast.unparse(kind) if kind else "" for kind in kinds}
-    return caught <= _MAY_FAIL and not node.finalbody
+    return caught <= {"ImportError", "ModuleNotFoundError"} and not node.finalbody
 
 
 def _find_root(node: ast.expr) -> ast.expr:
@@ -212,9 +208,10 @@ def _find_root(node: ast.expr) -> ast.expr:
 # Code that depends on the file that it stands in
 
 
-def check_code(index: ModuleIndex) -> Iterator[Finding]:
-    """Code, at any depth, that reads or changes the names of files, and odd indentation."""
+def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iterator[Finding]:
+    """Imports and code, at any depth, that depend on files, and odd indentation."""
     tree = parse(index.source)
+    top = set(map(id, tree.body))
     imported = {item.bound for item in index.imports}
     reads: set[tuple[int, int]] = set()
     for block in index.blocks:
@@ -226,8 +223,8 @@ def check_code(index: ModuleIndex) -> Iterator[Finding]:
     # A parent is walked before its children: what it adds to the sets counts for them.
     for node in walk(tree):
         match node:
-            case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
-                inside |= {id(part) for statement in body for part in walk(statement)}
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if id(node) not in inside:
+                inside |= {id(part) for statement in node.body for part in walk(statement)}
             case ast.Lambda(body=value):
                 inside |= {id(part) for part in walk(value)}
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
@@ -249,6 +246,15 @@ def check_code(index: ModuleIndex) -> Iterator[Finding]:
                 yield _find(node, what, "write the name as a string")
             case ast.Global(names=names):
                 yield _find(node, f"global {', '.join(names)}", _KEEP)
+            case ast.Import() | ast.ImportFrom():
+                for item in imports_of([node]):
+                    if item.module == "__future__":
+                        yield _find(node, "a __future__ import", "quote the annotation it is for")
+                    elif item.name == "*":
+                        yield _find(node, "a star import", "import each name")
+                    elif id(node) not in top and is_carried(item):
+                        what = f"{item.bound}, which the flat file has its own of, is imported here"
+                        yield _find(node, what, "import it at the top level, without a condition")
             case ast.Attribute(ctx=ast.Store() | ast.Del()) if id(node) in inside:
                 if position_of(_find_root(node)) in reads:
                     what = f"{ast.unparse(node)} is set, which is not this file's own"
@@ -259,9 +265,6 @@ def check_code(index: ModuleIndex) -> Iterator[Finding]:
 
 def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding]:
     """Lines that are indented by tabs or form feeds, or begin with a backslash."""
-    text = index.source.text
-    if not any(character in text for character in "\t\f\\"):
-        return
     in_strings: set[int] = set()
     for node in walk(tree):
         if isinstance(node, ast.Constant | ast.JoinedStr):
@@ -269,22 +272,6 @@ def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding
     for number, line in enumerate(index.source.lines, start=1):
         if number not in in_strings and _ODD_INDENTATION.match(line.rstrip("\n")):
             yield number, 0, "a line that is not indented by spaces", "indent it by spaces"
-
-
-def _check_imports(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iterator[Finding]:
-    """Imports whose names are not known, or which would bring what the flat file has itself."""
-    tree = parse(index.source)
-    for node in walk(tree):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
-            continue
-        for item in imports_of([node]):
-            if item.module == "__future__":
-                yield _find(node, "a __future__ import", "quote the annotation that needs it")
-            elif item.name == "*":
-                yield _find(node, "a star import", "import each name")
-            elif node not in tree.body and is_carried(item):
-                what = f"{item.bound} is imported inside a statement, and the flat file has its own"
-                yield _find(node, what, "import it at the top level, without a condition")
 
 
 # The classes that are merged

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -33,8 +32,6 @@ from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import parse_class
 
-# A name with two leading underscores, which does not end with two.
-_PRIVATE = re.compile(r"\b__\w*[^\W_](?!\w)(?<!__)\b")
 Merge = Callable[[ClassPlan], MergedClass]
 
 
@@ -180,10 +177,6 @@ class Builder:
     ) -> FlatBlock:
         """A block that is carried with new names and no other change."""
         rewritten = qualify_names(index, block, key, self.naming)
-        is_renamed_class = block.kind == "class" and rewritten.name != key.name
-        # Python mangles `__name` with the name of the class.
-        if is_renamed_class and _PRIVATE.search(block.text):
-            rewritten = replace(rewritten, text=self._keep_private_names(rewritten))
         return FlatBlock(
             block_id=block_id,
             kind=block.kind,
@@ -195,13 +188,6 @@ class Builder:
             rewritten=(rewritten,),
             notes=note_data_strings(rewritten.text, (rewritten,)),
         )
-
-    def _keep_private_names(self, rewritten: RewrittenBlock) -> str:
-        """The text of a renamed class, whose `__names` stay mangled with the old name."""
-        bases = tuple(ast.unparse(base) for base in parse_class(rewritten.text).bases)
-        return self.merge(
-            ClassPlan(rewritten.name, (rewritten,), bases, (rewritten.symbol.name,))
-        ).text
 
     def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
         """A class of a modular file, merged with its parents."""
