@@ -3,11 +3,11 @@
 `docs/language.md` shows each form by an example.  What is not on that page is refused with PG100,
 before anything is planned or merged, with the place and what to write instead:
 
-    for size in SIZES:                  PG100 `for` at the top level of a file
+    for size in SIZES:                  PG100 `for size in SIZES:` at the top level of a file
         TABLE[size] = make(size)
 
     class LlamaMLP(llama.LlamaMLP):
-        if FAST:                        PG100 `if` in the body of LlamaMLP
+        if FAST:                        PG100 `if FAST:` in the body of LlamaMLP
             def forward(self, x): ...
 
 Three kinds of file are told apart.  Modular files declare.  Parts, and parents of the user's own,
@@ -20,38 +20,20 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.model import Symbol
 from patchgen.facts.decorators import RULES
-from patchgen.facts.modules import MODELS
-from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.blocks import Block, Import, ModuleIndex, imports_of
 from patchgen.syntax.bound import ScopeNode, outer_expressions, own_nodes
 from patchgen.syntax.errors import Problem
+from patchgen.syntax.exports import is_list_of_strings
 from patchgen.syntax.reads import is_private
-from patchgen.syntax.text import parse
+from patchgen.syntax.text import parse, require_compilable
 from patchgen.syntax.trees import called_function, find_class, position_of, walk
 
 # What is wrong: its line, its column in bytes, what it is, and what to write instead.
 Finding = tuple[int, int, str, str]
 
-_WORDS: dict[type[ast.stmt], str] = {
-    ast.Assert: "`assert`",
-    ast.AugAssign: "an assignment that adds to a value",
-    ast.ClassDef: "a class",
-    ast.Delete: "`del`",
-    ast.Expr: "an expression",
-    ast.For: "`for`",
-    ast.Global: "`global`",
-    ast.If: "`if`",
-    ast.Import: "an import",
-    ast.ImportFrom: "an import",
-    ast.Return: "`return`",
-    ast.Try: "`try`",
-    ast.While: "`while`",
-    ast.With: "`with`",
-}
 _CHOOSE = (
     "a file chooses between imports alone, by `if TYPE_CHECKING:`, `if is_x_available():` "
     "or `try: ... except ImportError:`"
@@ -65,7 +47,6 @@ _NAME_IT = "name what is needed: a table of classes for globals(), an argument f
 _KEEP = "keep the value in an object that is changed, such as a dictionary"
 
 _AVAILABLE = re.compile(r"TYPE_CHECKING|is_\w+_available")
-_MAY_FAIL = frozenset({"ImportError", "ModuleNotFoundError"})
 _NAMESPACES = frozenset({"globals", "locals", "vars", "dir"})
 _OF_THE_FILE = frozenset(
     {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
@@ -76,43 +57,40 @@ _ODD_INDENTATION = re.compile(r"[ \t\f]*[\t\f] *\S| *\\$")
 _HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__"})
 _READ_BY_PYTHON = frozenset({"__slots__", "__doc__", "__module__", "__qualname__"})
 _METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
-# They make something else of a class body than a class with these attributes.
-_TYPING = frozenset({"NamedTuple", "Protocol", "TypedDict"})
+_MAKES_OTHER_CLASSES = re.compile(r"enum\.\w+|typing\w*\.(NamedTuple|Protocol|TypedDict)")
 
 
-def check_file(index: ModuleIndex, bindings: Bindings) -> tuple[Problem, ...]:
-    """What a modular file, a part or a parent of the user's has that is not on the page."""
-    module = index.source.module
-    if module.startswith(f"{MODELS}.") or not bindings.flatten_scope.flattens(module):
-        return ()
-    found = [*check_statements(index), *check_code(index), *_check_imports(index, bindings)]
+def check_file(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> tuple[Problem, ...]:
+    """What a modular file, a part or a parent of the user's has that is not on the page.
+
+    `is_carried` tells whether the flat file has its own copy of what an import brings.
+    """
+    # A file that is no Python has a message of its own.
+    require_compilable(index.source)
+    found = [*check_statements(index), *check_code(index, is_carried)]
     return tuple(_report(index, 1, finding) for finding in dict.fromkeys(found))
 
 
 def check_classes(
-    chain: Sequence[tuple[ModuleIndex, Symbol]],
-    outside: Iterable[Symbol],
-    decorators: Collection[str] = (),
+    chain: Sequence[tuple[ModuleIndex, str]], outside: Iterable[str], decorators: frozenset[str]
 ) -> Iterator[Problem]:
     """What classes that are merged, the nearest first, have that is not on the page.
 
     `outside` are the bases of these classes that are not merged; `decorators` are those that the
     project's configuration knows, beside transformers' own.
     """
-    known = frozenset(decorators)
-    for place, (index, symbol) in enumerate(chain):
-        block = index.definition(symbol.name)
+    for place, (index, name) in enumerate(chain):
+        block = index.definition(name)
         # The plan refuses a base that is no class statement.
-        if block is not None and block.kind == "class":
-            for finding in check_class(block.text, symbol.name, place > 0, known):
-                yield _report(index, block.first, finding)
-    for base in outside:
-        if base.module == "enum" or (base.module.startswith("typing") and base.name in _TYPING):
-            index, symbol = chain[0]
-            block = index.definition(symbol.name)
-            assert block is not None
-            what = f"{symbol.name} is merged, and its base {base} makes something of class bodies"
-            yield _report(index, block.first, (1, 0, what, "write out all that the class has"))
+        if block is None or block.kind != "class":
+            continue
+        found = list(check_class(block.text, name, place > 0, decorators))
+        for base in outside if place == 0 else ():
+            if _MAKES_OTHER_CLASSES.fullmatch(base):
+                what = f"{name} is merged, and its base {base} makes something of class bodies"
+                found.append((1, 0, what, "write out all that the class has"))
+        for finding in found:
+            yield _report(index, block.first, finding)
 
 
 def _report(index: ModuleIndex, first: int, finding: Finding) -> Problem:
@@ -120,6 +98,11 @@ def _report(index: ModuleIndex, first: int, finding: Finding) -> Problem:
     line, column, what, hint = finding
     at = index.source.at(first + line - 1, column)
     return Problem(at, "PG100", f"{what}: this is not in the language of modular files", hint)
+
+
+def _quote(lines: Sequence[str], node: ast.stmt) -> str:
+    """The first line of a statement."""
+    return f"`{lines[node.lineno - 1].strip()[:60]}`"
 
 
 def _find(node: ast.stmt | ast.expr | ast.keyword, what: str, hint: str) -> Finding:
@@ -133,7 +116,7 @@ def check_statements(index: ModuleIndex) -> Iterator[Finding]:
     """Statements that may not stand at the top level of a file, and names that two of them bind."""
     is_modular = index.source.module.rpartition(".")[2].startswith("modular_")
     body = parse(index.source).body
-    yield from _check_suite(body, frozenset(index.names), is_modular=is_modular, guarded=False)
+    yield from _check_suite(index, body, is_modular=is_modular, guarded=False)
     for before, node in zip(body, body[1:], strict=False):
         if node.lineno == before.end_lineno:
             what = "two statements on one line"
@@ -152,46 +135,37 @@ def _import_alike(first: Block, second: Block, name: str) -> bool:
     if first.kind != "import" or second.kind != "import":
         return False
     items = [item for item in (*first.imports, *second.imports) if item.bound == name]
-    if all(item.binds_package for item in items):
-        return True
-    return len({(item.module, item.level, item.name) for item in items}) == 1
+    brought = {(item.module, item.level, item.name) for item in items}
+    return len(brought) == 1 or all(item.binds_package for item in items)
 
 
 def _check_suite(
-    body: Iterable[ast.stmt], names: frozenset[str], *, is_modular: bool, guarded: bool
+    index: ModuleIndex, body: Iterable[ast.stmt], *, is_modular: bool, guarded: bool
 ) -> Iterator[Finding]:
-    """The statements of a file, or of one under a condition, that may not stand there.
-
-    `names` are those that the file binds.
-    """
+    """The statements of a file, or of one under a condition, that may not stand there."""
     may_be_set = ast.Name if is_modular else ast.Name | ast.Subscript | ast.Attribute
     for node in body:
         hint = _ASSIGN
         match node:
-            case ast.Import() | ast.ImportFrom() | ast.Pass():
+            case ast.Import() | ast.ImportFrom() | ast.AnnAssign(target=ast.Name()):
                 continue
-            case ast.Expr(value=ast.Constant(value=str())):
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 continue
             case ast.Raise() if guarded:
                 continue
-            case ast.FunctionDef(name="__getattr__" | "__dir__" as name):
-                yield _find(node, f"{name} of a file", "define or import each name")
-                continue
+            case ast.FunctionDef(name="__getattr__" | "__dir__"):
+                hint = "define or import each name"
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 if not (guarded and is_modular):
                     continue
                 hint = "define it at the top level of the file"
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
-                if not _is_list_of_strings(value):
-                    yield _find(node, "an `__all__` that is computed", "write a list of strings")
-                continue
+            case ast.Assign(targets=[ast.Name(id="__all__")]):
+                if is_list_of_strings(ast.unparse(node)):
+                    continue
+                hint = "write a list of strings"
             case ast.Assign(targets=targets):
                 if all(isinstance(target, may_be_set) for target in targets):
                     continue
-                yield _find(node, "an assignment to more than plain names", hint)
-                continue
-            case ast.AnnAssign(target=ast.Name()):
-                continue
             case ast.If() | ast.Try():
                 hint = _CHOOSE
                 if _is_guard(node):
@@ -199,23 +173,16 @@ def _check_suite(
                     if isinstance(node, ast.Try):
                         suites += [handler.body for handler in node.handlers]
                     for suite in suites:
-                        yield from _check_suite(suite, names, is_modular=is_modular, guarded=True)
+                        yield from _check_suite(index, suite, is_modular=is_modular, guarded=True)
                     continue
             case ast.Expr(value=ast.Call(func=ast.Attribute() as called)) if not is_modular:
                 root = _find_root(called)
-                if isinstance(root, ast.Name) and root.id in names:
+                if isinstance(root, ast.Name) and index.blocks_that_bind(root.id):
                     continue
         # `type Size = int`, which Python 3.11 does not know.
         if type(node).__name__ != "TypeAlias":
             where = "under a condition" if guarded else "at the top level of a file"
-            yield _find(node, f"{_WORDS.get(type(node), 'this statement')} {where}", hint)
-
-
-def _is_list_of_strings(value: ast.expr) -> bool:
-    """Whether an expression is a list or tuple of strings that are written out."""
-    if not isinstance(value, ast.List | ast.Tuple):
-        return False
-    return all(isinstance(part, ast.Constant) for part in value.elts)
+            yield _find(node, f"{_quote(index.source.lines, node)} {where}", hint)
 
 
 def _is_guard(node: ast.If | ast.Try) -> bool:
@@ -228,7 +195,7 @@ def _is_guard(node: ast.If | ast.Try) -> bool:
     for handler in node.handlers:
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
         caught |= {ast.unparse(kind) if kind else "" for kind in kinds}
-    return caught <= _MAY_FAIL and not node.finalbody
+    return caught <= {"ImportError", "ModuleNotFoundError"} and not node.finalbody
 
 
 def _find_root(node: ast.expr) -> ast.expr:
@@ -241,9 +208,10 @@ def _find_root(node: ast.expr) -> ast.expr:
 # Code that depends on the file that it stands in
 
 
-def check_code(index: ModuleIndex) -> Iterator[Finding]:
-    """Code, at any depth, that reads or changes the names of files, and odd indentation."""
+def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iterator[Finding]:
+    """Imports and code, at any depth, that depend on files, and odd indentation."""
     tree = parse(index.source)
+    top = set(map(id, tree.body))
     imported = {item.bound for item in index.imports}
     reads: set[tuple[int, int]] = set()
     for block in index.blocks:
@@ -255,8 +223,8 @@ def check_code(index: ModuleIndex) -> Iterator[Finding]:
     # A parent is walked before its children: what it adds to the sets counts for them.
     for node in walk(tree):
         match node:
-            case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
-                inside |= {id(part) for statement in body for part in walk(statement)}
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if id(node) not in inside:
+                inside |= {id(part) for statement in node.body for part in walk(statement)}
             case ast.Lambda(body=value):
                 inside |= {id(part) for part in walk(value)}
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
@@ -278,19 +246,25 @@ def check_code(index: ModuleIndex) -> Iterator[Finding]:
                 yield _find(node, what, "write the name as a string")
             case ast.Global(names=names):
                 yield _find(node, f"global {', '.join(names)}", _KEEP)
+            case ast.Import() | ast.ImportFrom():
+                for item in imports_of([node]):
+                    if item.module == "__future__":
+                        yield _find(node, "a __future__ import", "quote the annotation it is for")
+                    elif item.name == "*":
+                        yield _find(node, "a star import", "import each name")
+                    elif id(node) not in top and is_carried(item):
+                        what = f"{item.bound}, which the flat file has its own of, is imported here"
+                        yield _find(node, what, "import it at the top level, without a condition")
             case ast.Attribute(ctx=ast.Store() | ast.Del()) if id(node) in inside:
                 if position_of(_find_root(node)) in reads:
                     what = f"{ast.unparse(node)} is set, which is not this file's own"
                     yield _find(node, what, _KEEP)
-    yield from _check_class_code(index.source.text, tree)
+    yield from _check_private_names(index.source.text, tree)
     yield from _check_indentation(index, tree)
 
 
 def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding]:
     """Lines that are indented by tabs or form feeds, or begin with a backslash."""
-    text = index.source.text
-    if not any(character in text for character in "\t\f\\"):
-        return
     in_strings: set[int] = set()
     for node in walk(tree):
         if isinstance(node, ast.Constant | ast.JoinedStr):
@@ -298,32 +272,6 @@ def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding
     for number, line in enumerate(index.source.lines, start=1):
         if number not in in_strings and _ODD_INDENTATION.match(line.rstrip("\n")):
             yield number, 0, "a line that is not indented by spaces", "indent it by spaces"
-
-
-def _check_imports(index: ModuleIndex, bindings: Bindings) -> Iterator[Finding]:
-    """Imports whose names are not known, or which would bring what the flat file has itself."""
-    tree = parse(index.source)
-    for node in walk(tree):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
-            continue
-        at = index.source.at_node(node)
-        target = getattr(node, "module", "") or ""
-        if target == "__future__":
-            yield _find(node, "a __future__ import", "quote the annotation that needs it")
-            continue
-        if isinstance(node, ast.ImportFrom):
-            target = bindings.absolute(index, target, node.level, at)
-        for alias in node.names:
-            if alias.name == "*":
-                yield _find(node, "a star import", "import each name")
-                continue
-            symbol = Symbol(alias.name, "")
-            if isinstance(node, ast.ImportFrom):
-                symbol = bindings.canonical(Symbol(target, alias.name), at)
-            is_carried = bindings.flatten_scope.flattens(symbol.module)
-            if node not in tree.body and is_carried and bindings.env.path(symbol.module):
-                what = f"{symbol} is imported inside a statement, and the flat file has its own"
-                yield _find(node, what, "import it at the top level, without a condition")
 
 
 # The classes that are merged
@@ -336,8 +284,12 @@ def check_class(
     """What may not stand in the class `name` of `text` where it is merged."""
     node = find_class(text, name)
     assert node is not None
-    head = _check_head(node, decorators)
-    return *head, *_check_body(node, is_parent=is_parent), *_check_class_code(text, node)
+    return (
+        *_check_head(node, decorators),
+        *_check_body(text, node, is_parent=is_parent),
+        *_check_supers(text, node),
+        *_check_private_names(text, node),
+    )
 
 
 def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Finding]:
@@ -358,8 +310,9 @@ def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Find
             yield _find(keyword, what, "write out all that the class has")
 
 
-def _check_body(node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
+def _check_body(text: str, node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
     """The statements of a class body."""
+    lines = text.split("\n")
     bound: set[str] = set()
     for statement in node.body:
         names: list[str] = []
@@ -374,12 +327,9 @@ def _check_body(node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
                 names = [name] if value is not None else []
             case ast.Assign(targets=targets) if all(isinstance(t, ast.Name) for t in targets):
                 names = [target.id for target in targets if isinstance(target, ast.Name)]
-            case ast.Assign() | ast.AnnAssign():
-                what = f"an assignment to more than plain names in the body of {node.name}"
-                yield _find(statement, what, _IN_CLASS)
             case _:
-                what = _WORDS.get(type(statement), "this statement")
-                yield _find(statement, f"{what} in the body of {node.name}", _IN_CLASS)
+                what = f"{_quote(lines, statement)} in the body of {node.name}"
+                yield _find(statement, what, _IN_CLASS)
         for name in names:
             if name in bound:
                 yield _find(statement, f"{node.name}.{name} is defined twice", "keep one of them")
@@ -393,23 +343,16 @@ def _check_body(node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
                 yield _find(part, f"`:=` in the body of {node.name}", _IN_CLASS)
 
 
-def _check_class_code(text: str, node: ast.AST) -> Iterator[Finding]:
-    """Code that depends on the class that it is written in, anywhere in `node`, or in `text`."""
-    has_private = any(map(is_private, re.findall(r"\b__\w+", text)))
+def _check_supers(text: str, node: ast.ClassDef) -> Iterator[Finding]:
+    """What reads the class that code is written in, other than by `super().method`."""
     # The search spares the walk of many classes.
-    if not has_private and "super" not in text and "__class__" not in text:
+    if "super" not in text and "__class__" not in text:
         return
     followed: set[int] = set()
-    # Python mangles a parameter too, everywhere alike.
-    parameters: set[str] = set()
     for part in walk(node):
         match part:
-            case ast.arg(arg=name):
-                parameters.add(name)
             case ast.Attribute(value=ast.Call(func=ast.Name(id="super") as called)):
                 followed.add(id(called))
-    for part in walk(node):
-        match part:
             case ast.Call(func=ast.Name(id="super"), args=[_, *_]):
                 yield _find(part, ast.unparse(part), "write super(), or Parent.method(self, ...)")
             case ast.Name(id="super") if id(part) not in followed:
@@ -417,6 +360,16 @@ def _check_class_code(text: str, node: ast.AST) -> Iterator[Finding]:
                 yield _find(part, "super is stored or passed", hint)
             case ast.Name(id="__class__"):
                 yield _find(part, "__class__ is read", "write type(self), or the class's name")
+
+
+def _check_private_names(text: str, node: ast.AST) -> Iterator[Finding]:
+    """Names that Python mangles with the name of the class that they are written in."""
+    if not any(map(is_private, re.findall(r"\b__\w+", text))):
+        return
+    # A parameter is mangled everywhere alike.
+    parameters = {part.arg for part in walk(node) if isinstance(part, ast.arg)}
+    for part in walk(node):
+        match part:
             case (
                 ast.Name(id=name)
                 | ast.Attribute(attr=name)

@@ -23,7 +23,8 @@ from tests.toytree import REPOSITORY, environment
 COMPILER = {
     "compiler.settings": set(),
     "compiler.flat": {"syntax.errors"},
-    "compiler.plan": {"syntax.errors", "facts", "syntax"},
+    "compiler.language": {"syntax.errors", "facts", "syntax"},
+    "compiler.plan": {"syntax.errors", "facts", "syntax", "compiler.language"},
     "compiler.merge.text": {"syntax"},
     "compiler.merge.members": {"syntax.errors", "syntax", "compiler.plan", "compiler.merge.text"},
     "compiler.edits": {

@@ -65,7 +65,7 @@ THREE = subprocess.run(['true'])
 
 @pytest.mark.parametrize(
     ("modular", "parent"),
-    [(REAL, PARENT), (MODULAR + HOSTILE, PARENT + HOSTILE)],
+    [(REAL, PARENT), (MODULAR + HOSTILE, PARENT + HOSTILE.lower())],
     ids=["a model", "files that act when imported"],
 )
 def test_nothing_is_run(tmp_path: Path, modular: str, parent: str) -> None:

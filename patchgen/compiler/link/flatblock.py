@@ -19,17 +19,16 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from patchgen.compiler.language import check_file
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.link.strings import note_data_strings, quote_own_name
 from patchgen.compiler.plan.bindings import PARTS, Bindings, is_kept
-from patchgen.compiler.plan.declare import Declaration
+from patchgen.compiler.plan.declare import Declaration, check_language
 from patchgen.compiler.plan.lineage import Lineages, bases_of
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.outside import outside
 from patchgen.syntax.blocks import Block, ModuleIndex, references_in
-from patchgen.syntax.errors import Location, PatchgenError, Refusals
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.statements import changed_names, is_plain
 from patchgen.syntax.trees import parse_class
 
@@ -325,9 +324,7 @@ class Builder:
         index, block = self.index(block_id.module), self.source_block(block_id)
         if block_id.module not in self._checked:
             self._checked.add(block_id.module)
-            problems = check_file(index, self.naming.bindings)
-            if problems:
-                raise Refusals(problems)
+            check_language(index, self.naming.bindings)
         key = Symbol(block_id.module, block.name or _name_statement(index, block))
         declaration = self.naming.plan.declaration(key)
         if declaration is not None:
@@ -341,7 +338,7 @@ class Builder:
         self, block_id: BlockId, key: Symbol, index: ModuleIndex, block: Block
     ) -> FlatBlock:
         """A block that is carried with new names and no other change."""
-        rewritten = self._rewrite_block(index, block, key)
+        rewritten = qualify_names(index, block, key, self.naming)
         return FlatBlock(
             block_id=block_id,
             kind=block.kind,
@@ -353,12 +350,6 @@ class Builder:
             rewritten=(rewritten,),
             notes=note_data_strings(rewritten.text, (rewritten,)),
         )
-
-    def _rewrite_block(
-        self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
-    ) -> RewrittenBlock:
-        """The block in the names of the flat file."""
-        return qualify_names(index, block, key, self.naming, chain)
 
     def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
         """A class of a modular file, merged with its parents."""
@@ -401,7 +392,7 @@ class Builder:
         index = self.index(symbol.module)
         block = index.definition(symbol.name)
         assert block is not None and block.kind == "class"
-        return self._rewrite_block(index, block, symbol, chain)
+        return qualify_names(index, block, symbol, self.naming, chain)
 
     def _make_beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
         """What `super()` can find behind the chain, for `ClassPlan.beyond`."""

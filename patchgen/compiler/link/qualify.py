@@ -253,8 +253,9 @@ class _Qualifier:
     def _find_definition(self, symbol: Symbol, reference: Reference) -> Resolution:
         """Where the flat file defines what `reference` reads.
 
-        Where a subclass took the name of its parent, code means the subclass.  What sets or reads
-        attributes when the module is imported means the parent.
+        Where a subclass took the name of its parent, code means the subclass.  Two kinds of code
+        mean the parent: its own `super(Parent, self)`, and what sets or reads its attributes when
+        the module is imported.
         """
         resolution = self._naming.resolve(symbol, self._module.source.module)
         if resolution.key is None or resolution.key == symbol:
@@ -262,9 +263,11 @@ class _Qualifier:
         aside = self._naming.aside(symbol)
         if aside is None:
             return resolution
+        before = self._lines[reference.line - 1].encode()[: reference.column].rstrip()
+        in_own_super = symbol == self._key and before.endswith(b"super(")
         has_attribute = bool(reference.attributes) or self._changes_attributes
         calls_itself = symbol == self._key and symbol in self._naming.plan.named
-        if calls_itself or (reference.eager and has_attribute):
+        if calls_itself or in_own_super or (reference.eager and has_attribute):
             return Resolution(symbol, aside, resolution.kind)
         return resolution
 

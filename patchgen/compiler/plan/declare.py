@@ -33,7 +33,8 @@ from patchgen.compiler.plan.prefixes import (
     kind_of_module,
     model_prefix,
 )
-from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.facts.modules import MODELS
+from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import (
     Location,
@@ -151,6 +152,27 @@ def make_plan(
     return ModulePlan(modular, layers, tuple(declared), bases, prefixes, named)
 
 
+def check_language(index: ModuleIndex, bindings: Bindings) -> None:
+    """Raise PG100 for what a file that is flattened has that is not in the language.
+
+    transformers' own files are on the page as they are.
+    """
+    module, scope = index.source.module, bindings.flatten_scope
+    if module.startswith(f"{MODELS}.") or not scope.flattens(module):
+        return
+
+    def is_carried(item: Import) -> bool:
+        symbol = Symbol(item.module, "")
+        if item.name or item.level:
+            at = index.source.at(item.line, item.column)
+            symbol = bindings.canonical(bindings.imported_symbol(index, item), at)
+        return scope.flattens(symbol.module) and bindings.env.path(symbol.module) is not None
+
+    problems = check_file(index, is_carried)
+    if problems:
+        raise Refusals(problems)
+
+
 def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
     """`modular` and the modular files whose classes it extends, nearest first."""
     found: dict[str, ModuleIndex] = {modular.source.module: modular}
@@ -158,6 +180,7 @@ def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex,
     # Breadth first: the nearest layers come first.
     while queue:
         layer = queue.pop(0)
+        check_language(layer, bindings)
         for base in _list_bases(layer, bindings):
             module = base.symbol.module
             is_modular = module.rpartition(".")[2].startswith("modular_")
@@ -201,11 +224,6 @@ def _declare_all(known: _Known) -> list[Declaration]:
     declared: list[Declaration] = []
     problems: list[Problem] = []
     for layer in known.layers:
-        problems += check_file(layer, known.bindings)
-    # What is not in the language may not be read further: its classes may be anything.
-    if problems:
-        raise Refusals(problems)
-    for layer in known.layers:
         for name in layer.classes:
             try:
                 declared.append(_declare(layer, name, known))
@@ -242,10 +260,11 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     )
     if not merged.is_merged:
         return merged
-    outside = [base for base in lineages.mro(symbol, at) if base not in found.chain]
-    off_the_page = list(check_classes(classes, outside, known.decorators))
     for index in dict.fromkeys(index for index, _ in classes):
-        off_the_page += check_file(index, bindings)
+        check_language(index, bindings)
+    outside = [str(base) for base in lineages.mro(symbol, at) if base not in found.chain]
+    merging = [(index, ancestor.name) for index, ancestor in classes]
+    off_the_page = list(check_classes(merging, outside, known.decorators))
     if off_the_page:
         raise Refusals(off_the_page)
     if unknown:
