@@ -48,6 +48,10 @@ logger = logging.get_logger(__name__)
 class MPNetPreTrainedModel(PreTrainedModel):
     config: MPNetConfig
     base_model_prefix = "mpnet"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -57,11 +61,6 @@ class MPNetPreTrainedModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, MPNetEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
 
 
 class MPNetEmbeddings(nn.Module):
@@ -145,6 +144,8 @@ def eager_attention_forward(
 
 
 class MPNetSelfAttention(nn.Module):
+    is_causal = False
+
     def __init__(self, config):
         super().__init__()
         self.config = config
@@ -200,8 +201,6 @@ class MPNetSelfAttention(nn.Module):
 
         outputs = (o, attention_probs) if output_attentions else (o,)
         return outputs
-
-    is_causal = False
 
 
 class MPNetAttention(nn.Module):

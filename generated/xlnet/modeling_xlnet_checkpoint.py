@@ -631,6 +631,7 @@ class XLNetSequenceSummary(nn.Module):
 class XLNetPreTrainedModel(PreTrainedModel):
     config: XLNetConfig
     base_model_prefix = "transformer"
+    supports_gradient_checkpointing = True
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -651,8 +652,6 @@ class XLNetPreTrainedModel(PreTrainedModel):
                 init.normal_(param, mean=0.0, std=self.config.initializer_range)
         elif isinstance(module, XLNetModel):
             init.normal_(module.mask_emb, mean=0.0, std=self.config.initializer_range)
-
-    supports_gradient_checkpointing = True
 
 
 @auto_docstring(

@@ -14,9 +14,10 @@ those of its parent.
 from __future__ import annotations
 
 import ast
+import copy
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from patchgen.compiler.merge.text import (
     INDENT,
@@ -35,6 +36,7 @@ from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location
+from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import called_function, parse_once
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -79,6 +81,10 @@ class Statement:
     def is_bare(self) -> bool:
         """Whether it is `x: T`, which gives the class no attribute."""
         return isinstance(self.node, ast.AnnAssign) and self.node.value is None
+
+    @property
+    def is_attribute(self) -> bool:
+        return isinstance(self.node, ast.Assign | ast.AnnAssign)
 
     @property
     def is_placeholder(self) -> bool:
@@ -150,7 +156,7 @@ class ClassBody:
         """The statements that bind `name`, in order."""
         return self.by_name.get(name, ())
 
-    @cached_property
+    @functools.cached_property
     def by_name(self) -> dict[str, tuple[Statement, ...]]:
         """The statements that bind each name, in order."""
         return group_by_name(self.statements)
@@ -160,7 +166,7 @@ class ClassBody:
         """Every name that the body binds or annotates."""
         return frozenset(self.by_name)
 
-    @cached_property
+    @functools.cached_property
     def members(self) -> frozenset[str]:
         """The names that the class has as attributes of its own."""
         return frozenset(name for name, group in self.by_name.items() if not _is_bare(group))
@@ -286,12 +292,13 @@ def _include_comments(code: Fragment, last: int, upper: int, indent: str) -> int
 def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statement, ...]:
     """The class body of the parent with the child's members in the places of those they replace.
 
-    New members come below.
+    New attributes come below the parent's attributes, new methods below its methods.
 
-        class Parent:           class Child(Parent):        class Flat:
-            size = 1                depth = 2                   size = 3
-            scale = 2               size = 3                    scale = 2
-                                                                depth = 2
+        class Parent:               class Child(Parent):        class Flat:
+            size = 1                    depth = 2                   size = 3
+            def f(self): ...            size = 3                    depth = 2
+                                        def g(self): ...            def f(self): ...
+                                                                    def g(self): ...
     """
     parents, children = group_by_name(parent), group_by_name(child)
     replaced = set(children) & set(parents)
@@ -303,7 +310,26 @@ def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statem
             order.append(statement)
         elif statement is parents[statement.names[0]][0]:
             order += _take_leading(statement, children[statement.names[0]])
-    return (*order, *(each for each in child if replaced.isdisjoint(each.names)))
+    new = [each for each in child if replaced.isdisjoint(each.names)]
+    methods = {name for each in child if isinstance(each.node, Function) for name in each.names}
+    # `f = property(g)` stays below the method `g`.
+    is_low = [not each.is_attribute or bool(read_names(each.text) & methods) for each in new]
+    top = [each for each, low in zip(new, is_low, strict=True) if not low]
+    below = [each for each, low in zip(new, is_low, strict=True) if low]
+    end = max((place for place, each in enumerate(order, 1) if each.is_attribute), default=0)
+    return (*order[:end], *top, *order[end:], *below)
+
+
+@functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
+def read_names(text: str) -> frozenset[str]:
+    """The names that a statement reads when the class body runs."""
+    (node,) = parse_fragment(text).nodes
+    if isinstance(node, Function):
+        # What functions read, they find when they are called.
+        node = copy.copy(node)
+        node.body = []
+    eager = [each for each in references([node]) if each.eager and not each.quoted]
+    return frozenset(reference.name for reference in eager)
 
 
 def _take_leading(old: Statement, group: Sequence[Statement]) -> Iterator[Statement]:

@@ -13,8 +13,6 @@ of the class are raised.  What a class body may contain was checked before.
 
 from __future__ import annotations
 
-import copy
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -27,15 +25,15 @@ from patchgen.compiler.merge.members import (
     Statement,
     lay,
     read_class_body,
+    read_names,
 )
 from patchgen.compiler.merge.supers import resolve_supers
-from patchgen.compiler.merge.text import INDENT, parse_fragment
+from patchgen.compiler.merge.text import INDENT
 from patchgen.compiler.plan.indentation import normalize_indentation
 from patchgen.compiler.plan.intent import removed_name
 from patchgen.compiler.plan.model import ClassPlan, MergedClass
 from patchgen.syntax.bound import parameters
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals, did_you_mean
-from patchgen.syntax.scopes import references
 
 Trace = Callable[[str, str], None]
 
@@ -73,8 +71,8 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
     trace("edits", _write_chain(bodies))
 
     # From the last parent on, as each child overrides what is behind it.
-    laid: tuple[Statement, ...] = ()
-    for body in reversed(bodies):
+    laid = bodies[-1].statements
+    for body in reversed(bodies[:-1]):
         laid = lay(body.statements, laid)
     laid = tuple(statement for statement in laid if not statement.removes)
     written = _read_written_order(bodies)
@@ -140,7 +138,7 @@ def _read_written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Ke
     for body in bodies:
         bound: dict[str, Key] = {}
         for statement in body.statements:
-            for name in _read_names(statement.text):
+            for name in read_names(statement.text):
                 if name in bound:
                     binders[statement.key, name] = bound[name]
             bound.update(dict.fromkeys(statement.names, statement.key))
@@ -163,7 +161,7 @@ def _find_changed_reads(
     """
     bound: dict[str, Statement] = {}
     for statement in order:
-        for name in sorted(_read_names(statement.text)):
+        for name in sorted(read_names(statement.text)):
             before, now = written.get((statement.key, name)), bound.get(name)
             # A copy reads the members that were copied with it, under their new names.
             is_of_copy = now is not None and now.hoisted and statement.hoisted
@@ -176,18 +174,6 @@ def _find_changed_reads(
                 yield PatchgenError("PG201", body.at(statement), what, hint).problem
         # Only now: a statement does not read what it binds itself.
         bound.update(dict.fromkeys(statement.names, statement))
-
-
-@functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
-def _read_names(text: str) -> frozenset[str]:
-    """The names that a statement reads when the class body runs."""
-    (node,) = parse_fragment(text).nodes
-    if isinstance(node, Function):
-        # What functions read, they find when they are called.
-        node = copy.copy(node)
-        node.body = []
-    eager = [each for each in references([node]) if each.eager and not each.quoted]
-    return frozenset(reference.name for reference in eager)
 
 
 # Notes
