@@ -28,7 +28,20 @@ ALWAYS, MOSTLY, HALF, SELDOM = 1.0, 0.95, 0.75, 0.45
 
 REFUSED: dict[str, float] = {
     # Nothing flat does the same, or only something that no person would write.
+    # Not in the language of modular files.
+    "slots": ALWAYS,
     "slots in the parent alone": ALWAYS,
+    "slots of the parent alone, and of both": ALWAYS,
+    "private names": ALWAYS,
+    "private name only in the parent": ALWAYS,
+    "private class attribute and keyword": ALWAYS,
+    "private names same name kept": ALWAYS,
+    "private names new name kept": ALWAYS,
+    "prefix rename kept": ALWAYS,
+    "globals with mangled names, in a class that is renamed": ALWAYS,
+    "keywords for init_subclass": ALWAYS,
+    "conditional members": ALWAYS,
+    "loop in the class body": ALWAYS,
     "metaclass": ALWAYS,
     "class keyword of the child": ALWAYS,
     "keyword for __init_subclass__": ALWAYS,
@@ -42,7 +55,7 @@ REFUSED: dict[str, float] = {
     "explicit parent as a value": ALWAYS,
     "__class__ in the body": MOSTLY,
     "class attribute that reads a global of the same name": MOSTLY,
-    "super in __init_subclass__": MOSTLY,
+    "super in __init_subclass__": ALWAYS,
     # One name cannot mean two things in one file; the author has to say which of them is meant.
     "import in the child under the parent's name": ALWAYS,
     "helper of the child imported under a parent's name": ALWAYS,

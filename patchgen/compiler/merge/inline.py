@@ -314,10 +314,10 @@ def _bind(call: ast.Call, function: FunctionNode, caller: Function, skip: int) -
     # The object is bound by the method that calls, not by an argument.
     _, *positional = [arg.arg for arg in [*signature.posonlyargs, *signature.args]]
     by_name = {arg.arg for arg in [*signature.args, *signature.kwonlyargs]}
-    given = call.args[skip:]
-    if signature.vararg or len(given) > len(positional):
+    arguments = call.args[skip:]
+    if signature.vararg or len(arguments) > len(positional):
         return None
-    values = dict(zip(positional, given, strict=False))
+    values = dict(zip(positional, arguments, strict=False))
     starred: list[ast.expr] = []
     for keyword in call.keywords:
         if keyword.arg is None:
@@ -350,7 +350,7 @@ def _passes_on_its_own(
     starred: Sequence[ast.expr],
     kwargs: str | None,
     every: Sequence[str],
-    given: dict[str, ast.expr],
+    values: dict[str, ast.expr],
     caller: Function,
 ) -> bool:
     """Whether `**kwargs` of the call is the caller's own dictionary, under the parent's name.
@@ -358,11 +358,11 @@ def _passes_on_its_own(
     Another dictionary could hold the parameters too.  So could this one, where a parameter is not
     the caller's own: then Python would raise TypeError.
     """
-    own = {parameter.arg for parameter in [*caller.args.args, *caller.args.kwonlyargs]}
+    named = {parameter.arg for parameter in [*caller.args.args, *caller.args.kwonlyargs]}
     match starred, caller.args.kwarg:
         case [ast.Name(id=name)], ast.arg(arg=own_name):
             is_own = name == own_name == kwargs
-            return is_own and set(every) <= own and set(every) <= set(given)
+            return is_own and set(every) <= named and set(every) <= set(values)
     return False
 
 

@@ -310,14 +310,17 @@ def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statem
             order.append(statement)
         elif statement is parents[statement.names[0]][0]:
             order += _take_leading(statement, children[statement.names[0]])
-    new = [each for each in child if replaced.isdisjoint(each.names)]
-    methods = {name for each in child if isinstance(each.node, Function) for name in each.names}
-    # `f = property(g)` stays below the method `g`.
-    is_low = [not each.is_attribute or bool(read_names(each.text) & methods) for each in new]
-    top = [each for each, low in zip(new, is_low, strict=True) if not low]
-    below = [each for each, low in zip(new, is_low, strict=True) if low]
-    end = max((place for place, each in enumerate(order, 1) if each.is_attribute), default=0)
-    return (*order[:end], *top, *order[end:], *below)
+    methods = {name for s in child if isinstance(s.node, Function) for name in s.names}
+    attributes: list[Statement] = []
+    below: list[Statement] = []
+    for statement in child:
+        if not replaced.isdisjoint(statement.names):
+            continue
+        # `f = property(g)` stays below the method `g`.
+        is_low = not statement.is_attribute or read_names(statement.text) & methods
+        (below if is_low else attributes).append(statement)
+    end = max((number for number, s in enumerate(order, 1) if s.is_attribute), default=0)
+    return (*order[:end], *attributes, *order[end:], *below)
 
 
 @functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
@@ -328,8 +331,7 @@ def read_names(text: str) -> frozenset[str]:
         # What functions read, they find when they are called.
         node = copy.copy(node)
         node.body = []
-    eager = [each for each in references([node]) if each.eager and not each.quoted]
-    return frozenset(reference.name for reference in eager)
+    return frozenset(read.name for read in references([node]) if read.eager and not read.quoted)
 
 
 def _take_leading(old: Statement, group: Sequence[Statement]) -> Iterator[Statement]:

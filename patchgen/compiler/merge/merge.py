@@ -59,7 +59,7 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
     # Statements are moved as text, which needs equal indentation.
     blocks = [normalize_indentation(block) for block in plan.chain]
     pairs = zip(blocks, plan.own_names, strict=True)
-    bodies = tuple(read_class_body(*pair, place) for place, pair in enumerate(pairs))
+    bodies = tuple(read_class_body(*pair, level) for level, pair in enumerate(pairs))
 
     bodies, problems = _mark_removals(bodies)
     _require_none(problems)
@@ -112,13 +112,13 @@ def _mark_removals(bodies: Sequence[ClassBody]) -> tuple[tuple[ClassBody, ...], 
     problems: list[Problem] = []
     # From the end: the last class of the chain has nothing to remove.
     behind: set[str] = set()
-    for place, body in reversed(list(enumerate(bodies))):
+    for level, body in reversed(list(enumerate(bodies))):
         statements = []
         for statement in body.statements:
             name = removed_name(statement.node)
             statements.append(replace(statement, removes=name in behind))
             # A part may remove what only some models have.
-            if name is not None and name not in behind and place == 0 and len(bodies) > 1:
+            if name is not None and name not in behind and level == 0 and len(bodies) > 1:
                 what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
                 hint = did_you_mean(name, behind) or "what a base outside has cannot be removed"
                 problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
@@ -167,9 +167,9 @@ def _find_changed_reads(
             is_of_copy = now is not None and now.hoisted and statement.hoisted
             if not is_of_copy and before != (now.key if now else None):
                 body = bodies[statement.origin]
-                finds = f"{bodies[now.origin].own_name}'s {name}" if now else f"a global {name}"
-                found = f"the {name} above it" if before else f"a global {name}"
-                what = f"{body.own_name} reads {found} in its class body and would read {finds}"
+                new = f"{bodies[now.origin].own_name}'s {name}" if now else f"a global {name}"
+                old = f"the {name} above it" if before else f"a global {name}"
+                what = f"{body.own_name} reads {old} in its class body and would read {new}"
                 hint = "give one of them another name, or write the value out"
                 yield PatchgenError("PG201", body.at(statement), what, hint).problem
         # Only now: a statement does not read what it binds itself.
@@ -181,13 +181,13 @@ def _find_changed_reads(
 
 def _find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
     """Notes on overrides that do not take a parameter that a caller may pass by name."""
-    for place, body in enumerate(bodies):
+    for level, body in enumerate(bodies):
         for name, (statement, *others) in body.by_name.items():
             override = statement.node
             # A removal is written as a method that raises; `**kwargs` takes any parameter.
             if others or statement.removes or not isinstance(override, Function):
                 continue
-            behind = (other for other in bodies[place + 1 :] if name in other.names)
+            behind = (other for other in bodies[level + 1 :] if name in other.names)
             parent = next(behind, None)
             if override.args.kwarg or parent is None:
                 continue
@@ -199,11 +199,11 @@ def _find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
             # `*args` takes whatever is given by position; those of the parent have no names.
             if override.args.vararg:
                 taken.update(argument.arg for argument in old.args.args)
-            taken.update(each.arg for each in (old.args.vararg, old.args.kwarg) if each)
+            taken.update(star.arg for star in (old.args.vararg, old.args.kwarg) if star)
             for parameter in parameters(old)[1:]:
                 if parameter not in taken:
-                    own, inherited = f"{body.own_name}.{name}", f"{parent.own_name}.{name}"
-                    yield f"{own} does not take {parameter}, which {inherited} takes"
+                    taker, inherited = f"{body.own_name}.{name}", f"{parent.own_name}.{name}"
+                    yield f"{taker} does not take {parameter}, which {inherited} takes"
 
 
 # Text
@@ -216,15 +216,14 @@ def _write_chain(bodies: Sequence[ClassBody]) -> str:
 
 def _write_class(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
     """The head, the nearest docstring, the statements, and the comments below the last ones."""
-    docstrings = [each.leading + each.text for body in bodies if (each := body.docstring)]
+    docstrings = [d.leading + d.text for body in bodies if (d := body.docstring)]
     kept, remarks = list(order), ""
     if len(bodies) > 1:
         # A merged class has members, so that `pass` and `...` of its parents can go.
         kept = [statement for statement in order if not statement.is_placeholder]
         # In an empty body, the comments above them are about the class.
-        above = [each.leading for each in order if each.is_placeholder]
-        lines = [line for leading in above for line in leading.splitlines(True)]
-        remarks = "".join(line for line in lines if line.strip())
+        above = "".join(statement.leading for statement in order if statement.is_placeholder)
+        remarks = "".join(line for line in above.splitlines(True) if line.strip())
     members = "".join(statement.leading + statement.text for statement in kept)
     if remarks and members:
         # The blank line keeps them apart from the first member, which they do not describe.

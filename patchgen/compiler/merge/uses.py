@@ -1,9 +1,9 @@
 """Find where a method asks for what its class inherits: `super().m`, `Parent.m(self)`.
 
-In: a method of a class of the chain.  Out: its `SuperUse`s, each with the place in the chain where
+In: a method of a class of the chain.  Out: its `SuperUse`s, each with the level in the chain where
 the search begins, and a `Misuse` for what cannot be followed.
 
-In the rewritten blocks, a parent that code names explicitly is spelled `__parent_<place>__`:
+In the rewritten blocks, a parent that code names explicitly is spelled `__parent_<level>__`:
 
     Parent.forward(self, x)         __parent_1__.forward(self, x)
 """
@@ -68,7 +68,7 @@ def first_parameter(method: FunctionNode) -> str | None:
 
 
 def marker_index(node: ast.AST) -> int | None:
-    """The place in the chain that an explicit parent stands for."""
+    """The level in the chain that an explicit parent stands for."""
     marker = _MARKER.fullmatch(node.id) if isinstance(node, ast.Name) else None
     return int(marker.group(1)) if marker else None
 
@@ -138,8 +138,8 @@ class _Walker:
                 if scope != CLASS:
                     self._visit_super(node, parent, scope == NESTED)
                 return
-            case ast.Attribute(value=ast.Name()) if (place := marker_index(node.value)) is not None:
-                self._visit_parent(node, parent, scope, place)
+            case ast.Attribute(value=ast.Name()) if (level := marker_index(node.value)) is not None:
+                self._visit_parent(node, parent, scope, level)
                 return
             case ast.Name(id="super"):
                 what = "super is used otherwise than as super().name"
@@ -196,13 +196,13 @@ class _Walker:
         self.uses.append(SuperUse(node, call, node.attr, self._origin + 1, False, misuse))
 
     def _visit_parent(
-        self, node: ast.Attribute, parent: ast.AST | None, scope: int, place: int
+        self, node: ast.Attribute, parent: ast.AST | None, scope: int, level: int
     ) -> None:
         """Record `Parent.name(self, ...)`; other attributes of a parent cannot be followed."""
         match parent:
             case ast.Call(args=[ast.Name(id=receiver), *_]) if parent.func is node:
                 if receiver == self._receiver and scope == METHOD and not self._rebinds:
-                    self.uses.append(SuperUse(node, parent, node.attr, place, True))
+                    self.uses.append(SuperUse(node, parent, node.attr, level, True))
                     return
         what = f"{node.attr} of a parent that is merged is used otherwise than as Parent.m(self)"
         hint = f"write super().{node.attr}, or self.{node.attr}"
