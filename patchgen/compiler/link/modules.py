@@ -26,8 +26,7 @@ from patchgen.syntax.errors import PatchgenError, Problem, Refusals, problems_of
 
 # Refusals of what no one class body can hold.  A subclass needs no one body.
 _ONLY_MERGED = frozenset(
-    {"PG124", "PG201", "PG210", "PG211", "PG212", "PG213", "PG214"}
-    | {"PG220", "PG221", "PG223", "PG224", "PG225"}
+    {"PG124", "PG201", "PG210", "PG211", "PG212", "PG213", "PG214"} | {"PG223", "PG224", "PG225"}
 )
 
 # The classes that stay subclasses, with the reason.

@@ -49,31 +49,14 @@ def make_class_head(
     for level, body in enumerate(bodies[1:], start=1):
         for decorator in body.decorators:
             chosen.inherit(decorator, level)
-    keywords, problems = _read_keywords(bodies)
-    arguments = ", ".join([*plan.bases, *keywords])
+    # The only keyword of a merged parent is a metaclass, which its child inherits.
+    keywords = {k.arg: ast.unparse(k) for body in reversed(bodies) for k in body.node.keywords}
+    arguments = ", ".join([*plan.bases, *keywords.values()])
     # A class without bases has no brackets.
     brackets = f"({arguments})" if arguments else ""
     line = f"class {plan.name}{brackets}:{bodies[0].comment}\n"
     text = "".join(decorator.text for decorator in chosen.kept) + line
-    return Head(text, tuple(chosen.notes), (*chosen.problems, *problems))
-
-
-def _read_keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
-    """The keywords of the class statement: the child's own, and a metaclass that it inherits."""
-    stated = {keyword.arg: ast.unparse(keyword.value) for keyword in bodies[0].node.keywords}
-    problems = []
-    for body in bodies[1:]:
-        for keyword in body.node.keywords:
-            name, value = keyword.arg, ast.unparse(keyword.value)
-            if name == "metaclass":
-                stated.setdefault(name, value)
-            # Python gives other keywords to the making of one class alone.
-            elif stated.get(name) != value:
-                what = f"{body.own_name} is made with {name}={value}, which its child does not say"
-                at = body.block.at(keyword.lineno, keyword.col_offset)
-                hint = f"write {name}={value} in the child too"
-                problems.append(PatchgenError("PG221", at, what, hint).problem)
-    return [f"{name}={value}" for name, value in stated.items()], problems
+    return Head(text, tuple(chosen.notes), tuple(chosen.problems))
 
 
 @dataclass
@@ -117,11 +100,8 @@ class _Chosen:
                 return
             owner = self.bodies[level].own_name
             self._drop(decorator, level, f"{self.plan.name} does not run {owner}.__init__")
-        elif is_repeated or is_restated and (rule is not None or name in self.further):
+        elif is_restated:
             return  # the child's own decorator counts
-        elif rule is None and name not in self.further:
-            hint = f"decorate {self.plan.name} with it too, in the same words"
-            self._refuse("PG220", level, decorator, "of which patchgen knows nothing", hint)
         elif rule is None and self.further[name] in changed:
             self._drop(decorator, level, f"{self.plan.name} has a {self.further[name]} of its own")
         elif rule is Rule.KERNEL and changed & _collect_self_uses(self.bodies[level:], "forward"):

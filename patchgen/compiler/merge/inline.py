@@ -30,7 +30,7 @@ from patchgen.compiler.merge.text import (
     reindent,
     suite_text,
 )
-from patchgen.compiler.merge.uses import SuperUse, first_parameter
+from patchgen.compiler.merge.uses import SEES_LOCALS, SuperUse, first_parameter
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import (
     FunctionNode,
@@ -42,7 +42,6 @@ from patchgen.syntax.bound import (
 )
 from patchgen.syntax.trees import decorator_names, list_arguments, walk
 
-_SEES_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir", "__class__"})
 # As an argument, each of these does more than give a value: it binds a name, or it suspends.
 _EFFECTS_ON_NAMES = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 
@@ -223,7 +222,7 @@ def _sees_locals(function: FunctionNode) -> bool:
         match node:
             case ast.Global() | ast.Nonlocal():
                 return True
-            case ast.Name(id=name) if name in _SEES_LOCALS:
+            case ast.Name(id=name) if name in SEES_LOCALS:
                 return True
     return False
 

@@ -305,11 +305,16 @@ def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statem
     # `x: T` leaves the parent's value of `x` as it is.
     replaced -= {n for n in replaced if _is_bare(children[n]) and not _is_bare(parents[n])}
     order: list[Statement] = []
+    waiting = set(replaced)
     for statement in parent:
-        if replaced.isdisjoint(statement.names):
-            order.append(statement)
-        elif statement is parents[statement.names[0]][0]:
-            order += _take_leading(statement, children[statement.names[0]])
+        names = [name for name in statement.names if name in waiting]
+        waiting.difference_update(names)
+        group = tuple(dict.fromkeys(s for name in names for s in children[name]))
+        # Of `a = b = 1`, the child may replace one: its own stands below then.
+        if not replaced.issuperset(statement.names) or not statement.names:
+            order += [statement, *group]
+        elif group:
+            order += _take_leading(statement, group)
     methods = {name for s in child if isinstance(s.node, Function) for name in s.names}
     attributes: list[Statement] = []
     below: list[Statement] = []

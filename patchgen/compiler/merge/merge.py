@@ -13,6 +13,7 @@ of the class are raised.  What a class body may contain was checked before.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -32,7 +33,7 @@ from patchgen.compiler.merge.text import INDENT
 from patchgen.compiler.plan.indentation import normalize_indentation
 from patchgen.compiler.plan.intent import removed_name
 from patchgen.compiler.plan.model import ClassPlan, MergedClass
-from patchgen.syntax.bound import parameters
+from patchgen.syntax.bound import names_in, parameters
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals, did_you_mean
 
 Trace = Callable[[str, str], None]
@@ -76,7 +77,7 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
         laid = lay(body.statements, laid)
     laid = tuple(statement for statement in laid if not statement.removes)
     written = _read_written_order(bodies)
-    _require_none(_find_changed_reads(bodies, laid, written))
+    _require_none((*_find_changed_reads(bodies, laid, written), *_find_lost(bodies, laid)))
     trace("members", _write_class(f"class {plan.name}:\n", bodies, laid))
 
     resolved = resolve_supers(plan, bodies, laid, fields)
@@ -117,6 +118,11 @@ def _mark_removals(bodies: Sequence[ClassBody]) -> tuple[tuple[ClassBody, ...], 
         for statement in body.statements:
             name = removed_name(statement.node)
             statements.append(replace(statement, removes=name in behind))
+            tied = [s for other in bodies[level + 1 :] for s in other.binders(name or "")]
+            if any(len(other.names) > 1 for other in tied):
+                what = f"{name} cannot be removed alone: it is bound together with something else"
+                hint = "override what is bound with it"
+                problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
             # A part may remove what only some models have.
             if name is not None and name not in behind and level == 0 and len(bodies) > 1:
                 what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
@@ -174,6 +180,28 @@ def _find_changed_reads(
                 yield PatchgenError("PG201", body.at(statement), what, hint).problem
         # Only now: a statement does not read what it binds itself.
         bound.update(dict.fromkeys(statement.names, statement))
+
+
+def _find_lost(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iterator[Problem]:
+    """Members that are overridden, and that change another one when they are made.
+
+    @f.register                     # stays registered, whatever the child calls `_`
+    def _(self, x: int): ...
+    """
+    kept = {statement.key for statement in order}
+    for body in bodies[1:]:
+        for statement in body.statements:
+            if statement.key in kept or statement.removes:
+                continue
+            node = statement.node
+            calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+            parts = node.decorator_list if isinstance(node, Function) else calls
+            changed = sorted((names_in(parts) & body.names) - set(statement.names))
+            if changed:
+                name = statement.names[0]
+                what = f"{name} of {body.own_name} is overridden, and may change {changed[0]}"
+                hint = "give the other one another name"
+                yield PatchgenError("PG201", body.at(statement), what, hint).problem
 
 
 # Notes

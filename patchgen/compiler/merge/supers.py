@@ -332,6 +332,8 @@ def _find_obstacle(group: Sequence[Statement], name: str, is_kept: bool) -> str 
     if name in _DECORATED_BY_NAME:
         return "Python knows it by its name"
     for member in group:
+        if len(member.names) > 1:
+            return "it is bound together with other names"
         if "cached_property" in _decorators_of(member.node):
             return "its decorator stores under the name that it has"
         # Both the member and its copy would stay: the value would be computed for each of them.

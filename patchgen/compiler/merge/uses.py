@@ -21,9 +21,23 @@ from patchgen.syntax.trees import children, decorator_names, walk
 
 _MARKER = re.compile(r"__parent_(\d+)__")
 # Beside `super`, these see a local variable `__class__`.
-_SEES_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
+SEES_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 # Where in a method a node stands: in its own statements, in a function, or in a class in it.
 METHOD, NESTED, CLASS = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """A use of `super` or of a parent that cannot be followed.
+
+    `is_super`: in the last class of the chain it can stay, as only the bases come behind it.
+    """
+
+    node: ast.expr
+    code: str
+    what: str
+    hint: str
+    is_super: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +59,6 @@ class SuperUse:
     def what(self) -> str:
         """How messages name it."""
         return f"{'Parent' if self.by_name else 'super()'}.{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Misuse:
-    """A use of `super` or of a parent that cannot be followed.
-
-    `is_super`: in the last class of the chain it can stay, as only the bases come behind it.
-    """
-
-    node: ast.expr
-    code: str
-    what: str
-    hint: str
-    is_super: bool
 
 
 def first_parameter(method: FunctionNode) -> str | None:
@@ -126,30 +126,19 @@ class _Walker:
         self._receiver = None if is_static else first_parameter(method)
         self._rebinds = self._receiver in set(bound_names(method.body))
         names = {node.id for node in walk(method) if isinstance(node, ast.Name)}
-        self._sees_locals = bool(names & _SEES_LOCALS)
+        self._sees_locals = bool(names & SEES_LOCALS)
 
     def visit(self, node: ast.AST, parent: ast.AST | None, scope: int) -> None:
         """Visit `node` below `parent`; `scope` is METHOD, NESTED or CLASS."""
         match node:
-            # A nested class has its own `super`, and its own `__class__`.
-            case ast.Name(id="super" | "__class__") if scope == CLASS:
-                return
-            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[])):
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+                # A nested class has a `super` of its own.
                 if scope != CLASS:
                     self._visit_super(node, parent, scope == NESTED)
                 return
             case ast.Attribute(value=ast.Name()) if (level := marker_index(node.value)) is not None:
                 self._visit_parent(node, parent, scope, level)
                 return
-            case ast.Name(id="super"):
-                what = "super is used otherwise than as super().name"
-                hint = "call it without arguments, and use an attribute of it: super().name"
-                self.uses.append(Misuse(node, "PG210", what, hint, True))
-            # In the child itself, `__class__` is the flat class.
-            case ast.Name(id="__class__") if self._origin:
-                what = "__class__ names a class that is merged into another"
-                hint = "write type(self), or name the class"
-                self.uses.append(Misuse(node, "PG210", what, hint, False))
             case ast.Name() if marker_index(node) is not None:
                 what = "a parent that is merged into the class is used as a value"
                 hint = "call one of its methods: Parent.method(self)"
