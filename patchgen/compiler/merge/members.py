@@ -87,6 +87,16 @@ class Statement:
         return isinstance(self.node, ast.Assign | ast.AnnAssign)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is `x = v`, which makes no field of a dataclass."""
+        return isinstance(self.node, ast.Assign)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names that it reads when the class body runs."""
+        return _read_names(self.text)
+
+    @property
     def is_placeholder(self) -> bool:
         return is_placeholder(self.node)
 
@@ -304,12 +314,15 @@ def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statem
     replaced = set(children) & set(parents)
     # `x: T` leaves the parent's value of `x` as it is.
     replaced -= {n for n in replaced if _is_bare(children[n]) and not _is_bare(parents[n])}
+    # `forward = run` in the place of the parent's `forward` would stand above a new `run`.
+    new = set(children) - replaced
+    low = {n for n in replaced if any(s.is_plain and s.reads & new for s in children[n])}
     order: list[Statement] = []
     waiting = set(replaced)
     for statement in parent:
         names = [name for name in statement.names if name in waiting]
         waiting.difference_update(names)
-        group = tuple(dict.fromkeys(s for name in names for s in children[name]))
+        group = tuple(dict.fromkeys(s for n in names if n not in low for s in children[n]))
         # Of `a = b = 1`, the child may replace one: its own stands below then.
         if not replaced.issuperset(statement.names) or not statement.names:
             order += [statement, *group]
@@ -319,17 +332,17 @@ def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statem
     attributes: list[Statement] = []
     below: list[Statement] = []
     for statement in child:
-        if not replaced.isdisjoint(statement.names):
+        if not (replaced - low).isdisjoint(statement.names):
             continue
         # `f = property(g)` stays below the method `g`.
-        is_low = not statement.is_attribute or read_names(statement.text) & methods
+        is_low = not statement.is_attribute or statement.reads & methods
         (below if is_low else attributes).append(statement)
     end = max((number for number, s in enumerate(order, 1) if s.is_attribute), default=0)
     return (*order[:end], *attributes, *order[end:], *below)
 
 
 @functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
-def read_names(text: str) -> frozenset[str]:
+def _read_names(text: str) -> frozenset[str]:
     """The names that a statement reads when the class body runs."""
     (node,) = parse_fragment(text).nodes
     if isinstance(node, Function):

@@ -26,7 +26,6 @@ from patchgen.compiler.merge.members import (
     Statement,
     lay,
     read_class_body,
-    read_names,
 )
 from patchgen.compiler.merge.supers import resolve_supers
 from patchgen.compiler.merge.text import INDENT
@@ -144,7 +143,7 @@ def _read_written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Ke
     for body in bodies:
         bound: dict[str, Key] = {}
         for statement in body.statements:
-            for name in read_names(statement.text):
+            for name in statement.reads:
                 if name in bound:
                     binders[statement.key, name] = bound[name]
             bound.update(dict.fromkeys(statement.names, statement.key))
@@ -167,7 +166,7 @@ def _find_changed_reads(
     """
     bound: dict[str, Statement] = {}
     for statement in order:
-        for name in sorted(read_names(statement.text)):
+        for name in sorted(statement.reads):
             before, now = written.get((statement.key, name)), bound.get(name)
             # A copy reads the members that were copied with it, under their new names.
             is_of_copy = now is not None and now.hoisted and statement.hoisted

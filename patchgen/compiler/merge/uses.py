@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.compiler.merge.members import Function, Statement
-from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_names
+from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_names, list_body
 from patchgen.syntax.trees import children, decorator_names, walk
 
 _MARKER = re.compile(r"__parent_(\d+)__")
@@ -147,12 +147,13 @@ class _Walker:
         if isinstance(node, ComprehensionNode):
             first = node.generators[0].iter  # evaluated outside the comprehension
             self.visit(first, node, scope)
-        if isinstance(node, FunctionNode | ComprehensionNode):
             scope = max(scope, NESTED)
+        # Decorators and defaults are evaluated outside the function, bases outside the class.
+        inside = list_body(node) if isinstance(node, FunctionNode) else []
         for child in children(node):
-            inner = (
-                CLASS if isinstance(node, ast.ClassDef) and isinstance(child, ast.stmt) else scope
-            )
+            inner = max(scope, NESTED) if child in inside else scope
+            if isinstance(node, ast.ClassDef) and isinstance(child, ast.stmt):
+                inner = CLASS
             if isinstance(child, ast.comprehension) and child.iter is first:
                 for part in [child.target, *child.ifs]:
                     self.visit(part, child, inner)
