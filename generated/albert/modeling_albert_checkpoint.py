@@ -297,6 +297,7 @@ class AlbertPreTrainedModel(PreTrainedModel):
         "hidden_states": AlbertLayer,
         "attentions": AlbertAttention,
     }
+    supports_gradient_checkpointing = True
 
     @classmethod
     def is_custom_code(cls):
@@ -313,8 +314,6 @@ class AlbertPreTrainedModel(PreTrainedModel):
         elif isinstance(module, AlbertEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
             init.zeros_(module.token_type_ids)
-
-    supports_gradient_checkpointing = True
 
 
 @auto_docstring(

@@ -609,6 +609,15 @@ class BertMoePreTrainedModel(PreTrainedModel):
         "cross_attentions": BertMoeCrossAttention,
     }
 
+    _dense_weights: Mapping[str, Sequence[str]] = {
+        "intermediate.experts.up_proj": ("intermediate.dense.weight",),
+        "intermediate.experts.up_proj_bias": ("intermediate.dense.bias",),
+        "intermediate.experts.down_proj": ("output.dense.weight",),
+        "intermediate.experts.down_proj_bias": ("output.dense.bias",),
+    }
+    # Whether they are weights of Conv1D, with the input features first.
+    _dense_weights_transposed = False
+
     @classmethod
     def is_custom_code(cls):
         # For code outside its package, transformers neither converts checkpoints nor calls
@@ -635,15 +644,6 @@ class BertMoePreTrainedModel(PreTrainedModel):
         elif isinstance(module, BertMoeEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
             init.zeros_(module.token_type_ids)
-
-    _dense_weights: Mapping[str, Sequence[str]] = {
-        "intermediate.experts.up_proj": ("intermediate.dense.weight",),
-        "intermediate.experts.up_proj_bias": ("intermediate.dense.bias",),
-        "intermediate.experts.down_proj": ("output.dense.weight",),
-        "intermediate.experts.down_proj_bias": ("output.dense.bias",),
-    }
-    # Whether they are weights of Conv1D, with the input features first.
-    _dense_weights_transposed = False
 
     def __init__(self, config: PreTrainedConfig, *inputs: Any, **kwargs: Any) -> None:
         routers = {"router_logits": OutputRecorder(MixtureRouter, index=0)}

@@ -661,6 +661,7 @@ def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tenso
 )
 class BertModel(BertPreTrainedModel):
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
+    keeps_padding = False  # a head that reads the states of padding sets it
 
     def __init__(self, config: BertConfig, add_pooling_layer=True):
         r"""
@@ -801,8 +802,6 @@ class BertModel(BertPreTrainedModel):
             )
 
         return attention_mask, encoder_attention_mask
-
-    keeps_padding = False  # a head that reads the states of padding sets it
 
     @torch.compiler.disable  # the number of tokens is not known before
     def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:

@@ -190,6 +190,8 @@ def eager_attention_forward(
 
 
 class BloomAttention(nn.Module):
+    is_causal = True
+
     def __init__(self, config: BloomConfig, layer_idx: int | None = None):
         super().__init__()
         self.config = config
@@ -318,8 +320,6 @@ class BloomAttention(nn.Module):
 
         output_tensor = dropout_add(output_tensor, residual, self.hidden_dropout, self.training)
         return output_tensor, attention_probs
-
-    is_causal = True
 
 
 class BloomMLP(nn.Module):

@@ -433,6 +433,10 @@ class DbrxPreTrainedModel(PreTrainedModel):
         "attentions": DbrxAttention,
     }
     _input_embed_layer = "wte"
+    _weight_conversions = [
+        WeightConverter(["experts.mlp.w1", "experts.mlp.v1"], "experts.gate_up_proj", [ByExpert(), Concatenate(1)]),
+        WeightConverter("experts.mlp.w2", "experts.down_proj", [ByExpert(), Transpose(1, 2)]),
+    ]
 
     @classmethod
     def is_custom_code(cls):
@@ -453,11 +457,6 @@ class DbrxPreTrainedModel(PreTrainedModel):
         # For this class alone: a registered conversion would apply to transformers' own model too.
         load.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
         return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
-
-    _weight_conversions = [
-        WeightConverter(["experts.mlp.w1", "experts.mlp.v1"], "experts.gate_up_proj", [ByExpert(), Concatenate(1)]),
-        WeightConverter("experts.mlp.w2", "experts.down_proj", [ByExpert(), Transpose(1, 2)]),
-    ]
 
 
 @auto_docstring

@@ -100,6 +100,14 @@ class LlamaMoeConfig(PreTrainedConfig):
     mlp_bias: bool = False
     head_dim: int | None = None
 
+    num_experts: int = 8
+    num_experts_per_tok: int = 2
+    moe_every: int = 1
+    norm_topk_prob: bool = True
+    router_aux_loss_coef: float = 0.005
+    router_z_loss_coef: float = 0.001
+    output_router_logits: bool = True
+
     def __post_init__(self, **kwargs: Any) -> None:
         # A dense checkpoint says its own type, by which transformers would not find how to load it.
         kwargs.pop("model_type", None)
@@ -117,14 +125,6 @@ class LlamaMoeConfig(PreTrainedConfig):
                 f"The hidden size ({self.hidden_size}) is not a multiple of the number of attention "
                 f"heads ({self.num_attention_heads})."
             )
-
-    num_experts: int = 8
-    num_experts_per_tok: int = 2
-    moe_every: int = 1
-    norm_topk_prob: bool = True
-    router_aux_loss_coef: float = 0.005
-    router_z_loss_coef: float = 0.001
-    output_router_logits: bool = True
 
 
 __all__ = ["LlamaMoeConfig"]

@@ -358,6 +358,8 @@ def find_texts(model, mask, position_ids, kwargs):
 
 @auto_docstring
 class LlamaModel(LlamaPreTrainedModel):
+    keeps_padding = False  # a head that reads states at padding sets it
+
     def __init__(self, config: LlamaConfig):
         super().__init__(config)
         self.padding_idx = config.pad_token_id
@@ -438,8 +440,6 @@ class LlamaModel(LlamaPreTrainedModel):
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
-
-    keeps_padding = False  # a head that reads states at padding sets it
 
 
 @auto_docstring

@@ -526,6 +526,10 @@ class MegatronBertPreTrainedModel(PreTrainedModel):
     config: MegatronBertConfig
     base_model_prefix = "bert"
     supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
 
     @classmethod
     def is_custom_code(cls):
@@ -541,11 +545,6 @@ class MegatronBertPreTrainedModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, MegatronBertEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
 
 
 @auto_docstring(

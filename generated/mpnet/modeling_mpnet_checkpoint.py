@@ -47,6 +47,7 @@ logger = logging.get_logger(__name__)
 class MPNetPreTrainedModel(PreTrainedModel):
     config: MPNetConfig
     base_model_prefix = "mpnet"
+    supports_gradient_checkpointing = True
 
     @classmethod
     def is_custom_code(cls):
@@ -62,8 +63,6 @@ class MPNetPreTrainedModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, MPNetEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-
-    supports_gradient_checkpointing = True
 
 
 class MPNetEmbeddings(nn.Module):

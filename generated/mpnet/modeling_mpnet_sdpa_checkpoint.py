@@ -48,6 +48,10 @@ logger = logging.get_logger(__name__)
 class MPNetPreTrainedModel(PreTrainedModel):
     config: MPNetConfig
     base_model_prefix = "mpnet"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
 
     @classmethod
     def is_custom_code(cls):
@@ -63,11 +67,6 @@ class MPNetPreTrainedModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, MPNetEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
 
 
 class MPNetEmbeddings(nn.Module):
@@ -151,6 +150,8 @@ def eager_attention_forward(
 
 
 class MPNetSelfAttention(nn.Module):
+    is_causal = False
+
     def __init__(self, config):
         super().__init__()
         self.config = config
@@ -206,8 +207,6 @@ class MPNetSelfAttention(nn.Module):
 
         outputs = (o, attention_probs) if output_attentions else (o,)
         return outputs
-
-    is_causal = False
 
 
 class MPNetAttention(nn.Module):

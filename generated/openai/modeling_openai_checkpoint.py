@@ -254,6 +254,7 @@ class OpenAIGPTSequenceSummary(nn.Module):
 class OpenAIGPTPreTrainedModel(PreTrainedModel):
     config: OpenAIGPTConfig
     base_model_prefix = "transformer"
+    supports_gradient_checkpointing = True
 
     @classmethod
     def is_custom_code(cls):
@@ -270,8 +271,6 @@ class OpenAIGPTPreTrainedModel(PreTrainedModel):
             )
         elif isinstance(module, OpenAIGPTModel):
             init.copy_(module.position_ids, torch.arange(module.config.n_positions))
-
-    supports_gradient_checkpointing = True
 
 
 @auto_docstring(

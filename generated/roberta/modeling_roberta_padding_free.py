@@ -611,6 +611,7 @@ def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tenso
 )
 class RobertaModel(RobertaPreTrainedModel):
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer"]
+    keeps_padding = False  # a head that reads the states of padding sets it
 
     def __init__(self, config: RobertaConfig, add_pooling_layer=True):
         r"""
@@ -751,8 +752,6 @@ class RobertaModel(RobertaPreTrainedModel):
             )
 
         return attention_mask, encoder_attention_mask
-
-    keeps_padding = False  # a head that reads the states of padding sets it
 
     # Before PaddingFreeEncoder.  Positions begin behind that of padding, as RoBERTa's do.
     @torch.compiler.disable

@@ -610,6 +610,10 @@ class SwitchTransformersPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     _can_compile_fullgraph = False
     _no_split_modules = ["SwitchTransformersBlock"]
+    _weight_conversions = [
+        WeightConverter("experts.expert_*.wi.weight", "experts.up_proj", [MergeModulelist()]),
+        WeightConverter("experts.expert_*.wo.weight", "experts.down_proj", [MergeModulelist()]),
+    ]
 
     @classmethod
     def is_custom_code(cls):
@@ -682,11 +686,6 @@ class SwitchTransformersPreTrainedModel(PreTrainedModel):
         # For this class alone: a registered conversion would apply to transformers' own model too.
         load.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
         return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
-
-    _weight_conversions = [
-        WeightConverter("experts.expert_*.wi.weight", "experts.up_proj", [MergeModulelist()]),
-        WeightConverter("experts.expert_*.wo.weight", "experts.down_proj", [MergeModulelist()]),
-    ]
 
 
 class SwitchTransformersStack(SwitchTransformersPreTrainedModel):

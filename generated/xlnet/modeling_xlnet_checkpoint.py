@@ -631,6 +631,7 @@ class XLNetSequenceSummary(nn.Module):
 class XLNetPreTrainedModel(PreTrainedModel):
     config: XLNetConfig
     base_model_prefix = "transformer"
+    supports_gradient_checkpointing = True
 
     @classmethod
     def is_custom_code(cls):
@@ -657,8 +658,6 @@ class XLNetPreTrainedModel(PreTrainedModel):
                 init.normal_(param, mean=0.0, std=self.config.initializer_range)
         elif isinstance(module, XLNetModel):
             init.normal_(module.mask_emb, mean=0.0, std=self.config.initializer_range)
-
-    supports_gradient_checkpointing = True
 
 
 @auto_docstring(

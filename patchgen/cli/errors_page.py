@@ -35,7 +35,7 @@ class is the generated one, in which your code and the parent's stand together; 
 class, function or edit of your modular file; *upstream* is transformers in a newer release.
 
 A class that cannot be merged with its parents stays a subclass of them. So PG124, PG201 to PG214,
-and PG220 to PG225 occur only in classes with edits: an edit needs the parent's text.
+and PG223 to PG225 occur only in classes with edits: an edit needs the parent's text.
 """
 
 

@@ -33,7 +33,7 @@ REFUSED: dict[str, float] = {
     "statement that the child's member hides": ALWAYS,
     "explicit parent as a value": ALWAYS,
     "class attribute that reads a global of the same name": MOSTLY,
-    "super in __init_subclass__": MOSTLY,
+    "super in __init_subclass__": ALWAYS,
     # One name cannot mean two things in one file; the author has to say which of them is meant.
     "import in the child under the parent's name": ALWAYS,
     "helper of the child imported under a parent's name": ALWAYS,

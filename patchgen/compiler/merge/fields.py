@@ -38,10 +38,10 @@ class Fields:
     makers: tuple[frozenset[str], ...]
     flat: frozenset[str]
 
-    def generated(self, place: int) -> frozenset[str]:
+    def generated(self, level: int) -> frozenset[str]:
         """The methods that are generated for that class, unless it writes them."""
         names: set[str] = set()
-        for maker in self.makers[place]:
+        for maker in self.makers[level]:
             names.update(_generated_by(maker))
         return frozenset(names)
 
@@ -89,57 +89,57 @@ def finds_generated(
     The search begins at `start`; without a written one, it goes through the whole chain.
     """
     stop = len(bodies) if target is None else target
-    return any(name in fields.generated(place) for place in range(start, stop))
+    return any(name in fields.generated(level) for level in range(start, stop))
 
 
 def find_field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:
     """Where fields and generated methods of the flat class would not be the inherited ones."""
-    for place, body in enumerate(bodies):
+    for level, body in enumerate(bodies):
         # Python gives a class with `__eq__` alone `__hash__ = None`.
         is_unhashable = "__eq__" in body.names and "__hash__" not in body.names
-        if is_unhashable and any("__hash__" in other.names for other in bodies[place + 1 :]):
+        if is_unhashable and any("__hash__" in other.names for other in bodies[level + 1 :]):
             what = f"{body.own_name} has __eq__ without __hash__, which its parent has"
             at = body.at(body.binders("__eq__")[0])
             yield PatchgenError("PG224", at, what, "write __hash__ too").problem
     # Without a merge, or without fields, nothing else changes.
     if len(bodies) == 1 or not fields.flat:
         return
-    for place, body in enumerate(bodies):
-        yield from _find_unlike(place, body, bodies, fields)
-        yield from _find_hidden(place, bodies, fields)
+    for level, body in enumerate(bodies):
+        yield from _find_unlike(level, body, bodies, fields)
+        yield from _find_hidden(level, bodies, fields)
         for statement in body.statements:
-            yield from _find_bare_override(statement, body, bodies[place + 1 :])
+            yield from _find_bare_override(statement, body, bodies[level + 1 :])
 
 
 def _find_unlike(
-    place: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields
+    level: int, body: ClassBody, bodies: Sequence[ClassBody], fields: Fields
 ) -> Iterator[Problem]:
     """What the decorators of the flat class would see in a class that is decorated otherwise."""
-    own = fields.makers[place]
-    if own == fields.flat:
+    makers = fields.makers[level]
+    if makers == fields.flat:
         return
-    others = [other for other, made in zip(bodies, fields.makers, strict=True) if made != own]
+    unlike = [other for other, by in zip(bodies, fields.makers, strict=True) if by != makers]
     for statement in body.statements:
         what, name = "", next(iter(statement.names), "")
         if isinstance(statement.node, ast.AnnAssign):
             what = f"{name} is annotated in {body.own_name}"
-        elif name in _LOOKED_FOR and "dataclass" in str(fields.flat - own):
+        elif name in _LOOKED_FOR and "dataclass" in str(fields.flat - makers):
             what = f"{name} of {body.own_name} would be seen by the decorator"
         if what:
-            what += f", which is not decorated as {others[0].own_name} is"
+            what += f", which is not decorated as {unlike[0].own_name} is"
             hint = "decorate both alike, so that it is a field in both or in none"
             yield PatchgenError("PG223", body.at(statement), what, hint).problem
             return
 
 
-def _find_hidden(place: int, bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:
+def _find_hidden(level: int, bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:
     """Methods that a decorator generates for a class, while a class behind it defines them."""
     # A method that the class itself or a nearer one defines is not generated.
-    written = {name for body in bodies[: place + 1] for name in body.by_name}
-    for other in bodies[place + 1 :]:
-        for name in sorted((fields.generated(place) - written) & other.names):
-            own = bodies[place].own_name
-            what = f"{name} of {other.own_name} is hidden by the one that is generated for {own}"
+    written = {name for body in bodies[: level + 1] for name in body.by_name}
+    for other in bodies[level + 1 :]:
+        for name in sorted((fields.generated(level) - written) & other.names):
+            maker = bodies[level].own_name
+            what = f"{name} of {other.own_name} is hidden by the one that is generated for {maker}"
             at = other.at(other.binders(name)[0])
             hint = f"write {name} in {bodies[0].own_name}"
             yield PatchgenError("PG224", at, what, hint).problem

@@ -46,34 +46,17 @@ def make_class_head(
     """
     chosen = _Chosen(plan, bodies, edited, order, further, list(bodies[0].decorators))
     # From the nearest parent on, so that nearer decorators come first.
-    for place, body in enumerate(bodies[1:], start=1):
+    for level, body in enumerate(bodies[1:], start=1):
         for decorator in body.decorators:
-            chosen.inherit(decorator, place)
-    keywords, problems = _read_keywords(bodies)
-    arguments = ", ".join([*plan.bases, *keywords])
+            chosen.inherit(decorator, level)
+    # The only keyword of a merged parent is a metaclass, which its child inherits.
+    keywords = {k.arg: ast.unparse(k) for body in reversed(bodies) for k in body.node.keywords}
+    arguments = ", ".join([*plan.bases, *keywords.values()])
     # A class without bases has no brackets.
     brackets = f"({arguments})" if arguments else ""
     line = f"class {plan.name}{brackets}:{bodies[0].comment}\n"
     text = "".join(decorator.text for decorator in chosen.kept) + line
-    return Head(text, tuple(chosen.notes), (*chosen.problems, *problems))
-
-
-def _read_keywords(bodies: Sequence[ClassBody]) -> tuple[list[str], list[Problem]]:
-    """The keywords of the class statement: the child's own, and a metaclass that it inherits."""
-    own = {keyword.arg: ast.unparse(keyword.value) for keyword in bodies[0].node.keywords}
-    problems = []
-    for body in bodies[1:]:
-        for keyword in body.node.keywords:
-            name, value = keyword.arg, ast.unparse(keyword.value)
-            if name == "metaclass":
-                own.setdefault(name, value)
-            # Python gives other keywords to the making of one class alone.
-            elif own.get(name) != value:
-                what = f"{body.own_name} is made with {name}={value}, which its child does not say"
-                at = body.block.at(keyword.lineno, keyword.col_offset)
-                hint = f"write {name}={value} in the child too"
-                problems.append(PatchgenError("PG221", at, what, hint).problem)
-    return [f"{name}={value}" for name, value in own.items()], problems
+    return Head(text, tuple(chosen.notes), tuple(chosen.problems))
 
 
 @dataclass
@@ -89,23 +72,23 @@ class _Chosen:
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
-    def inherit(self, decorator: Decorator, place: int) -> None:
-        """Keep, drop or refuse a decorator of the class at `place` in the chain."""
+    def inherit(self, decorator: Decorator, level: int) -> None:
+        """Keep, drop or refuse a decorator of the class at `level` in the chain."""
         name = decorator.short_name
         rule = RULES[name][0] if name in RULES else None
         # `kept` begins with the child's own decorators.
         is_restated = any(other.short_name == name for other in self.kept)
         is_repeated = any(other.text == decorator.text for other in self.kept)
-        # The members in which the flat class differs from the class at `place`.
-        nearer = self.bodies[:place]
+        # The members in which the flat class differs from the class at `level`.
+        nearer = self.bodies[:level]
         changed = self.edited.union(*(body.names for body in nearer))
         because = f"{self.plan.name} has a forward of its own"
         if rule is Rule.EXPERTS:
-            refusal = _find_refusal(self.bodies, place, changed, self.order, is_restated)
+            refusal = _find_refusal(self.bodies, level, changed, self.order, is_restated)
             if refusal:
-                self._refuse("PG225", place, decorator, *refusal)
+                self._refuse("PG225", level, decorator, *refusal)
             elif not is_restated and "forward" in changed:
-                self._drop(decorator, place, because)
+                self._drop(decorator, level, because)
             elif not is_restated:
                 self.kept.append(decorator)
         elif rule is Rule.REGISTERS:
@@ -115,30 +98,29 @@ class _Chosen:
             if all(calls_inherited(override, "__init__") for override in overrides):
                 self.kept.append(decorator)
                 return
-            owner = self.bodies[place].own_name
-            self._drop(decorator, place, f"{self.plan.name} does not run {owner}.__init__")
-        elif is_repeated or is_restated and (rule is not None or name in self.further):
+            owner = self.bodies[level].own_name
+            self._drop(decorator, level, f"{self.plan.name} does not run {owner}.__init__")
+        elif is_restated:
             return  # the child's own decorator counts
-        elif rule is None and name not in self.further:
-            hint = f"decorate {self.plan.name} with it too, in the same words"
-            self._refuse("PG220", place, decorator, "of which patchgen knows nothing", hint)
         elif rule is None and self.further[name] in changed:
-            self._drop(decorator, place, f"{self.plan.name} has a {self.further[name]} of its own")
-        elif rule is Rule.KERNEL and changed & _collect_self_uses(self.bodies[place:], "forward"):
-            self._drop(decorator, place, because)
+            self._drop(decorator, level, f"{self.plan.name} has a {self.further[name]} of its own")
+        elif rule is Rule.KERNEL and changed & _collect_self_uses(self.bodies[level:], "forward"):
+            self._drop(decorator, level, because)
         else:
             self.kept.append(decorator)
 
-    def _drop(self, decorator: Decorator, place: int, because: str) -> None:
+    def _drop(self, decorator: Decorator, level: int, because: str) -> None:
         """Leave a decorator out, and say why in a note."""
         # Decorators of the project have no rule; they go with the method that they are for.
         what = RULES.get(decorator.short_name, ("", "belongs to a method of the parent"))[1]
-        own = self.bodies[place].own_name
-        self.notes.append(f"@{decorator.short_name} of {own} is dropped: it {what}, and {because}")
+        owner = self.bodies[level].own_name
+        self.notes.append(
+            f"@{decorator.short_name} of {owner} is dropped: it {what}, and {because}"
+        )
 
-    def _refuse(self, code: str, place: int, decorator: Decorator, why: str, hint: str) -> None:
+    def _refuse(self, code: str, level: int, decorator: Decorator, why: str, hint: str) -> None:
         """Record why the class cannot be merged under a decorator."""
-        body = self.bodies[place]
+        body = self.bodies[level]
         what = f"{body.own_name} is decorated with {decorator.name}, {why}"
         at = body.block.at(decorator.line, 0)
         self.problems.append(PatchgenError(code, at, what, hint).problem)
@@ -179,16 +161,16 @@ def _collect_self_uses(bodies: Sequence[ClassBody], method: str) -> frozenset[st
 
 def _find_refusal(
     bodies: Sequence[ClassBody],
-    place: int,
+    level: int,
     changed: frozenset[str],
     order: Sequence[Statement],
     restated: bool,
 ) -> tuple[str, str] | None:
-    """Why the decorator of the class at `place` can neither stay nor go, and what to write.
+    """Why the decorator of the class at `level` can neither stay nor go, and what to write.
 
     `restated`: the child has the decorator too.
     """
-    nearer = bodies[:place]
+    nearer = bodies[:level]
     overrides = [statement.node for body in nearer for statement in body.binders("forward")]
     if any(calls_inherited(override, "forward") for override in overrides):
         why = "and super().forward means the forward that it wraps"
@@ -212,7 +194,7 @@ def _find_refusal(
         if any(node.attr in SET_BY_EXPERTS for node in used):
             why = "which sets attributes after __init__ that the child's __init__ uses"
             return why, "give the child's attribute another name"
-    inits = [s.node for body in bodies[: place + 1] for s in body.binders("__init__")]
+    inits = [s.node for body in bodies[: level + 1] for s in body.binders("__init__")]
     if len({_find_first_argument(node) for node in inits}) > 1:
         why = "whose __init__ takes the configuration first, and the child's takes something else"
         return why, "take the same first argument under the same name"

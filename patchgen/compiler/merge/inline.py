@@ -30,7 +30,7 @@ from patchgen.compiler.merge.text import (
     reindent,
     suite_text,
 )
-from patchgen.compiler.merge.uses import SuperUse, first_parameter
+from patchgen.compiler.merge.uses import SEES_LOCALS, SuperUse, first_parameter
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import (
     FunctionNode,
@@ -42,7 +42,6 @@ from patchgen.syntax.bound import (
 )
 from patchgen.syntax.trees import decorator_names, list_arguments, walk
 
-_SEES_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir", "__class__"})
 # As an argument, each of these does more than give a value: it binds a name, or it suspends.
 _EFFECTS_ON_NAMES = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 
@@ -223,7 +222,7 @@ def _sees_locals(function: FunctionNode) -> bool:
         match node:
             case ast.Global() | ast.Nonlocal():
                 return True
-            case ast.Name(id=name) if name in _SEES_LOCALS:
+            case ast.Name(id=name) if name in SEES_LOCALS:
                 return True
     return False
 
@@ -314,10 +313,10 @@ def _bind(call: ast.Call, function: FunctionNode, caller: Function, skip: int) -
     # The object is bound by the method that calls, not by an argument.
     _, *positional = [arg.arg for arg in [*signature.posonlyargs, *signature.args]]
     by_name = {arg.arg for arg in [*signature.args, *signature.kwonlyargs]}
-    given = call.args[skip:]
-    if signature.vararg or len(given) > len(positional):
+    arguments = call.args[skip:]
+    if signature.vararg or len(arguments) > len(positional):
         return None
-    values = dict(zip(positional, given, strict=False))
+    values = dict(zip(positional, arguments, strict=False))
     starred: list[ast.expr] = []
     for keyword in call.keywords:
         if keyword.arg is None:
@@ -350,7 +349,7 @@ def _passes_on_its_own(
     starred: Sequence[ast.expr],
     kwargs: str | None,
     every: Sequence[str],
-    given: dict[str, ast.expr],
+    values: dict[str, ast.expr],
     caller: Function,
 ) -> bool:
     """Whether `**kwargs` of the call is the caller's own dictionary, under the parent's name.
@@ -358,11 +357,11 @@ def _passes_on_its_own(
     Another dictionary could hold the parameters too.  So could this one, where a parameter is not
     the caller's own: then Python would raise TypeError.
     """
-    own = {parameter.arg for parameter in [*caller.args.args, *caller.args.kwonlyargs]}
+    named = {parameter.arg for parameter in [*caller.args.args, *caller.args.kwonlyargs]}
     match starred, caller.args.kwarg:
         case [ast.Name(id=name)], ast.arg(arg=own_name):
             is_own = name == own_name == kwargs
-            return is_own and set(every) <= own and set(every) <= set(given)
+            return is_own and set(every) <= named and set(every) <= set(values)
     return False
 
 

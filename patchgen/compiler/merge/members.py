@@ -14,9 +14,10 @@ those of its parent.
 from __future__ import annotations
 
 import ast
+import copy
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from patchgen.compiler.merge.text import (
     INDENT,
@@ -35,6 +36,7 @@ from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location
+from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import called_function, parse_once
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -79,6 +81,20 @@ class Statement:
     def is_bare(self) -> bool:
         """Whether it is `x: T`, which gives the class no attribute."""
         return isinstance(self.node, ast.AnnAssign) and self.node.value is None
+
+    @property
+    def is_attribute(self) -> bool:
+        return isinstance(self.node, ast.Assign | ast.AnnAssign)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is `x = v`, which makes no field of a dataclass."""
+        return isinstance(self.node, ast.Assign)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names that it reads when the class body runs."""
+        return _read_names(self.text)
 
     @property
     def is_placeholder(self) -> bool:
@@ -150,7 +166,7 @@ class ClassBody:
         """The statements that bind `name`, in order."""
         return self.by_name.get(name, ())
 
-    @cached_property
+    @functools.cached_property
     def by_name(self) -> dict[str, tuple[Statement, ...]]:
         """The statements that bind each name, in order."""
         return group_by_name(self.statements)
@@ -160,7 +176,7 @@ class ClassBody:
         """Every name that the body binds or annotates."""
         return frozenset(self.by_name)
 
-    @cached_property
+    @functools.cached_property
     def members(self) -> frozenset[str]:
         """The names that the class has as attributes of its own."""
         return frozenset(name for name, group in self.by_name.items() if not _is_bare(group))
@@ -286,24 +302,54 @@ def _include_comments(code: Fragment, last: int, upper: int, indent: str) -> int
 def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statement, ...]:
     """The class body of the parent with the child's members in the places of those they replace.
 
-    New members come below.
+    New attributes come below the parent's attributes, new methods below its methods.
 
-        class Parent:           class Child(Parent):        class Flat:
-            size = 1                depth = 2                   size = 3
-            scale = 2               size = 3                    scale = 2
-                                                                depth = 2
+        class Parent:               class Child(Parent):        class Flat:
+            size = 1                    depth = 2                   size = 3
+            def f(self): ...            size = 3                    depth = 2
+                                        def g(self): ...            def f(self): ...
+                                                                    def g(self): ...
     """
     parents, children = group_by_name(parent), group_by_name(child)
     replaced = set(children) & set(parents)
     # `x: T` leaves the parent's value of `x` as it is.
     replaced -= {n for n in replaced if _is_bare(children[n]) and not _is_bare(parents[n])}
+    # `forward = run` in the place of the parent's `forward` would stand above a new `run`.
+    new = set(children) - replaced
+    low = {n for n in replaced if any(s.is_plain and s.reads & new for s in children[n])}
     order: list[Statement] = []
+    waiting = set(replaced)
     for statement in parent:
-        if replaced.isdisjoint(statement.names):
-            order.append(statement)
-        elif statement is parents[statement.names[0]][0]:
-            order += _take_leading(statement, children[statement.names[0]])
-    return (*order, *(each for each in child if replaced.isdisjoint(each.names)))
+        names = [name for name in statement.names if name in waiting]
+        waiting.difference_update(names)
+        group = tuple(dict.fromkeys(s for n in names if n not in low for s in children[n]))
+        # Of `a = b = 1`, the child may replace one: its own stands below then.
+        if not replaced.issuperset(statement.names) or not statement.names:
+            order += [statement, *group]
+        elif group:
+            order += _take_leading(statement, group)
+    methods = {name for s in child if isinstance(s.node, Function) for name in s.names}
+    attributes: list[Statement] = []
+    below: list[Statement] = []
+    for statement in child:
+        if not (replaced - low).isdisjoint(statement.names):
+            continue
+        # `f = property(g)` stays below the method `g`.
+        is_low = not statement.is_attribute or statement.reads & methods
+        (below if is_low else attributes).append(statement)
+    end = max((number for number, s in enumerate(order, 1) if s.is_attribute), default=0)
+    return (*order[:end], *attributes, *order[end:], *below)
+
+
+@functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
+def _read_names(text: str) -> frozenset[str]:
+    """The names that a statement reads when the class body runs."""
+    (node,) = parse_fragment(text).nodes
+    if isinstance(node, Function):
+        # What functions read, they find when they are called.
+        node = copy.copy(node)
+        node.body = []
+    return frozenset(read.name for read in references([node]) if read.eager and not read.quoted)
 
 
 def _take_leading(old: Statement, group: Sequence[Statement]) -> Iterator[Statement]:

@@ -13,8 +13,7 @@ of the class are raised.  What a class body may contain was checked before.
 
 from __future__ import annotations
 
-import copy
-import functools
+import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -29,12 +28,11 @@ from patchgen.compiler.merge.members import (
     read_class_body,
 )
 from patchgen.compiler.merge.supers import resolve_supers
-from patchgen.compiler.merge.text import INDENT, parse_fragment
+from patchgen.compiler.merge.text import INDENT
 from patchgen.compiler.plan.declare import removed_name
 from patchgen.compiler.plan.model import ClassPlan, MergedClass
-from patchgen.syntax.bound import parameters
+from patchgen.syntax.bound import names_in, parameters
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals, did_you_mean
-from patchgen.syntax.scopes import references
 
 Trace = Callable[[str, str], None]
 
@@ -58,7 +56,7 @@ def merge_class(
 
 def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedClass:
     pairs = zip(plan.chain, plan.own_names, strict=True)
-    bodies = tuple(read_class_body(*pair, place) for place, pair in enumerate(pairs))
+    bodies = tuple(read_class_body(*pair, level) for level, pair in enumerate(pairs))
 
     bodies, problems = _mark_removals(bodies)
     _require_none(problems)
@@ -70,12 +68,12 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
     trace("edits", _write_chain(bodies))
 
     # From the last parent on, as each child overrides what is behind it.
-    laid: tuple[Statement, ...] = ()
-    for body in reversed(bodies):
+    laid = bodies[-1].statements
+    for body in reversed(bodies[:-1]):
         laid = lay(body.statements, laid)
     laid = tuple(statement for statement in laid if not statement.removes)
     written = _read_written_order(bodies)
-    _require_none(_find_changed_reads(bodies, laid, written))
+    _require_none((*_find_changed_reads(bodies, laid, written), *_find_lost(bodies, laid)))
     trace("members", _write_class(f"class {plan.name}:\n", bodies, laid))
 
     resolved = resolve_supers(plan, bodies, laid, fields)
@@ -111,13 +109,18 @@ def _mark_removals(bodies: Sequence[ClassBody]) -> tuple[tuple[ClassBody, ...], 
     problems: list[Problem] = []
     # From the end: the last class of the chain has nothing to remove.
     behind: set[str] = set()
-    for place, body in reversed(list(enumerate(bodies))):
+    for level, body in reversed(list(enumerate(bodies))):
         statements = []
         for statement in body.statements:
             name = removed_name(statement.node)
             statements.append(replace(statement, removes=name in behind))
+            tied = [s for other in bodies[level + 1 :] for s in other.binders(name or "")]
+            if any(len(other.names) > 1 for other in tied):
+                what = f"{name} cannot be removed alone: it is bound together with something else"
+                hint = "override what is bound with it"
+                problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
             # A part may remove what only some models have.
-            if name is not None and name not in behind and place == 0 and len(bodies) > 1:
+            if name is not None and name not in behind and level == 0 and len(bodies) > 1:
                 what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
                 hint = did_you_mean(name, behind) or "what a base outside has cannot be removed"
                 problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
@@ -137,7 +140,7 @@ def _read_written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Ke
     for body in bodies:
         bound: dict[str, Key] = {}
         for statement in body.statements:
-            for name in _read_names(statement.text):
+            for name in statement.reads:
                 if name in bound:
                     binders[statement.key, name] = bound[name]
             bound.update(dict.fromkeys(statement.names, statement.key))
@@ -160,31 +163,41 @@ def _find_changed_reads(
     """
     bound: dict[str, Statement] = {}
     for statement in order:
-        for name in sorted(_read_names(statement.text)):
+        for name in sorted(statement.reads):
             before, now = written.get((statement.key, name)), bound.get(name)
             # A copy reads the members that were copied with it, under their new names.
             is_of_copy = now is not None and now.hoisted and statement.hoisted
             if not is_of_copy and before != (now.key if now else None):
                 body = bodies[statement.origin]
-                finds = f"{bodies[now.origin].own_name}'s {name}" if now else f"a global {name}"
-                found = f"the {name} above it" if before else f"a global {name}"
-                what = f"{body.own_name} reads {found} in its class body and would read {finds}"
+                new = f"{bodies[now.origin].own_name}'s {name}" if now else f"a global {name}"
+                old = f"the {name} above it" if before else f"a global {name}"
+                what = f"{body.own_name} reads {old} in its class body and would read {new}"
                 hint = "give one of them another name, or write the value out"
                 yield PatchgenError("PG201", body.at(statement), what, hint).problem
         # Only now: a statement does not read what it binds itself.
         bound.update(dict.fromkeys(statement.names, statement))
 
 
-@functools.lru_cache(maxsize=4096)  # every pass asks for every statement of the chain again
-def _read_names(text: str) -> frozenset[str]:
-    """The names that a statement reads when the class body runs."""
-    (node,) = parse_fragment(text).nodes
-    if isinstance(node, Function):
-        # What functions read, they find when they are called.
-        node = copy.copy(node)
-        node.body = []
-    eager = [each for each in references([node]) if each.eager and not each.quoted]
-    return frozenset(reference.name for reference in eager)
+def _find_lost(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iterator[Problem]:
+    """Members that are overridden, and that change another one when they are made.
+
+    @f.register                     # stays registered, whatever the child calls `_`
+    def _(self, x: int): ...
+    """
+    kept = {statement.key for statement in order}
+    for body in bodies[1:]:
+        for statement in body.statements:
+            if statement.key in kept or statement.removes:
+                continue
+            node = statement.node
+            calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+            parts = node.decorator_list if isinstance(node, Function) else calls
+            changed = sorted((names_in(parts) & body.names) - set(statement.names))
+            if changed:
+                name = statement.names[0]
+                what = f"{name} of {body.own_name} is overridden, and may change {changed[0]}"
+                hint = "give the other one another name"
+                yield PatchgenError("PG201", body.at(statement), what, hint).problem
 
 
 # Notes
@@ -192,13 +205,13 @@ def _read_names(text: str) -> frozenset[str]:
 
 def _find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
     """Notes on overrides that do not take a parameter that a caller may pass by name."""
-    for place, body in enumerate(bodies):
+    for level, body in enumerate(bodies):
         for name, (statement, *others) in body.by_name.items():
             override = statement.node
             # A removal is written as a method that raises; `**kwargs` takes any parameter.
             if others or statement.removes or not isinstance(override, Function):
                 continue
-            behind = (other for other in bodies[place + 1 :] if name in other.names)
+            behind = (other for other in bodies[level + 1 :] if name in other.names)
             parent = next(behind, None)
             if override.args.kwarg or parent is None:
                 continue
@@ -210,11 +223,11 @@ def _find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
             # `*args` takes whatever is given by position; those of the parent have no names.
             if override.args.vararg:
                 taken.update(argument.arg for argument in old.args.args)
-            taken.update(each.arg for each in (old.args.vararg, old.args.kwarg) if each)
+            taken.update(star.arg for star in (old.args.vararg, old.args.kwarg) if star)
             for parameter in parameters(old)[1:]:
                 if parameter not in taken:
-                    own, inherited = f"{body.own_name}.{name}", f"{parent.own_name}.{name}"
-                    yield f"{own} does not take {parameter}, which {inherited} takes"
+                    taker, inherited = f"{body.own_name}.{name}", f"{parent.own_name}.{name}"
+                    yield f"{taker} does not take {parameter}, which {inherited} takes"
 
 
 # Text
@@ -227,15 +240,14 @@ def _write_chain(bodies: Sequence[ClassBody]) -> str:
 
 def _write_class(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
     """The head, the nearest docstring, the statements, and the comments below the last ones."""
-    docstrings = [each.leading + each.text for body in bodies if (each := body.docstring)]
+    docstrings = [d.leading + d.text for body in bodies if (d := body.docstring)]
     kept, remarks = list(order), ""
     if len(bodies) > 1:
         # A merged class has members, so that `pass` and `...` of its parents can go.
         kept = [statement for statement in order if not statement.is_placeholder]
         # In an empty body, the comments above them are about the class.
-        above = [each.leading for each in order if each.is_placeholder]
-        lines = [line for leading in above for line in leading.splitlines(True)]
-        remarks = "".join(line for line in lines if line.strip())
+        above = "".join(statement.leading for statement in order if statement.is_placeholder)
+        remarks = "".join(line for line in above.splitlines(True) if line.strip())
     members = "".join(statement.leading + statement.text for statement in kept)
     if remarks and members:
         # The blank line keeps them apart from the first member, which they do not describe.

@@ -2,7 +2,7 @@
 
 `super().m` in a method of `chain[i]` finds the first class behind `chain[i]` that has `m`.  If that
 is a class of the chain, its `m` is inlined (`inline`) or kept beside the child's under a private
-name, and then resolved in turn at its own place in the chain.  If no class of the chain has `m`,
+name, and then resolved in turn at its own level of the chain.  If no class of the chain has `m`,
 `super()` stays: it goes on to the bases.
 
     class Child(Parent):                    class Flat(nn.Module):
@@ -58,15 +58,15 @@ def resolve_supers(
 ) -> Resolved:
     """Resolve every `super()` of a class of the chain in the class body `order`."""
     work = _Resolver(plan, bodies, order, fields)
-    last = {name: place for place, statement in enumerate(order) for name in statement.names}
+    last = {name: number for number, statement in enumerate(order) for name in statement.names}
     done: list[Statement] = []
     waiting: dict[int, list[Statement]] = {}
-    for place, statement in enumerate(order):
+    for number, statement in enumerate(order):
         done.append(work.resolve(statement))
         # Copies go below the whole member: a property stays together with its setter.
-        below = max((last[name] for name in statement.names), default=place)
+        below = max((last[name] for name in statement.names), default=number)
         waiting.setdefault(below, []).extend(work.take_copies())
-        done += waiting.pop(place, [])
+        done += waiting.pop(number, [])
     return Resolved(tuple(done), tuple(dict.fromkeys(work.problems)))
 
 
@@ -141,25 +141,24 @@ class _Resolver:
         yield self._inline(asked, uses) or self._refer(asked)
 
     def _find_target(self, use: SuperUse) -> tuple[int | None, str | None]:
-        """The place in the chain of the class that answers `use`, or the base that goes on."""
-        place = use.start
+        """The level in the chain of the class that answers `use`, or the base that goes on."""
+        level = use.start
         if not use.by_name:
-            places = range(use.start, len(self._bodies))
-            has = (place for place in places if use.name in self._bodies[place].members)
-            return next(has, None), None
+            levels = range(use.start, len(self._bodies))
+            return next((n for n in levels if use.name in self._bodies[n].members), None), None
         # `Parent.m` searches the bases of Parent, not the rest of the chain.
-        while use.name not in self._bodies[place].members:
-            bases = [ast.unparse(base) for base in self._bodies[place].node.bases] or ["object"]
+        while use.name not in self._bodies[level].members:
+            bases = [ast.unparse(base) for base in self._bodies[level].node.bases] or ["object"]
             # With several bases, the order in which Python searches them is not looked for here.
             if len(bases) > 1:
                 return None, None
             name = bases[0].rpartition(".")[2]
-            behind = enumerate(self._bodies[place + 1 :], start=place + 1)
+            behind = enumerate(self._bodies[level + 1 :], start=level + 1)
             inside = [at for at, body in behind if name in (body.own_name, body.block.name)]
             if not inside:
                 return None, bases[0]
-            place = inside[0]
-        return place, None
+            level = inside[0]
+        return level, None
 
     def _keep(
         self, use: SuperUse, base: str | None, statement: Statement, at: Location
@@ -171,8 +170,8 @@ class _Resolver:
         if not use.by_name:
             self._require_in_bases(use, statement, at)
         elif base is None or base not in (*self._plan.bases, "object"):
-            own = self._bodies[use.start].own_name
-            what = f"{own}.{use.name} is inherited from outside the classes that are merged"
+            parent = self._bodies[use.start].own_name
+            what = f"{parent}.{use.name} is inherited from outside the classes that are merged"
             raise PatchgenError("PG212", at, what, f"write super().{use.name}")
         else:
             yield Splice(*statement.fragment.span(use.node.value), base)
@@ -186,7 +185,7 @@ class _Resolver:
         beyond = self._plan.beyond(body.block.symbol.module, use.name)
         if beyond is None or any(body.node.keywords for body in self._bodies):
             return  # a metaclass may give a class anything
-        decorators = {each.short_name for body in self._bodies for each in body.decorators}
+        decorators = {d.short_name for body in self._bodies for d in body.decorators}
         is_given = "strict" in decorators and use.name in GIVEN_BY_STRICT
         # Under `try` and `suppress`, the author reckons with it that nothing is there.
         if is_given or any(_catches(node) for node in walk(statement.node)):
@@ -198,13 +197,13 @@ class _Resolver:
         raise PatchgenError("PG215", at, what, hint)
 
     def _inline(self, asked: _Asked, uses: Sequence[SuperUse | Misuse]) -> Splice | None:
-        """The parent's method at the place of the call; None where it has to be kept."""
+        """The parent's method at the level of the call; None where it has to be kept."""
         # Inlined twice, the statements of a method could not be told apart.
         alike = [use for use in uses if isinstance(use, SuperUse) and use.name == asked.use.name]
         site = find_call_site(asked.use, asked.statement)
         if site is None or len(alike) > 1 or len(asked.group) > 1:
             return None
-        # Its own `super()` is resolved at its own place in the chain, before it is copied.
+        # Its own `super()` is resolved at its own level of the chain, before it is copied.
         return inline(site, asked.use, asked.statement, self.resolve(asked.group[0]))
 
     def _refer(self, asked: _Asked) -> Splice:
@@ -333,6 +332,8 @@ def _find_obstacle(group: Sequence[Statement], name: str, is_kept: bool) -> str 
     if name in _DECORATED_BY_NAME:
         return "Python knows it by its name"
     for member in group:
+        if len(member.names) > 1:
+            return "it is bound together with other names"
         if "cached_property" in _decorators_of(member.node):
             return "its decorator stores under the name that it has"
         # Both the member and its copy would stay: the value would be computed for each of them.
@@ -377,4 +378,4 @@ def _copy(member: Statement, name: str, private: str) -> Statement:
 def _decorators_of(node: ast.stmt, *chosen: ast.expr) -> set[str]:
     """The last names of the decorators of `node`, or of the `chosen`: `a.b(c)` gives `b`."""
     decorators = chosen or getattr(node, "decorator_list", [])
-    return {ast.unparse(called_function(each)).rpartition(".")[2] for each in decorators}
+    return {ast.unparse(called_function(node)).rpartition(".")[2] for node in decorators}

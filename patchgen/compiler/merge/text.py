@@ -188,17 +188,17 @@ def _find_string_lines(text: str) -> frozenset[int]:
     # From Python 3.12 on, an f-string is several tokens.
     starts = {"FSTRING_START", "TSTRING_START"}
     ends = {"FSTRING_END", "TSTRING_END"}
-    found: set[int] = set()
+    inside: set[int] = set()
     opened: list[int] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         name = tokenize.tok_name[token.type]
         if name == "STRING":
-            found.update(range(token.start[0] + 1, token.end[0] + 1))
+            inside.update(range(token.start[0] + 1, token.end[0] + 1))
         elif name in starts:
             opened.append(token.start[0])
         elif name in ends:
-            found.update(range(opened.pop() + 1, token.end[0] + 1))
-    return frozenset(found)
+            inside.update(range(opened.pop() + 1, token.end[0] + 1))
+    return frozenset(inside)
 
 
 def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -251,15 +251,15 @@ def suite_text(
 
 def _find_last_comment(code: Fragment, last: int, indent: str) -> int:
     """The last line of a suite that ends on line `last`, with its comments below."""
-    found = last
+    last_comment = last
     for number, line in enumerate(code.lines[last:], start=last + 1):
         is_comment = line.lstrip().startswith("#")
         # One that stands further left belongs to the code around the suite.
         if is_comment and indent_of(line).startswith(indent):
-            found = number
+            last_comment = number
         elif line.strip():
             break
-    return found
+    return last_comment
 
 
 def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
@@ -268,7 +268,7 @@ def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
     depth = 0
     text = code.text[code.line_span(line, line)[0] + column :]
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    for token in (each for each in tokens if each.type == tokenize.OP):
+    for token in (token for token in tokens if token.type == tokenize.OP):
         if token.string in "([{":
             depth += 1
         elif token.string in ")]}":

@@ -1,9 +1,9 @@
 """Find where a method asks for what its class inherits: `super().m`, `Parent.m(self)`.
 
-In: a method of a class of the chain.  Out: its `SuperUse`s, each with the place in the chain where
+In: a method of a class of the chain.  Out: its `SuperUse`s, each with the level in the chain where
 the search begins, and a `Misuse` for what cannot be followed.
 
-In the rewritten blocks, a parent that code names explicitly is spelled `__parent_<place>__`:
+In the rewritten blocks, a parent that code names explicitly is spelled `__parent_<level>__`:
 
     Parent.forward(self, x)         __parent_1__.forward(self, x)
 """
@@ -16,14 +16,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.compiler.merge.members import Function, Statement
-from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_names
+from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_names, list_body
 from patchgen.syntax.trees import children, decorator_names, walk
 
 _MARKER = re.compile(r"__parent_(\d+)__")
 # Beside `super`, these see a local variable `__class__`.
-_SEES_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
+SEES_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 # Where in a method a node stands: in its own statements, in a function, or in a class in it.
 METHOD, NESTED, CLASS = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """A use of `super` or of a parent that cannot be followed.
+
+    `is_super`: in the last class of the chain it can stay, as only the bases come behind it.
+    """
+
+    node: ast.expr
+    code: str
+    what: str
+    hint: str
+    is_super: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +61,6 @@ class SuperUse:
         return f"{'Parent' if self.by_name else 'super()'}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Misuse:
-    """A use of `super` or of a parent that cannot be followed.
-
-    `is_super`: in the last class of the chain it can stay, as only the bases come behind it.
-    """
-
-    node: ast.expr
-    code: str
-    what: str
-    hint: str
-    is_super: bool
-
-
 def first_parameter(method: FunctionNode) -> str | None:
     """The name by which `method` knows its object; None when it takes no positional parameter."""
     positional = [*method.args.posonlyargs, *method.args.args]
@@ -68,7 +68,7 @@ def first_parameter(method: FunctionNode) -> str | None:
 
 
 def marker_index(node: ast.AST) -> int | None:
-    """The place in the chain that an explicit parent stands for."""
+    """The level in the chain that an explicit parent stands for."""
     marker = _MARKER.fullmatch(node.id) if isinstance(node, ast.Name) else None
     return int(marker.group(1)) if marker else None
 
@@ -126,30 +126,19 @@ class _Walker:
         self._receiver = None if is_static else first_parameter(method)
         self._rebinds = self._receiver in set(bound_names(method.body))
         names = {node.id for node in walk(method) if isinstance(node, ast.Name)}
-        self._sees_locals = bool(names & _SEES_LOCALS)
+        self._sees_locals = bool(names & SEES_LOCALS)
 
     def visit(self, node: ast.AST, parent: ast.AST | None, scope: int) -> None:
         """Visit `node` below `parent`; `scope` is METHOD, NESTED or CLASS."""
         match node:
-            # A nested class has its own `super`, and its own `__class__`.
-            case ast.Name(id="super" | "__class__") if scope == CLASS:
-                return
-            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[])):
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+                # A nested class has a `super` of its own.
                 if scope != CLASS:
                     self._visit_super(node, parent, scope == NESTED)
                 return
-            case ast.Attribute(value=ast.Name()) if (place := marker_index(node.value)) is not None:
-                self._visit_parent(node, parent, scope, place)
+            case ast.Attribute(value=ast.Name()) if (level := marker_index(node.value)) is not None:
+                self._visit_parent(node, parent, scope, level)
                 return
-            case ast.Name(id="super"):
-                what = "super is used otherwise than as super().name"
-                hint = "call it without arguments, and use an attribute of it: super().name"
-                self.uses.append(Misuse(node, "PG210", what, hint, True))
-            # In the child itself, `__class__` is the flat class.
-            case ast.Name(id="__class__") if self._origin:
-                what = "__class__ names a class that is merged into another"
-                hint = "write type(self), or name the class"
-                self.uses.append(Misuse(node, "PG210", what, hint, False))
             case ast.Name() if marker_index(node) is not None:
                 what = "a parent that is merged into the class is used as a value"
                 hint = "call one of its methods: Parent.method(self)"
@@ -158,12 +147,13 @@ class _Walker:
         if isinstance(node, ComprehensionNode):
             first = node.generators[0].iter  # evaluated outside the comprehension
             self.visit(first, node, scope)
-        if isinstance(node, FunctionNode | ComprehensionNode):
             scope = max(scope, NESTED)
+        # Decorators and defaults are evaluated outside the function, bases outside the class.
+        inside = list_body(node) if isinstance(node, FunctionNode) else []
         for child in children(node):
-            inner = (
-                CLASS if isinstance(node, ast.ClassDef) and isinstance(child, ast.stmt) else scope
-            )
+            inner = max(scope, NESTED) if child in inside else scope
+            if isinstance(node, ast.ClassDef) and isinstance(child, ast.stmt):
+                inner = CLASS
             if isinstance(child, ast.comprehension) and child.iter is first:
                 for part in [child.target, *child.ifs]:
                     self.visit(part, child, inner)
@@ -196,13 +186,13 @@ class _Walker:
         self.uses.append(SuperUse(node, call, node.attr, self._origin + 1, False, misuse))
 
     def _visit_parent(
-        self, node: ast.Attribute, parent: ast.AST | None, scope: int, place: int
+        self, node: ast.Attribute, parent: ast.AST | None, scope: int, level: int
     ) -> None:
         """Record `Parent.name(self, ...)`; other attributes of a parent cannot be followed."""
         match parent:
             case ast.Call(args=[ast.Name(id=receiver), *_]) if parent.func is node:
                 if receiver == self._receiver and scope == METHOD and not self._rebinds:
-                    self.uses.append(SuperUse(node, parent, node.attr, place, True))
+                    self.uses.append(SuperUse(node, parent, node.attr, level, True))
                     return
         what = f"{node.attr} of a parent that is merged is used otherwise than as Parent.m(self)"
         hint = f"write super().{node.attr}, or self.{node.attr}"

@@ -36,7 +36,7 @@ import math
 
 
 class ToyA:
+    size = 2
+
     def run(self) -> "ToyA":
         return math.pi
-
-    size = 2

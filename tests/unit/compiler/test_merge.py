@@ -57,12 +57,6 @@ def test_a_decorator_that_the_project_knows(method, kept):
     )
 
 
-def test_a_decorator_that_nobody_knows_is_refused():
-    with pytest.raises(PatchgenError) as raised:
-        merge_class(plan(CHILD, PARENT))
-    assert raised.value.problem.code == "PG220"
-
-
 def test_deep_code_is_refused_or_merged_but_never_a_traceback():
     deep = " + ".join(["x"] * 900)
     parent = f"class P(Base):\n    def f(self, x):\n        return {deep}\n"
@@ -75,7 +69,7 @@ def test_deep_code_is_refused_or_merged_but_never_a_traceback():
 def test_every_problem_of_a_pass_is_raised_together():
     child = (
         "class C(P):\n    def f(self, x):\n        a = lambda: super().f(x)\n"
-        "        return getattr(super(), 'f')(a)\n"
+        "        return super().f.__name__, a\n"
     )
     with pytest.raises(PatchgenError) as raised:
         merge_class(plan(child, PARENT.removeprefix("@register\n")))
