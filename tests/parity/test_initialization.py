@@ -46,7 +46,7 @@ UNDOCUMENTED = """
 from transformers.utils import auto_docstring
 
 
-class SoloScorer(hf.GPT2PreTrainedModel):
+class SoloScorer(SoloPreTrainedModel):
     @auto_docstring
     def forward(self, input_ids=None, strange: int = 3):
         return self.transformer(input_ids)
