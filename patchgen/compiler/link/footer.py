@@ -44,12 +44,12 @@ from dataclasses import replace
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.plan.kinds import kind_of_module
-from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.facts.modules import (
     CONVERSIONS,
     CONVERSIONS_ALIASES,
     CONVERSIONS_BUILDER,
     MODELING_UTILS,
+    MODELS,
 )
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import (
@@ -133,14 +133,15 @@ def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
 
     What transformers' own code writes is as right or wrong as it is there.
     """
-    functions = [
-        (block, node)
-        for block in blocks
-        if "def _init_weights" in block.text or any(map(_is_users, block.rewritten))
-        for node in walk(parse_once(block.text))
-        if isinstance(node, ast.FunctionDef)
-    ]
-    reached, size = {"_init_weights"}, 0
+    reached = {"_init_weights"}
+    functions: list[tuple[FlatBlock, ast.FunctionDef]] = []
+    for block in blocks:
+        is_changed = any(map(_is_users, (rewritten.symbol.module for rewritten in block.rewritten)))
+        if is_changed or "def _init_weights" in block.text:
+            for node in walk(parse_once(block.text)):
+                if isinstance(node, ast.FunctionDef):
+                    functions.append((block, node))
+    size = 0
     while size < len(reached):
         size = len(reached)
         for _, function in functions:
@@ -149,26 +150,29 @@ def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
                 reached |= {ast.unparse(call.func).rpartition(".")[2] for call in calls}
     for block, function in functions:
         if function.name in reached and "_is_hf_initialized" not in ast.unparse(function):
-            for write in _find_writes(function, block):
-                _raise_where_written(ast.unparse(write), block)
+            for node in _find_writes(function, block):
+                _raise_at(node, block)
 
 
-def _is_users(rewritten: RewrittenBlock) -> bool:
-    return not rewritten.symbol.module.startswith("transformers.")
+def _is_users(module: str) -> bool:
+    return not module.startswith("transformers.")
 
 
-def _raise_where_written(code: str, block: FlatBlock) -> None:
-    """Raise PG410 where a modular file or a part has `code`."""
-    for rewritten in filter(_is_users, block.rewritten):
-        for node in walk(parse_once(rewritten.text)):
-            if isinstance(node, ast.expr | ast.stmt) and ast.unparse(node) == code:
-                hint = (
-                    "initialise the parameter itself by a function of torch.nn.init, as in "
-                    "`nn.init.normal_(module.weight)`, or ask for "
-                    '`getattr(module.weight, "_is_hf_initialized", False)` first'
-                )
-                at = rewritten.at(node.lineno, node.col_offset)
-                raise PatchgenError("PG410", at, f"`{code}` writes over loaded weights", hint)
+def _raise_at(write: ast.AST, block: FlatBlock) -> None:
+    """Raise PG410 where a modular file or a part has the code of `write`."""
+    code = ast.unparse(write)
+    for rewritten in block.rewritten:
+        if _is_users(rewritten.symbol.module):
+            for node in walk(parse_once(rewritten.text)):
+                if isinstance(node, ast.expr | ast.stmt) and ast.unparse(node) == code:
+                    at = rewritten.at(node.lineno, node.col_offset)
+                    what = f"`{code}` writes over weights that were loaded"
+                    hint = (
+                        "initialise the parameter itself by a function of torch.nn.init, as in "
+                        "`nn.init.normal_(module.weight)`, or ask for "
+                        '`getattr(module.weight, "_is_hf_initialized", False)` first'
+                    )
+                    raise PatchgenError("PG410", at, what, hint)
 
 
 def _find_writes(function: ast.FunctionDef, block: FlatBlock) -> Iterator[ast.AST]:
@@ -270,12 +274,18 @@ def _may_be_custom_code(blocks: tuple[FlatBlock, ...]) -> bool:
         imported = [
             dependency.name
             for dependency in block.dependencies
-            if dependency.name not in defined
-            and not re.match(r"torch\b|transformers\b(?!\.models\.)", dependency.symbol.module)
+            if dependency.name not in defined and _may_have_models(dependency.symbol.module)
         ]
         if "is_custom_code" in block.text or _has_base(block, imported):
             return True
     return False
+
+
+def _may_have_models(module: str) -> bool:
+    return module.startswith(f"{MODELS}.") or module.partition(".")[0] not in (
+        "torch",
+        "transformers",
+    )
 
 
 def render_registrations(registered: Collection[str], sources: Mapping[str, str]) -> str:

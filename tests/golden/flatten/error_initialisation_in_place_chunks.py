@@ -19,5 +19,5 @@ class GPT2PreTrainedModel(gpt2.GPT2PreTrainedModel):
             for part in module.weight.chunk(2):
                 nn.init.zeros_(part)
 # --- error
-modular_gpt2_x.py:18:17: PG410 `nn.init.zeros_(part)` writes over loaded weights
+modular_gpt2_x.py:18:17: PG410 `nn.init.zeros_(part)` writes over weights that were loaded
     hint: initialise the parameter itself by a function of torch.nn.init, as in `nn.init.normal_(module.weight)`, or ask for `getattr(module.weight, "_is_hf_initialized", False)` first

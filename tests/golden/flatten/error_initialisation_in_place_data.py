@@ -18,5 +18,5 @@ class GPT2PreTrainedModel(gpt2.GPT2PreTrainedModel):
         if isinstance(module, nn.Embedding):
             module.weight.data.normal_()
 # --- error
-modular_gpt2_x.py:17:13: PG410 `module.weight.data.normal_()` writes over loaded weights
+modular_gpt2_x.py:17:13: PG410 `module.weight.data.normal_()` writes over weights that were loaded
     hint: initialise the parameter itself by a function of torch.nn.init, as in `nn.init.normal_(module.weight)`, or ask for `getattr(module.weight, "_is_hf_initialized", False)` first

@@ -18,5 +18,5 @@ class GPT2PreTrainedModel(gpt2.GPT2PreTrainedModel):
         if isinstance(module, nn.Embedding):
             nn.init.zeros_(module.weight[0])
 # --- error
-modular_gpt2_x.py:17:13: PG410 `nn.init.zeros_(module.weight[0])` writes over loaded weights
+modular_gpt2_x.py:17:13: PG410 `nn.init.zeros_(module.weight[0])` writes over weights that were loaded
     hint: initialise the parameter itself by a function of torch.nn.init, as in `nn.init.normal_(module.weight)`, or ask for `getattr(module.weight, "_is_hf_initialized", False)` first
