@@ -98,13 +98,18 @@ class Cache:
         """The modules as this run finds them."""
         return self.project.environment()
 
-    def _path_of_outcome(self, modular: Modular) -> Path:
+    def _path_of_outcome(self, modular: Modular) -> Path | None:
         roots = "\0".join(map(str, self.env.roots)) if self.on else ""
         return self._path("outcomes", modular, f"{modular.path}\0{modular.profile}\0{roots}")
 
-    def _path(self, kind: str, modular: Modular, view: str) -> Path:
+    def _path(self, kind: str, modular: Modular, view: str) -> Path | None:
+        """The file of an entry about `modular`; None where there is none to believe."""
+        root = root_of(self.project, modular.path)
+        state = state_of(self.project, root) if self.on else root
+        if is_below(state, root):
+            return None
         name = hashlib.sha256(view.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        return state_of(self.project, root_of(self.project, modular.path)) / kind / name
+        return state / kind / name
 
     @functools.cached_property
     def _world(self) -> Mapping[str, Any]:
@@ -114,9 +119,9 @@ class Cache:
         # Outputs and messages show paths relative to the home.
         return {"settings": settings, "bidi": allow_bidi, "home": str(self.project.home)}
 
-    def _read(self, path: Path, world: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _read(self, path: Path | None, world: Mapping[str, Any]) -> Mapping[str, Any]:
         """The entry at `path`; none where it is missing, damaged, or of other tools or settings."""
-        if not self._is_used(path):
+        if path is None:
             return {}
         try:
             data = read_regular(path)
@@ -129,9 +134,11 @@ class Cache:
         except (OSError, ValueError, RecursionError):
             return {}
 
-    def _write(self, path: Path, world: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    def _write(
+        self, path: Path | None, world: Mapping[str, Any], stored: Mapping[str, Any]
+    ) -> None:
         """Write an entry; where that fails, the next run makes it again."""
-        if not self._is_used(path):
+        if path is None:
             return
         # Imported here: a run that finds all unchanged stores nothing.
         from patchgen.project.write import replace_file
@@ -142,9 +149,6 @@ class Cache:
             replace_file(path, _seal(world, content) + content, lasting=False)
         except (OSError, PatchgenError):
             return
-
-    def _is_used(self, path: Path) -> bool:
-        return self.on and not any(is_below(path, root) for root in self.project.writable)
 
     def _holds(self, stored: Mapping[str, Any]) -> bool:
         """Whether all that the outcome depends on is as it was."""
@@ -167,13 +171,13 @@ class Answers:
     """What was `stored` about the texts of one modular file, and what was `used` or made since."""
 
     cache: Cache
-    path: Path
+    path: Path | None
     stored: Mapping[str, Any]
     used: dict[str, Any] = field(default_factory=dict)
 
     def at_hand(self) -> AbstractContextManager[Any]:
         """Let `recall` find the answers while the file is flattened, as often as that goes on."""
-        return keeping(self.stored, self.used) if self.cache.on else nullcontext()
+        return keeping(self.stored, self.used) if self.path else nullcontext()
 
     def store(self) -> None:
         """Store what was used."""

@@ -136,7 +136,7 @@ def discover(
         what = "nothing to do: no paths were given and the configuration names no sources"
         hint = "start a project with `patchgen init`, or name files"
         problems.append(Problem(Location(FILE), "PG505", what, hint))
-    if not paths:
+    if not paths and not problems:
         # Also where `sources` leaves out the modular files that these folders are for.
         mapped = [project.home / source for source, _ in project.config.outputs]
         folders += [output_of(source.resolve()) for source in mapped]

@@ -326,7 +326,7 @@ def test_json_and_sarif_are_whole_documents_on_every_command(argv, tree, capsys)
 
 def test_no_cache_writes_none(tree):
     assert main(["check", "--no-cache"]) == 1
-    assert not tree.state.exists()
+    assert not (tree.state / "outcomes").exists()
 
 
 def test_check_writes_nothing_but_its_cache(tree):
