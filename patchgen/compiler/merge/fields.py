@@ -120,12 +120,13 @@ def _find_unlike(
         return
     unlike = [other for other, by in zip(bodies, fields.makers, strict=True) if by != makers]
     for statement in body.statements:
-        what, name = "", next(iter(statement.names), "")
+        verb, name = "", next(iter(statement.names), "")
         if isinstance(statement.node, ast.AnnAssign):
-            what = f"{name} is annotated in {body.own_name}"
+            verb = "annotated"
         elif name in _LOOKED_FOR and "dataclass" in str(fields.flat - makers):
-            what = f"{name} of {body.own_name} would be seen by the decorator"
-        if what:
+            verb = "found by the decorator"
+        if verb:
+            what = f"{name} is {verb} in {body.own_name}"
             what += f", which is not decorated as {unlike[0].own_name} is"
             hint = "decorate both alike, so that it is a field in both or in none"
             yield PatchgenError("PG223", body.at(statement), what, hint).problem
