@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from patchgen.facts.decorators import RULES
+from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, Import, ModuleIndex, imports_of
 from patchgen.syntax.bound import ScopeNode, outer_expressions, own_nodes
 from patchgen.syntax.errors import Problem
@@ -54,9 +55,18 @@ _OF_THE_FILE = frozenset(
 # These give what they make a name, which may be another one in the flat file.
 _TAKES_A_NAME = frozenset({"get_logger", "getLogger", "custom_op", "triton_op", "Library"})
 _ODD_INDENTATION = re.compile(r"[ \t\f]*[\t\f] *\S| *\\$")
+_WITHOUT = "write a class that does without it"
 _HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__"})
-_READ_BY_PYTHON = frozenset({"__slots__", "__doc__", "__module__", "__qualname__"})
+_READ_BY_PYTHON = frozenset(
+    {"__getattribute__", "__slots__", "__doc__", "__module__", "__qualname__"}
+)
 _METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
+# Code that sees which classes an object has, or which names a class.
+_LOOKS_AT_CLASSES = frozenset(
+    "__base__ __bases__ __mro__ __orig_bases__ __qualname__ __subclasses__ co_name co_qualname"
+    " getdoc getmembers getmembers_static getmro mro".split()
+)
+_IS_CLASS = re.compile(r"cls|_*[A-Z]\w*|type\(.*\)|.*__class__")
 _MAKES_OTHER_CLASSES = re.compile(r"enum\.\w+|typing\w*\.(NamedTuple|Protocol|TypedDict)")
 
 
@@ -85,12 +95,36 @@ def check_classes(
         if block is None or block.kind != "class":
             continue
         found = list(check_class(block.text, name, place > 0, decorators))
+        if place > 0 and not index.source.module.startswith(f"{MODELS}."):
+            found += _check_calls(index, block.text, name)
         for base in outside if place == 0 else ():
             if _MAKES_OTHER_CLASSES.fullmatch(base):
                 what = f"{name} is merged, and its base {base} makes something of class bodies"
                 found.append((1, 0, what, "write out all that the class has"))
         for finding in found:
             yield _report(index, block.first, finding)
+
+
+def check_shared(
+    index: ModuleIndex, name: str, heirs: Sequence[tuple[ModuleIndex, str]]
+) -> Iterator[Problem]:
+    """Objects that class `name` makes once and the classes it is merged into, `heirs`, would share.
+
+    transformers' own lists and tables are never changed.
+    """
+    block = index.definition(name)
+    if len(heirs) < 2 or block is None or index.source.module.startswith(f"{MODELS}."):
+        return
+    for statement in getattr(find_class(block.text, name), "body", []):
+        values = [getattr(statement, "value", None)]
+        if isinstance(statement, ScopeNode):
+            values = list(outer_expressions(statement))
+        for value in values:
+            if isinstance(value, ast.Dict | ast.List | ast.Set):
+                heir, at = heirs[1][1], heirs[1][0].definition(heirs[1][1])
+                what = f"{heir} and {heirs[0][1]} share `{ast.unparse(value)[:40]}` of {name}"
+                finding = (1, 0, what, "write the attribute out in each class")
+                yield _report(heirs[1][0], at.first if at else 1, finding)
 
 
 def _report(index: ModuleIndex, first: int, finding: Finding) -> Problem:
@@ -143,7 +177,6 @@ def _check_suite(
     index: ModuleIndex, body: Iterable[ast.stmt], *, is_modular: bool, guarded: bool
 ) -> Iterator[Finding]:
     """The statements of a file, or of one under a condition, that may not stand there."""
-    may_be_set = ast.Name if is_modular else ast.Name | ast.Subscript | ast.Attribute
     for node in body:
         hint = _ASSIGN
         match node:
@@ -156,6 +189,11 @@ def _check_suite(
             case ast.FunctionDef(name="__getattr__" | "__dir__"):
                 hint = "define or import each name"
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                for decorator in map(called_function, node.decorator_list):
+                    # What it does with the definition is not followed.
+                    if isinstance(decorator, ast.Name) and index.definition(decorator.id):
+                        what = f"the decorator {decorator.id}, which the project defines"
+                        yield _find(decorator, what, "write out what it does")
                 if not (guarded and is_modular):
                     continue
                 hint = "define it at the top level of the file"
@@ -163,8 +201,9 @@ def _check_suite(
                 if is_list_of_strings(ast.unparse(node)):
                     continue
                 hint = "write a list of strings"
+            # `TABLE["fast"] = act`; of a class, an item or an attribute may be its parent's too.
             case ast.Assign(targets=targets):
-                if all(isinstance(target, may_be_set) for target in targets):
+                if all(_is_plain_target(target, index) for target in targets):
                     continue
             case ast.If() | ast.Try():
                 hint = _CHOOSE
@@ -175,14 +214,31 @@ def _check_suite(
                     for suite in suites:
                         yield from _check_suite(index, suite, is_modular=is_modular, guarded=True)
                     continue
-            case ast.Expr(value=ast.Call(func=ast.Attribute() as called)) if not is_modular:
-                root = _find_root(called)
-                if isinstance(root, ast.Name) and index.blocks_that_bind(root.id):
+            # `operator.register_fake(shape)`
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+                if not is_modular and _binds_no_class(index, name):
                     continue
         # `type Size = int`, which Python 3.11 does not know.
         if type(node).__name__ != "TypeAlias":
             where = "under a condition" if guarded else "at the top level of a file"
             yield _find(node, f"{_quote(index.source.lines, node)} {where}", hint)
+
+
+def _is_plain_target(target: ast.expr, index: ModuleIndex) -> bool:
+    """Whether an assignment binds a name, or fills a table that the file binds or imports."""
+    match target:
+        case ast.Name():
+            return True
+        case ast.Subscript(value=ast.Name(id=name)):
+            return _binds_no_class(index, name)
+        case _:
+            return False
+
+
+def _binds_no_class(index: ModuleIndex, name: str) -> bool:
+    """Whether the file binds or imports `name`, and not by a class statement."""
+    blocks = index.blocks_that_bind(name)
+    return bool(blocks) and all(block.kind != "class" for block in blocks)
 
 
 def _is_guard(node: ast.If | ast.Try) -> bool:
@@ -246,6 +302,16 @@ def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iter
                 yield _find(node, what, "write the name as a string")
             case ast.Global(names=names):
                 yield _find(node, f"global {', '.join(names)}", _KEEP)
+            case ast.FunctionDef(name=name) if name in _HOOKS:
+                yield _find(node, f"{name}, which Python calls for classes", _WITHOUT)
+            case ast.Attribute(attr=name) if name in _LOOKS_AT_CLASSES:
+                yield _find(node, f"{name}, by which code sees other classes", _WITHOUT)
+            case (
+                ast.Attribute(value=owner, attr="__dict__")
+                | ast.Call(func=ast.Name(id="vars" | "dir"), args=[owner])
+            ) if _IS_CLASS.fullmatch(ast.unparse(owner)) or ast.unparse(node).startswith("dir("):
+                what = f"{ast.unparse(node)}, which sees other names where classes are merged"
+                yield _find(node, what, _WITHOUT)
             case ast.Import() | ast.ImportFrom():
                 for item in imports_of([node]):
                     if item.module == "__future__":
@@ -292,6 +358,21 @@ def check_class(
     )
 
 
+def _check_calls(index: ModuleIndex, text: str, name: str) -> Iterator[Finding]:
+    """Calls of what its file defines in the body of a parent, which a merged class makes anew."""
+    node = find_class(text, name)
+    assert node is not None
+    for statement in node.body:
+        run = outer_expressions(statement) if isinstance(statement, ScopeNode) else [statement]
+        called: list[ast.expr] = list(getattr(statement, "decorator_list", []))
+        called += [part for part in own_nodes(run) if isinstance(part, ast.Call)]
+        for part in called:
+            root = _find_root(called_function(part))
+            if isinstance(root, ast.Name) and index.definition(root.id):
+                what = f"a call of {root.id} in the body of {name}"
+                yield _find(part, what, "write out what it gives")
+
+
 def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Finding]:
     """The decorators, bases and keywords of a class statement."""
     for decorator in node.decorator_list:
@@ -299,6 +380,10 @@ def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Find
         if short not in RULES and short not in decorators:
             hint = "name it under `decorators` in the configuration, or leave it out"
             yield _find(decorator, f"the decorator {short} of a class that is merged", hint)
+        if "slots" in ast.unparse(decorator) or "kw_only" in ast.unparse(decorator):
+            yield _find(decorator, ast.unparse(decorator), "use it without that option")
+    if getattr(node, "type_params", []):
+        yield node.lineno, node.col_offset, "type parameters", "derive from typing.Generic"
     for base in node.bases:
         is_generic = isinstance(base, ast.Subscript) and ast.unparse(base.value).endswith("Generic")
         if not isinstance(base, ast.Name | ast.Attribute) and not is_generic:
@@ -335,7 +420,7 @@ def _check_body(text: str, node: ast.ClassDef, *, is_parent: bool) -> Iterator[F
                 yield _find(statement, f"{node.name}.{name} is defined twice", "keep one of them")
             if name in _READ_BY_PYTHON or (is_parent and name in _HOOKS):
                 what = f"{name} in the body of {node.name}, which Python reads"
-                yield _find(statement, what, "write a class that does without it")
+                yield _find(statement, what, _WITHOUT)
         bound.update(names)
         run = outer_expressions(statement) if isinstance(statement, ScopeNode) else [statement]
         for part in own_nodes(run):

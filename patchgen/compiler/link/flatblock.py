@@ -189,10 +189,13 @@ def mean_the_same(
 def is_copied_freely(block: Block) -> bool:
     """Whether one object does for two that `block` would make in two modules.
 
-    So it is for a function, a class, an import under a condition and a number; `CACHE = {}` in two
-    modules is two dictionaries.
+    So it is for an import under a condition, a number, and a function or a class that keeps nothing
+    between calls; `CACHE = {}` in two modules is two dictionaries.
     """
-    return block.kind in ("class", "def", "guard") or is_plain(block)
+    if block.kind not in ("class", "def"):
+        return block.kind == "guard" or is_plain(block)
+    keeps = re.search(rf"\b(?:{block.name}|cls)\.\w+(?:\[.*\])? *[-+*/|]?=|cache\b", block.text)
+    return keeps is None
 
 
 @dataclass(frozen=True, slots=True, order=True)

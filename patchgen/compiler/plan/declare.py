@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from patchgen.compiler.language import check_classes, check_file
+from patchgen.compiler.language import check_classes, check_file, check_shared
 from patchgen.compiler.plan.bindings import PARTS, Bindings
 from patchgen.compiler.plan.lineage import Base, Lineages, bases_of, check_class_statement, split
 from patchgen.compiler.plan.mentions import find_mentions, find_named_definitions
@@ -230,6 +230,13 @@ def _declare_all(known: _Known) -> list[Declaration]:
             # Go on, so that one run reports every class that fails.
             except PatchgenError as error:
                 problems += problems_of(error)
+    heirs: dict[Symbol, list[tuple[ModuleIndex, str]]] = {}
+    for declaration in declared:
+        for parent in declaration.chain[1:]:
+            own = known.index(declaration.symbol.module), declaration.symbol.name
+            heirs.setdefault(parent, []).append(own)
+    for parent, classes in heirs.items():
+        problems += check_shared(known.index(parent.module), parent.name, classes)
     if problems:
         raise Refusals(problems)
     return declared
@@ -259,6 +266,11 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
         rewrites=makes_rewrites(classes, bindings),
     )
     if not merged.is_merged:
+        # A class over one of its own file may call what is merged into that one.
+        if any(base.symbol.module in known.modules for base in bases):
+            problems = list(check_classes([(layer, name)], (), known.decorators))
+            if problems:
+                raise Refusals(problems)
         return merged
     for index in dict.fromkeys(index for index, _ in classes):
         check_language(index, bindings)
@@ -468,11 +480,14 @@ def _own_names(block: Block) -> list[str]:
 
 def list_parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]:
     """The modules of models that the file imports, or imports names from, in order."""
+    guarded = {item for block in modular.blocks if block.kind == "guard" for item in block.imports}
     found: dict[str, ModuleIndex] = {}
     for item in modular.imports:
         at = modular.source.at(item.line, item.column)
         symbol = bindings.canonical(bindings.imported_symbol(modular, item), at)
-        if not _may_be_followed(symbol.module, bindings):
+        # A module that may be missing is imported under a condition.
+        is_missing = bindings.env.path(symbol.module) is None and item in guarded
+        if is_missing or not _may_be_followed(symbol.module, bindings):
             continue
         # A misspelt import is an error of its own.
         if symbol.name and symbol.name != "*":

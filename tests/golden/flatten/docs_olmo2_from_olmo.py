@@ -123,7 +123,7 @@ class Olmo2Config(PreTrainedConfig):
             self.num_key_value_heads = self.num_attention_heads
         super().__post_init__(**kwargs)
 # --- flat modeling_olmo2.py: Olmo2RMSNorm, Olmo2DecoderLayer
-# defines auto_docstring, Olmo2RMSNorm, repeat_kv, eager_attention_forward, rotate_half, apply_rotary_pos_emb, Olmo2Attention, Olmo2LayerNorm, Olmo2MLP, Olmo2DecoderLayer, Olmo2RotaryEmbedding, Olmo2PreTrainedModel, Olmo2Model, Olmo2ForCausalLM
+# defines auto_docstring, Olmo2RMSNorm, rotate_half, repeat_kv, eager_attention_forward, apply_rotary_pos_emb, Olmo2Attention, Olmo2LayerNorm, Olmo2MLP, Olmo2DecoderLayer, Olmo2RotaryEmbedding, Olmo2PreTrainedModel, Olmo2Model, Olmo2ForCausalLM
 
 
 @use_kernel_forward_from_hub("RMSNorm")

@@ -12,7 +12,7 @@ class MyNewRMSNorm(LlamaRMSNorm):
     def extra_repr(self):
         raise AttributeError("Not needed for MyNew")
 # --- flat modeling_my_new.py: MyNewPreTrainedModel, MyNewRMSNorm
-# defines auto_docstring, rotate_half, apply_rotary_pos_emb, repeat_kv, eager_attention_forward, MyNewAttention, MyNewMLP, MyNewDecoderLayer, MyNewPreTrainedModel, MyNewRMSNorm
+# defines auto_docstring, rotate_half, apply_rotary_pos_emb, MyNewMLP, repeat_kv, eager_attention_forward, MyNewAttention, MyNewDecoderLayer, MyNewPreTrainedModel, MyNewRMSNorm
 
 
 @auto_docstring

@@ -23,7 +23,7 @@ class LlamaForQuestionAnswering(llama.LlamaForQuestionAnswering):
         self.transformer = llama.LlamaModel(config)
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
 # --- flat modeling_llama_x.py: LlamaForSequenceClassification, LlamaForQuestionAnswering
-# defines auto_docstring, LlamaRMSNorm, LlamaRotaryEmbedding, rotate_half, apply_rotary_pos_emb, LlamaMLP, repeat_kv, eager_attention_forward, LlamaAttention, LlamaDecoderLayer, LlamaPreTrainedModel, LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification, LlamaForQuestionAnswering, LlamaForTokenClassification
+# defines LlamaRMSNorm, LlamaRotaryEmbedding, rotate_half, apply_rotary_pos_emb, LlamaMLP, repeat_kv, eager_attention_forward, LlamaAttention, LlamaDecoderLayer, LlamaPreTrainedModel, LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification, LlamaForQuestionAnswering, LlamaForTokenClassification
 
 
 class LlamaForSequenceClassification(GenericForSequenceClassification, LlamaPreTrainedModel):

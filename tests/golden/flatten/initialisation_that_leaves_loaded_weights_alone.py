@@ -42,7 +42,7 @@ class GPT2PreTrainedModel(gpt2.GPT2PreTrainedModel):
         for parameter in module.parameters(recurse=False):
             init.normal_(parameter)
 # --- flat modeling_gpt2_x.py: GPT2PreTrainedModel
-# defines auto_docstring, eager_attention_forward, GPT2Attention, Scale, GPT2MLP, GPT2Block, GPT2SequenceSummary, GPT2PreTrainedModel, GPT2DoubleHeadsModelOutput, GPT2Model, GPT2LMHeadModel, GPT2DoubleHeadsModel, GPT2ForSequenceClassification, GPT2ForTokenClassification, GPT2ForQuestionAnswering
+# defines eager_attention_forward, GPT2Attention, Scale, GPT2MLP, GPT2Block, GPT2SequenceSummary, GPT2PreTrainedModel, GPT2DoubleHeadsModelOutput, GPT2Model, GPT2LMHeadModel, GPT2DoubleHeadsModel, GPT2ForSequenceClassification, GPT2ForTokenClassification, GPT2ForQuestionAnswering
 
 
 @auto_docstring

@@ -18,7 +18,7 @@ class NewA(toy.ToyA):
 
 
 class NewA:
+    size = 2
+
     def run(self, x):
         return self.rnu(x), helper(x, 2)
-
-    size = 2

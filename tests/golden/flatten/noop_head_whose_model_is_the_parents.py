@@ -10,7 +10,7 @@ class LlamaForSequenceClassification(llama.LlamaForSequenceClassification):
         super().__init__(config)
         self.dropout = nn.Dropout(0.1)
 # --- flat modeling_llama_x.py: LlamaForSequenceClassification
-# defines auto_docstring, LlamaRMSNorm, LlamaRotaryEmbedding, rotate_half, apply_rotary_pos_emb, LlamaMLP, repeat_kv, eager_attention_forward, LlamaAttention, LlamaDecoderLayer, LlamaPreTrainedModel, LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification, LlamaForQuestionAnswering, LlamaForTokenClassification
+# defines LlamaRMSNorm, LlamaRotaryEmbedding, rotate_half, apply_rotary_pos_emb, LlamaMLP, repeat_kv, eager_attention_forward, LlamaAttention, LlamaDecoderLayer, LlamaPreTrainedModel, LlamaModel, LlamaForCausalLM, LlamaForSequenceClassification, LlamaForQuestionAnswering, LlamaForTokenClassification
 
 
 class LlamaForSequenceClassification(GenericForSequenceClassification, LlamaPreTrainedModel):
