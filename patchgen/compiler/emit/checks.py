@@ -317,13 +317,13 @@ def _spell_as_super(
     return call, callee, ""
 
 
-def uses_argument(text: str, method: str, name: str) -> bool:
-    """Whether the parent's `method` in `text` has a parameter and reads it."""
+def find_parameters(text: str, method: str) -> dict[str, bool]:
+    """The parameters of the parent's `method` in `text`, each with whether it is read."""
     for node in walk(parse_once(text)):
         if isinstance(node, Function) and node.name == method:
-            parameters = {each.arg for each in (*node.args.args, *node.args.kwonlyargs)}
-            return name in parameters and any(mentions(inner, name) for inner in node.body)
-    return False
+            parameters = (each.arg for each in (*node.args.args, *node.args.kwonlyargs))
+            return {name: any(mentions(line, name) for line in node.body) for name in parameters}
+    return {}
 
 
 def passes_on(function: Function, keyword: str, text: str) -> bool:

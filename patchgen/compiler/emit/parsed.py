@@ -216,7 +216,7 @@ def _read_method(
     """Add what one method stores and calls on its first parameter."""
     receiver = method.args.args[0].arg
     values: dict[int, ast.expr | None] = {}
-    bindings: dict[str, list[Path | None]] = {}
+    bindings: Counter[str] = Counter()
     sources: list[tuple[ast.expr, ast.expr]] = []
     for node in nodes:
         match node:
@@ -231,7 +231,7 @@ def _read_method(
             ):
                 sources += _pair_elements(target, iterated)
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
-                bindings.setdefault(name, []).append(None)
+                bindings[name] += 1
             case ast.Attribute(value=ast.Name(id=name), attr=attribute, ctx=ast.Store()) if (
                 name == receiver
             ):
@@ -241,12 +241,12 @@ def _read_method(
             ) if adds in ("register_buffer", "register_parameter", "add_module", "register_module"):
                 stored.setdefault(name, []).append(None)
     # A nested function may have a `self` of its own.
-    if len(bindings.get(receiver, ())) != 1:
+    if bindings[receiver] != 1:
         return
     paths: dict[str, Path] = {receiver: ()}
     for target, value in sources:
         # A name that is bound once is the same object wherever it is read.
-        if isinstance(target, ast.Name) and len(bindings[target.id]) == 1:
+        if isinstance(target, ast.Name) and bindings[target.id] == 1:
             path = _find_path(value, paths)
             if path:
                 paths[target.id] = path

@@ -23,10 +23,10 @@ from patchgen.compiler.emit.checks import (
     Finding,
     check_calls,
     find_mistakes,
+    find_parameters,
     find_unset,
     list_questions,
     passes_on,
-    uses_argument,
 )
 from patchgen.compiler.emit.parsed import Parsed, parse_output, read_parts
 from patchgen.compiler.emit.release import explain_missing, list_members
@@ -83,7 +83,11 @@ def validate(
     # `dataclasses.astuple` copies each value, which takes ten times as long.
     origins = [(origin.first, origin.last, origin.path, origin.line) for origin in lines]
     place = (declared.path, declared.line, declared.column)
-    parents = [(each.name, each.text, each.at.line) for each in overrides if each.text]
+    parents = [
+        (each.name, each.text, each.at.path, each.at.line, each.at.column)
+        for each in overrides
+        if each.text
+    ]
     kept = recall("valid", text, origins, place, base, parents)
     output = _Output(text, lines, declared.path, base)
     findings: list[Finding] = []
@@ -96,17 +100,24 @@ def validate(
             return (problem,)
         parsed = parse_output(text)
         findings += find_mistakes(text)
-        problems += _find_swallowed(output, overrides)
         problems += _find_patchgen_imports(parsed, output)
         problems += _find_unknown_layers(parsed, output)
+        swallowed = list(_find_swallowed(output, overrides))
+        problems += [problem for problem in swallowed if problem.severity == "error"]
+        notes = [problem for problem in swallowed if problem.severity == "warning"]
+        for line, what, hint in find_unset(text, base) if base is not None else ():
+            notes.append(Problem(output.locate(line), "PG421", what, hint, "warning"))
         questions = list_questions(text)
-        unset = list(find_unset(text, base)) if base is not None else []
         if not findings and not problems:
-            kept.keep([questions, unset])
+            warned = [(n.at.path, n.at.line, n.at.column, n.code, n.what, n.hint) for n in notes]
+            kept.keep([questions, warned])
     else:
-        questions, unset = kept.answer
-    for line, what, hint in unset:
-        problems.append(Problem(output.locate(line), "PG421", what, hint, "warning"))
+        questions, warned = kept.answer
+        notes = [
+            Problem(Location(path, line, column), code, what, hint, "warning")
+            for path, line, column, code, what, hint in warned
+        ]
+    problems += notes
     findings += _ask_release(questions, env)
     upstream = _find_upstream(output, env) if findings else set()
     for finding in findings:
@@ -228,7 +239,11 @@ def _equals(parsed: Parsed, base: str) -> bool:
 
 
 def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[Problem]:
-    """A problem for each argument that a caller names and an override takes by `**kwargs` alone."""
+    """A problem for each argument that a caller names and an override takes by `**kwargs` alone.
+
+    It is an error where the override has a parameter that its parent does not have: upstream gave
+    that one another name.  An override that never had it may mean to do without.
+    """
     reported = set()
     for call in check_calls(output.text).swallowed:
         owner, _, method = call.callee.rpartition(".")
@@ -237,15 +252,19 @@ def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[
             key = (override.name, call.keyword)
             if override.name not in (call.callee, owner) or key in reported:
                 continue
-            is_used = uses_argument(override.text, method, call.keyword)
-            if is_used and not passes_on(call.function, call.keyword, output.text):
-                reported.add(key)
-                what = (
-                    f"{call.callee} swallows {call.keyword}=, which its caller at "
-                    f"{output.locate(call.line)} passes and {override.parent} uses"
-                )
-                hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
-                yield Problem(override.at, "PG413", what, hint)
+            parents = find_parameters(override.text, method)
+            is_used = parents.get(call.keyword, False)
+            if not is_used or passes_on(call.function, call.keyword, output.text):
+                continue
+            reported.add(key)
+            own = {each.arg for each in (*call.function.args.args, *call.function.args.kwonlyargs)}
+            severity = "error" if own - parents.keys() else "warning"
+            what = (
+                f"{call.callee} swallows {call.keyword}=, which its caller at "
+                f"{output.locate(call.line)} passes and {override.parent} uses"
+            )
+            hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
+            yield Problem(override.at, "PG413", what, hint, severity)
 
 
 def _find_patchgen_imports(parsed: Parsed, output: _Output) -> Iterator[Problem]:

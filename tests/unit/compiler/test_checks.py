@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.compiler.emit.validate import validate
-from patchgen.compiler.flat import LineOrigin
+from patchgen.compiler.flat import LineOrigin, Override
 from patchgen.syntax.errors import Location
 from patchgen.syntax.locate import make_environment
 
@@ -152,3 +152,40 @@ def test_parameter_that_nothing_sets(
     for problem in problems:
         assert (problem.code, problem.severity) == ("PG421", "warning")
         assert all(words in problem.what + problem.hint for words in expected)
+
+
+CALLER = """
+class B(nn.Module):
+    def __init__(self):
+        self.a = A()
+
+    def forward(self, x):
+        return self.a(x, cache=1)
+"""
+# The parent's method, the override's parameters and body, and how the problem is reported.
+SWALLOWED = [
+    ("def forward(self, x, cache=None): return cache", "x, old=None, **kw", "x", "error"),
+    ("def forward(self, x, cache=None): return cache", "x, **kw", "x", "warning"),
+    ("def forward(self, x, cache=None): return cache", "x, **kw", "attend(x, **kw)", "warning"),
+    ("def forward(self, x, cache=None): return x", "x, old=None, **kw", "x", ""),
+    ("def forward(self, x, cache=None): return cache", "x, old=None, **kw", "kw.get('cache')", ""),
+    ("def forward(self, x, cache=None): return cache", "x, **kw", "self.inner(x, **kw)", ""),
+    ("def forward(self, x, cache=None): return cache", "x, cache=None, **kw", "x", ""),
+]
+
+
+@pytest.mark.parametrize(("parent", "parameters", "body", "severity"), SWALLOWED)
+def test_argument_that_an_override_swallows(
+    parent: str, parameters: str, body: str, severity: str, tmp_path: Path
+) -> None:
+    method = (
+        f"    def forward(self, {parameters}):\n        attend = print\n        return {body}\n"
+    )
+    text = f"from torch import nn\n\n\nclass A(nn.Module):\n{method}\n{CALLER}"
+    override = Override(Location("modular.py", 7, 5), "A.forward", "toy.A.forward", parent)
+    env = make_environment(tmp_path, search=[])
+    problems = validate("out.py", text, (), Location("modular.py"), (override,), env)
+    assert [problem.severity for problem in problems if problem.code == "PG413"] == (
+        [severity] if severity else []
+    )
+    assert all(problem.at == override.at for problem in problems if problem.code == "PG413")
