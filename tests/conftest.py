@@ -1,12 +1,13 @@
 """The environment of every test, set before anything imports torch or transformers; and which tests stay together."""
 
+import atexit
 import gc
 import inspect
 import os
+import shutil
 import signal
 import sys
 import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -21,10 +22,10 @@ os.environ["OMP_NUM_THREADS"] = (
 )
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_OFFLINE"] = "1"
-# What is known of the projects of tests lies in a folder of this run, which stays behind for the next one's worker.
-os.environ.setdefault(
-    "PATCHGEN_CACHE_DIR", str(Path(tempfile.gettempdir(), f"patchgen-tests-{os.getpid()}"))
-)
+# What patchgen keeps of the projects of tests must not lie in the user's own cache.
+if "PATCHGEN_CACHE_DIR" not in os.environ:
+    os.environ["PATCHGEN_CACHE_DIR"] = tempfile.mkdtemp(prefix="patchgen-tests-")
+    atexit.register(shutil.rmtree, os.environ["PATCHGEN_CACHE_DIR"], ignore_errors=True)
 # Hundreds of processes start here: each would compile patchgen anew where the caller keeps no compiled files.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
