@@ -11,7 +11,7 @@ before anything is planned or merged, with the place and what to write instead:
             def forward(self, x): ...
 
 Three kinds of file are told apart.  Modular files declare.  Parts, and parents of the user's own,
-may also fill tables, register operators, and define things under a condition.  transformers' own
+may also set attributes, register operators, and define things under a condition.  transformers' own
 files are on the page: of those, only the classes that are merged are looked at.
 """
 
@@ -39,7 +39,7 @@ _CHOOSE = (
     "or `try: ... except ImportError:`"
 )
 _ASSIGN = (
-    "assign a value to a plain name, such as TABLE = {**parent.TABLE, ...}; "
+    "assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}; "
     "what acts when it is imported belongs into a module of its own"
 )
 _IN_CLASS = "write the attribute out in the class, or override the whole method"
@@ -119,8 +119,7 @@ def check_statements(index: ModuleIndex) -> Iterator[Finding]:
     yield from _check_suite(index, body, is_modular=is_modular, guarded=False)
     for before, node in zip(body, body[1:], strict=False):
         if node.lineno == before.end_lineno:
-            what = "two statements on one line"
-            yield _find(node, what, "write each on a line of its own")
+            yield _find(node, "two statements on one line", "give each a line of its own")
     first: dict[str, Block] = {}
     for block in index.blocks:
         for name in () if block.is_for_types else block.defines:
@@ -143,7 +142,7 @@ def _check_suite(
     index: ModuleIndex, body: Iterable[ast.stmt], *, is_modular: bool, guarded: bool
 ) -> Iterator[Finding]:
     """The statements of a file, or of one under a condition, that may not stand there."""
-    may_be_set = ast.Name if is_modular else ast.Name | ast.Subscript | ast.Attribute
+    may_be_set = ast.Name if is_modular else ast.Name | ast.Attribute
     for node in body:
         hint = _ASSIGN
         match node:
@@ -164,7 +163,8 @@ def _check_suite(
                     continue
                 hint = "write a list of strings"
             case ast.Assign(targets=targets):
-                if all(isinstance(target, may_be_set) for target in targets):
+                held = [t.value if isinstance(t, ast.Subscript) else t for t in targets]
+                if all(isinstance(target, may_be_set) for target in held):
                     continue
             case ast.If() | ast.Try():
                 hint = _CHOOSE
