@@ -11,7 +11,7 @@ before anything is planned or merged, with the place and what to write instead:
             def forward(self, x): ...
 
 Three kinds of file are told apart.  Modular files declare.  Parts, and parents of the user's own,
-may also fill tables, register operators, and define things under a condition.  transformers' own
+may also set attributes, register operators, and define things under a condition.  transformers' own
 files are on the page: of those, only the classes that are merged are looked at.
 """
 
@@ -40,7 +40,7 @@ _CHOOSE = (
     "or `try: ... except ImportError:`"
 )
 _ASSIGN = (
-    "assign a value to a plain name, such as TABLE = {**parent.TABLE, ...}; "
+    "assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}; "
     "what acts when it is imported belongs into a module of its own"
 )
 _IN_CLASS = "write the attribute out in the class, or override the whole method"
@@ -153,8 +153,7 @@ def check_statements(index: ModuleIndex) -> Iterator[Finding]:
     yield from _check_suite(index, body, is_modular=is_modular, guarded=False)
     for before, node in zip(body, body[1:], strict=False):
         if node.lineno == before.end_lineno:
-            what = "two statements on one line"
-            yield _find(node, what, "write each on a line of its own")
+            yield _find(node, "two statements on one line", "give each a line of its own")
     first: dict[str, Block] = {}
     for block in index.blocks:
         for name in () if block.is_for_types else block.defines:

@@ -1,5 +1,5 @@
 # expect: E PG100 toypack/modular_neo.py:3:1
-# hint: assign a value to a plain name, such as TABLE = {**parent.TABLE, ...}
+# hint: assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}
 # --- modeling_toy.py
 SCALE = 3
 

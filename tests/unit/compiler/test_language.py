@@ -47,7 +47,7 @@ def test_the_forms_of_the_page_are_flattened(tmp_path: Path) -> None:
     for form in (
         "def double",
         "clamp(self.act_fn",
-        'LIMITS["gate"] = 2.0',
+        'LIMITS["up"] = LIMIT',
         "register_fake",
     ):
         assert form in modeling

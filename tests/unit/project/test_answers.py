@@ -14,7 +14,7 @@ PARENT = {
     "lib/toy/base.py": "class Root:\n    def g(self):\n        return 'root'\n",
     "lib/toy/tools.py": "def act():\n    return 'act'\n",
     "lib/toy/modeling_toy.py": """from .base import Root
-from .tools import *
+from .tools import act
 
 SIZE = 3
 
@@ -55,15 +55,10 @@ CHANGES = {
     "a class that nothing reads": (MODELING, "SIZE = 3", "SIZE = 3\n\n\nclass _Other:\n    pass"),
     "a helper": (MODELING, "SIZE = 3", "SIZE = _own()\n\n\ndef _own():\n    return 3"),
     "what is exported": (MODELING, "SIZE = 3", 'SIZE = 3\n__all__ = ["A"]'),
-    "annotations as strings": (
-        MODELING,
-        "from .base",
-        "from __future__ import annotations\nfrom .base",
-    ),
     "a class between": (MODELING, "return SIZE\n", "return SIZE + 1\n"),
     "a class of another file": ("lib/toy/base.py", "'root'", "'stem'"),
-    "behind the star": ("lib/toy/tools.py", "'act'", "'do'"),
-    "what the star brings": ("lib/toy/tools.py", "def act", "def do"),
+    "behind the import": ("lib/toy/tools.py", "'act'", "'do'"),
+    "what the import brings": ("lib/toy/tools.py", "def act", "def do"),
     "a parameter that calls miss": (MODELING, "def h(self):", "def h(self, z=None):"),
     "the edit": (MODULAR, "2 * x", "3 * x"),
     "how often it matches": (MODULAR, '@edit("f")', '@edit("f", count=2)'),

@@ -193,7 +193,8 @@ def test_a_file_that_has_just_been_written_is_read_each_time(reads):
 STAR = {
     "lib/toy/a.py": "X = 1\n",
     "lib/toy/b.py": "def act():\n    return 'b'\n",
-    "lib/toy/modeling_toy.py": "from .a import *\nfrom .b import *\n\n\nclass A:\n    f = lambda self: act()\n",
+    "lib/toy/names.py": "from .a import *\nfrom .b import *\n",
+    "lib/toy/modeling_toy.py": "from .names import act\n\n\nclass A:\n    f = lambda self: act()\n",
     "modular/v1/modular_v1.py": "from toy import modeling_toy as toy\n\n\nclass A(toy.A):\n    n = 1\n",
 }
 CHANGES = {
