@@ -29,6 +29,8 @@ MODULE_MEMBERS = frozenset(
         " _wrapped_call_impl"
     ).split()
 )
+# Methods of modules that code calls which no class is derived from: FSDP, on a meta device.
+CALLED_BY_NAME = frozenset({"reset_parameters"})
 # What transformers sets on modules while a model is used.
 SET_ON_MODULES = frozenset({"_gradient_checkpointing_func"})
 # The modules of `torch.nn` whose parameters `PreTrainedModel._init_weights` sets, and others with

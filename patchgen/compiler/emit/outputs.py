@@ -25,7 +25,7 @@ from patchgen.compiler.flat import BANNER, FlatFile, Flattened, Note, Override, 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.header import find_origins
 from patchgen.compiler.link.module import FlatModule, link_module
-from patchgen.compiler.link.unused import find_ancestors, find_unused_classes
+from patchgen.compiler.link.unused import find_ancestors, find_unused
 from patchgen.compiler.plan.declare import Declaration, ModulePlan, is_edit, removed_name
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import Naming
@@ -79,18 +79,18 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
     """Map and validate the formatted text of every output."""
     builder = unfinished.builder
     files: list[FlatFile] = []
-    problems: list[Problem] = []
-    warnings: list[Problem] = []
+    findings: list[Problem] = []
     overrides = find_overrides(builder)
     for output in unfinished.outputs:
         file = _make_file(output, formatted, builder)
         files.append(file)
-        for problem in _validate_file(file, output, overrides, builder):
-            (warnings if problem.severity == "warning" else problems).append(problem)
-    if problems:
-        return Flattened((), tuple(problems))
+        findings += _validate_file(file, output, overrides, builder)
     blocks = [block for output in unfinished.outputs for block in output.module.blocks]
-    warnings += find_unused_classes(blocks, builder)
+    findings += find_unused(blocks, builder)
+    warnings = [problem for problem in findings if problem.severity == "warning"]
+    if len(warnings) < len(findings):
+        problems = [problem for problem in findings if problem.severity != "warning"]
+        return Flattened((), tuple(problems))
     # Warnings are about the modular file; they are reported once, with its first output.
     if files:
         files[0] = replace(files[0], warnings=tuple(warnings))
