@@ -45,7 +45,7 @@ regen: $(ENV)
 	PATCHGEN_REFRESH=1 $(PYTEST) tests/golden
 
 clean:
-	rm -rf .venv .patchgen_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Where Python comes without ensurepip, pip from outside fills the environment.  transformers is only

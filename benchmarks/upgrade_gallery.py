@@ -38,9 +38,9 @@ from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.rebase.cases import KEEP
 from patchgen.author.rebase.decisions import FILE, read_decisions, render_decisions
 from patchgen.author.rebase.state import OPEN, State
-from patchgen.project.disk.write import replace_file
 from patchgen.project.markdown import table_lines
 from patchgen.project.places import LOCK, user_folder
+from patchgen.project.write import replace_file
 
 Report = dict[str, Any]  # what `patchgen rebase` says of one modular file
 

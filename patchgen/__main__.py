@@ -1,6 +1,7 @@
 """The command line, as `patchgen` and as `python -m patchgen`."""
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 
@@ -10,6 +11,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Before anything is imported, and for good: `run` would enable it again, and the collection
     # that follows then walks everything once more.
     gc.disable()
+    here = os.getcwd()
+    # `python -m` puts the current folder first: a tomllib.py there would take part in the check.
+    # Where patchgen itself lies there, its repository is what runs.
+    if sys.path[:1] == [here] and os.path.dirname(os.path.dirname(__file__)) != here:
+        del sys.path[0]
     try:
         # Imported here: worker processes import this module too, and use no command line.
         from patchgen.cli import main as run

@@ -1,25 +1,31 @@
 """The environment of every test, set before anything imports torch or transformers; and which tests stay together."""
 
+import atexit
 import gc
 import inspect
 import os
+import shutil
 import signal
 import sys
+import tempfile
 
 import pytest
 
 # Commands import these when they need them.  First imported while a test replaces a function that
 # they use, they would keep the replacement for all tests that follow.
-import patchgen.project.batch.answers
-import patchgen.project.gate.convert
-import patchgen.project.gate.drift
-import patchgen.project.gate.recorded_parents  # noqa: F401
+import patchgen.project.convert
+import patchgen.project.drift
+import patchgen.project.flattening  # noqa: F401
 
 os.environ["OMP_NUM_THREADS"] = (
     "1"  # small models on shared cores: more threads are slower, and sums differ
 )
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 os.environ["HF_HUB_OFFLINE"] = "1"
+# What patchgen keeps of the projects of tests must not lie in the user's own cache.
+if "PATCHGEN_CACHE_DIR" not in os.environ:
+    os.environ["PATCHGEN_CACHE_DIR"] = tempfile.mkdtemp(prefix="patchgen-tests-")
+    atexit.register(shutil.rmtree, os.environ["PATCHGEN_CACHE_DIR"], ignore_errors=True)
 # Hundreds of processes start here: each would compile patchgen anew where the caller keeps no compiled files.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -73,6 +79,7 @@ ONE_WORKER = (
     "tests/parallel/test_split.py",
     "tests/parallel/test_zero.py",
     "tests/parity/test_planted.py",
+    "tests/population/",
     "tests/train/test_failures.py",
     "tests/train/test_path.py",
     "tests/train/test_rows.py",

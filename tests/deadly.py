@@ -8,7 +8,7 @@ import signal
 
 def work(profile, modulars):
     """As the pool's own work, but a file named `deadly` kills the process."""
-    from patchgen.project.batch import pool
+    from patchgen.project import pool
 
     if any("deadly" in modular.path.name for modular in modulars):
         os.kill(os.getpid(), signal.SIGKILL)

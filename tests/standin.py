@@ -10,6 +10,7 @@ import hashlib
 import re
 from pathlib import Path
 
+from patchgen.compiler.emit.format import Request
 from patchgen.compiler.flat import (
     BANNER,
     FlatFile,
@@ -19,6 +20,7 @@ from patchgen.compiler.flat import (
     Summary,
     UsedSymbol,
 )
+from patchgen.compiler.flatten import Draft
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import Environment
@@ -94,24 +96,24 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
     return Flattened(tuple(files))
 
 
-def in_steps(flatten):
+def as_draft(flatten):
     """`flatten` as a run calls the core: here it needs nothing formatted."""
 
-    def steps(*arguments):
-        yield from ()
-        return flatten(*arguments)
+    def make_draft(path, env, settings):
+        flattened = flatten(path, env, settings)
+        return Draft(Request({}, settings), lambda formatted: flattened)
 
-    return steps
+    return make_draft
 
 
 def install(monkeypatch) -> None:
     """The stand-in takes the place of the core, in this process."""
     import patchgen.compiler.flatten
-    import patchgen.project.batch.run
+    import patchgen.project.run
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", in_steps(stand_in))
+    monkeypatch.setattr(patchgen.compiler.flatten, "make_draft", as_draft(stand_in))
     monkeypatch.setattr(
-        patchgen.project.batch.run, "FILES_THAT_PAY", 1_000_000
+        patchgen.project.run, "FILES_THAT_PAY", 1_000_000
     )  # a worker would load the core itself
 
 

@@ -9,7 +9,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from patchgen.project.gate.lock import read_lock, render_lock
+from patchgen.project.config import Config
+from patchgen.project.files import Project
+from patchgen.project.lock import read_lock, render_lock
+from patchgen.project.places import state_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -72,6 +75,11 @@ class Tree:
     def __call__(self, name: str) -> Path:
         return self.top / name
 
+    @property
+    def state(self) -> Path:
+        """Where patchgen keeps what it knows of the project."""
+        return state_of(Project(Config(self.top.resolve())), self.top.resolve())
+
     def write(self, name: str, text: str) -> Path:
         path = self.top / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,17 +95,15 @@ class Tree:
         self.write(name, text.replace(old, new))
 
     def files(self, folder: str = ".") -> list[str]:
-        """Every file but the cache's, sorted."""
+        """Every file, sorted."""
         return sorted(
             path.relative_to(self.top).as_posix()
             for path in (self.top / folder).rglob("*")
-            if not path.is_dir()
-            and ".patchgen_cache" not in path.parts
-            and "__pycache__" not in path.parts
+            if not path.is_dir() and "__pycache__" not in path.parts
         )
 
     def snapshot(self) -> dict[str, tuple[str, int]]:
-        """Every file but the cache's, with the digest of its bytes and its time of modification."""
+        """Every file, with the digest of its bytes and its time of modification."""
         return {
             name: (
                 hashlib.sha256(self(name).read_bytes()).hexdigest(),
@@ -107,7 +113,7 @@ class Tree:
         }
 
     def contents(self) -> dict[str, bytes]:
-        """Every file but the cache's, with its bytes."""
+        """Every file with its bytes."""
         return {name: self(name).read_bytes() for name in self.files()}
 
 

@@ -297,6 +297,13 @@ class AlbertPreTrainedModel(PreTrainedModel):
         "hidden_states": AlbertLayer,
         "attentions": AlbertAttention,
     }
+    supports_gradient_checkpointing = True
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -307,8 +314,6 @@ class AlbertPreTrainedModel(PreTrainedModel):
         elif isinstance(module, AlbertEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
             init.zeros_(module.token_type_ids)
-
-    supports_gradient_checkpointing = True
 
 
 @auto_docstring(
@@ -943,7 +948,3 @@ __all__ = [
     "AlbertForQuestionAnswering",
     "AlbertForMultipleChoice",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-AlbertPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

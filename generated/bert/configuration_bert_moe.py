@@ -14,6 +14,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import contextlib
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
@@ -22,8 +23,20 @@ from transformers import PreTrainedConfig
 from transformers.utils import auto_docstring
 
 
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("a None.", "a Bert Moe model.")
+    documented.__doc__ = text.replace("instantiate a None", "instantiate a Bert Moe")
+    return documented
+
+
 @strict
-class MixtureOptions(PreTrainedConfig):
+@auto_docstring(checkpoint="google-bert/bert-base-uncased")
+class BertMoeConfig(PreTrainedConfig):
     r"""
     num_experts (`int`, *optional*, defaults to 8):
         Experts of a layer.
@@ -41,42 +54,7 @@ class MixtureOptions(PreTrainedConfig):
         Whether outputs have the `router_logits`; the router losses need them.
     """
 
-    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
-
-    num_experts: int = 8
-    num_experts_per_tok: int = 2
-    moe_every: int = 1
-    norm_topk_prob: bool = True
-    router_aux_loss_coef: float = 0.005
-    router_z_loss_coef: float = 0.001
-    output_router_logits: bool = True
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        # A dense checkpoint says its own type, by which transformers would not find how to load it.
-        kwargs.pop("model_type", None)
-        super().__post_init__(**kwargs)
-
-
-@auto_docstring(checkpoint="google-bert/bert-base-uncased")
-@strict
-class BertMoeConfig(PreTrainedConfig):
-    r"""
-    Examples:
-
-    ```python
-    >>> from transformers import BertMoeConfig, BertMoeModel
-
-    >>> # Initializing a BERT google-bert/bert-base-uncased style configuration
-    >>> configuration = BertMoeConfig()
-
-    >>> # Initializing a model (with random weights) from the google-bert/bert-base-uncased style configuration
-    >>> model = BertMoeModel(configuration)
-
-    >>> # Accessing the model configuration
-    >>> configuration = model.config
-    ```"""
-
-    model_type = "bert"
+    model_type = "bert_moe"
 
     vocab_size: int = 30522
     hidden_size: int = 768
@@ -99,13 +77,20 @@ class BertMoeConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = None
     tie_word_embeddings: bool = True
 
+    keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
 
-_BertMoeConfigParent = BertMoeConfig
+    num_experts: int = 8
+    num_experts_per_tok: int = 2
+    moe_every: int = 1
+    norm_topk_prob: bool = True
+    router_aux_loss_coef: float = 0.005
+    router_z_loss_coef: float = 0.001
+    output_router_logits: bool = True
 
-
-@strict
-class BertMoeConfig(MixtureOptions, _BertMoeConfigParent):
-    model_type = "bert_moe"
+    def __post_init__(self, **kwargs: Any) -> None:
+        # A dense checkpoint says its own type, by which transformers would not find how to load it.
+        kwargs.pop("model_type", None)
+        super().__post_init__(**kwargs)
 
 
 __all__ = ["BertMoeConfig"]

@@ -546,6 +546,12 @@ class BertPreTrainedModel(PreTrainedModel):
         "cross_attentions": BertCrossAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights"""
@@ -1407,7 +1413,3 @@ __all__ = [
     "BertModel",
     "BertPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-BertPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -14,6 +14,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -50,9 +51,15 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs,
 from .configuration_bert_moe import BertMoeConfig
 
 
-def has_experts(config: Any, layer_idx: int) -> bool:
-    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
-    return bool((layer_idx + 1) % config.moe_every == 0)
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Bert Moe ").replace("bare None ", "bare Bert Moe ")
+    documented.__doc__ = text.replace("[`None`]", "[`BertMoeConfig`]")
+    return documented
 
 
 @use_experts_implementation
@@ -86,6 +93,11 @@ class MixtureExperts(nn.Module):
     def linear(self, states: torch.Tensor, name: str, expert: int) -> torch.Tensor:
         weight, bias = getattr(self, name), getattr(self, f"{name}_bias")
         return nn.functional.linear(states, weight[expert], None if bias is None else bias[expert])
+
+
+def has_experts(config: Any, layer_idx: int) -> bool:
+    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
+    return bool((layer_idx + 1) % config.moe_every == 0)
 
 
 class MixtureRouter(nn.Module):
@@ -597,6 +609,21 @@ class BertMoePreTrainedModel(PreTrainedModel):
         "cross_attentions": BertMoeCrossAttention,
     }
 
+    _dense_weights: Mapping[str, Sequence[str]] = {
+        "intermediate.experts.up_proj": ("intermediate.dense.weight",),
+        "intermediate.experts.up_proj_bias": ("intermediate.dense.bias",),
+        "intermediate.experts.down_proj": ("output.dense.weight",),
+        "intermediate.experts.down_proj_bias": ("output.dense.bias",),
+    }
+    # Whether they are weights of Conv1D, with the input features first.
+    _dense_weights_transposed = False
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         self._init_weights_of_BertPreTrainedModel(module)
@@ -617,15 +644,6 @@ class BertMoePreTrainedModel(PreTrainedModel):
         elif isinstance(module, BertMoeEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
             init.zeros_(module.token_type_ids)
-
-    _dense_weights: Mapping[str, Sequence[str]] = {
-        "intermediate.experts.up_proj": ("intermediate.dense.weight",),
-        "intermediate.experts.up_proj_bias": ("intermediate.dense.bias",),
-        "intermediate.experts.down_proj": ("output.dense.weight",),
-        "intermediate.experts.down_proj_bias": ("output.dense.bias",),
-    }
-    # Whether they are weights of Conv1D, with the input features first.
-    _dense_weights_transposed = False
 
     def __init__(self, config: PreTrainedConfig, *inputs: Any, **kwargs: Any) -> None:
         routers = {"router_logits": OutputRecorder(MixtureRouter, index=0)}
@@ -961,7 +979,3 @@ class BertMoeForMaskedLM(BertMoePreTrainedModel):
 
 
 __all__ = ["BertMoeForMaskedLM", "BertMoeModel", "BertMoePreTrainedModel"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-BertMoePreTrainedModel.is_custom_code = classmethod(lambda cls: False)

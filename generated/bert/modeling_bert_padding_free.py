@@ -568,6 +568,12 @@ class BertPreTrainedModel(PreTrainedModel):
         "cross_attentions": BertCrossAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights"""
@@ -655,6 +661,7 @@ def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tenso
 )
 class BertModel(BertPreTrainedModel):
     _no_split_modules = ["BertEmbeddings", "BertLayer"]
+    keeps_padding = False  # a head that reads the states of padding sets it
 
     def __init__(self, config: BertConfig, add_pooling_layer=True):
         r"""
@@ -795,8 +802,6 @@ class BertModel(BertPreTrainedModel):
             )
 
         return attention_mask, encoder_attention_mask
-
-    keeps_padding = False  # a head that reads the states of padding sets it
 
     @torch.compiler.disable  # the number of tokens is not known before
     def find_texts(self: Any, mask: Any, position_ids: Any, kwargs: dict[str, Any]) -> Texts | None:
@@ -1461,7 +1466,3 @@ __all__ = [
     "BertModel",
     "BertPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-BertPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -190,6 +190,8 @@ def eager_attention_forward(
 
 
 class BloomAttention(nn.Module):
+    is_causal = True
+
     def __init__(self, config: BloomConfig, layer_idx: int | None = None):
         super().__init__()
         self.config = config
@@ -319,8 +321,6 @@ class BloomAttention(nn.Module):
         output_tensor = dropout_add(output_tensor, residual, self.hidden_dropout, self.training)
         return output_tensor, attention_probs
 
-    is_causal = True
-
 
 class BloomMLP(nn.Module):
     def __init__(self, config: BloomConfig):
@@ -425,6 +425,12 @@ class BloomPreTrainedModel(PreTrainedModel):
     _supports_sdpa = True
     _supports_flex_attn = True
     _supports_attention_backend = True
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
 
 @auto_docstring
@@ -997,7 +1003,3 @@ __all__ = [
     "BloomForTokenClassification",
     "BloomForQuestionAnswering",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-BloomPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -433,6 +433,16 @@ class DbrxPreTrainedModel(PreTrainedModel):
         "attentions": DbrxAttention,
     }
     _input_embed_layer = "wte"
+    _weight_conversions = [
+        WeightConverter(["experts.mlp.w1", "experts.mlp.v1"], "experts.gate_up_proj", [ByExpert(), Concatenate(1)]),
+        WeightConverter("experts.mlp.w2", "experts.down_proj", [ByExpert(), Transpose(1, 2)]),
+    ]
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module):
@@ -447,11 +457,6 @@ class DbrxPreTrainedModel(PreTrainedModel):
         # For this class alone: a registered conversion would apply to transformers' own model too.
         load.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
         return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
-
-    _weight_conversions = [
-        WeightConverter(["experts.mlp.w1", "experts.mlp.v1"], "experts.gate_up_proj", [ByExpert(), Concatenate(1)]),
-        WeightConverter("experts.mlp.w2", "experts.down_proj", [ByExpert(), Transpose(1, 2)]),
-    ]
 
 
 @auto_docstring
@@ -706,7 +711,3 @@ class DbrxForCausalLM(DbrxPreTrainedModel, GenerationMixin):
 
 
 __all__ = ["DbrxForCausalLM", "DbrxModel", "DbrxPreTrainedModel"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-DbrxPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

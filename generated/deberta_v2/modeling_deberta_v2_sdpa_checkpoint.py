@@ -164,6 +164,8 @@ class DisentangledSelfAttention(nn.Module):
 
     """
 
+    is_causal = False
+
     def __init__(self, config):
         super().__init__()
         self.config = config
@@ -359,8 +361,6 @@ class DisentangledSelfAttention(nn.Module):
             score += p2c_att / scale.to(dtype=p2c_att.dtype)
 
         return score
-
-    is_causal = False
 
 
 # Copied from transformers.models.deberta.modeling_deberta.DebertaAttention with Deberta->DebertaV2
@@ -708,6 +708,15 @@ class DebertaV2PreTrainedModel(PreTrainedModel):
     base_model_prefix = "deberta"
     _keys_to_ignore_on_load_unexpected = ["position_embeddings"]
     supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -717,10 +726,6 @@ class DebertaV2PreTrainedModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, DebertaV2Embeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-
-    _supports_sdpa = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
 
 
 @auto_docstring
@@ -1358,7 +1363,3 @@ __all__ = [
     "DebertaV2Model",
     "DebertaV2PreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-DebertaV2PreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -353,6 +353,12 @@ class Gemma2PreTrainedModel(PreTrainedModel):
         "attentions": Gemma2Attention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -565,7 +571,3 @@ __all__ = [
     "Gemma2ForSequenceClassification",
     "Gemma2ForTokenClassification",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-Gemma2PreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -433,6 +433,12 @@ class GPT2PreTrainedModel(PreTrainedModel):
     # No longer used as we directly use our masks instead
     _keys_to_ignore_on_load_unexpected = ["attn.bias", "crossattention.bias"]
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights."""
@@ -1229,7 +1235,3 @@ __all__ = [
     "GPT2Model",
     "GPT2PreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-GPT2PreTrainedModel.is_custom_code = classmethod(lambda cls: False)

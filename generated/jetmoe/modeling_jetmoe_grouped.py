@@ -558,6 +558,12 @@ class JetMoePreTrainedModel(PreTrainedModel):
         "attentions": OutputRecorder(JetMoeAttention, index=1),
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights."""
@@ -810,7 +816,3 @@ class JetMoeForSequenceClassification(GenericForSequenceClassification, JetMoePr
 
 
 __all__ = ["JetMoeForCausalLM", "JetMoeModel", "JetMoePreTrainedModel", "JetMoeForSequenceClassification"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-JetMoePreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -18,6 +18,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import contextlib
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
@@ -28,8 +29,20 @@ from transformers.utils import auto_docstring
 from transformers.utils.type_validators import interval
 
 
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("a None.", "a Llama Moe model.")
+    documented.__doc__ = text.replace("instantiate a None", "instantiate a Llama Moe")
+    return documented
+
+
 @strict
-class MixtureOptions(PreTrainedConfig):
+@auto_docstring(checkpoint="meta-llama/Llama-2-7b-hf")
+class LlamaMoeConfig(PreTrainedConfig):
     r"""
     num_experts (`int`, *optional*, defaults to 8):
         Experts of a layer.
@@ -47,41 +60,8 @@ class MixtureOptions(PreTrainedConfig):
         Whether outputs have the `router_logits`; the router losses need them.
     """
 
+    model_type = "llama_moe"
     keys_to_ignore_at_inference = ["past_key_values", "router_logits", "aux_loss"]
-
-    num_experts: int = 8
-    num_experts_per_tok: int = 2
-    moe_every: int = 1
-    norm_topk_prob: bool = True
-    router_aux_loss_coef: float = 0.005
-    router_z_loss_coef: float = 0.001
-    output_router_logits: bool = True
-
-    def __post_init__(self, **kwargs: Any) -> None:
-        # A dense checkpoint says its own type, by which transformers would not find how to load it.
-        kwargs.pop("model_type", None)
-        super().__post_init__(**kwargs)
-
-
-@auto_docstring(checkpoint="meta-llama/Llama-2-7b-hf")
-@strict
-class LlamaMoeConfig(PreTrainedConfig):
-    r"""
-    ```python
-    >>> from transformers import LlamaMoeModel, LlamaMoeConfig
-
-    >>> # Initializing a LLaMA llama-7b style configuration
-    >>> configuration = LlamaMoeConfig()
-
-    >>> # Initializing a model from the llama-7b style configuration
-    >>> model = LlamaMoeModel(configuration)
-
-    >>> # Accessing the model configuration
-    >>> configuration = model.config
-    ```"""
-
-    model_type = "llama"
-    keys_to_ignore_at_inference = ["past_key_values"]
     # Default tensor parallel plan for base model `LlamaMoeModel`
     base_model_tp_plan = {
         "layers.*.self_attn.q_proj": "colwise",
@@ -120,7 +100,17 @@ class LlamaMoeConfig(PreTrainedConfig):
     mlp_bias: bool = False
     head_dim: int | None = None
 
-    def __post_init__(self, **kwargs):
+    num_experts: int = 8
+    num_experts_per_tok: int = 2
+    moe_every: int = 1
+    norm_topk_prob: bool = True
+    router_aux_loss_coef: float = 0.005
+    router_z_loss_coef: float = 0.001
+    output_router_logits: bool = True
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        # A dense checkpoint says its own type, by which transformers would not find how to load it.
+        kwargs.pop("model_type", None)
         if self.head_dim is None:
             self.head_dim = self.hidden_size // self.num_attention_heads
         if self.num_key_value_heads is None:
@@ -135,14 +125,6 @@ class LlamaMoeConfig(PreTrainedConfig):
                 f"The hidden size ({self.hidden_size}) is not a multiple of the number of attention "
                 f"heads ({self.num_attention_heads})."
             )
-
-
-_LlamaMoeConfigParent = LlamaMoeConfig
-
-
-@strict
-class LlamaMoeConfig(MixtureOptions, _LlamaMoeConfigParent):
-    model_type = "llama_moe"
 
 
 __all__ = ["LlamaMoeConfig"]

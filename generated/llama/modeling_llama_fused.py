@@ -365,6 +365,12 @@ class LlamaPreTrainedModel(PreTrainedModel):
         "attentions": LlamaAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     def post_init(self):
         super().post_init()
         self._weight_conversions = [*fused_conversions(self)]
@@ -583,7 +589,3 @@ __all__ = [
     "LlamaForQuestionAnswering",
     "LlamaForTokenClassification",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-LlamaPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

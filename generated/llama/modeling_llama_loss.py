@@ -333,6 +333,12 @@ class LlamaPreTrainedModel(PreTrainedModel):
         "attentions": LlamaAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
 
 @auto_docstring
 class LlamaModel(LlamaPreTrainedModel):
@@ -599,7 +605,3 @@ __all__ = [
     "LlamaForQuestionAnswering",
     "LlamaForTokenClassification",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-LlamaPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -18,6 +18,7 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -49,9 +50,15 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs,
 from .configuration_llama_moe import LlamaMoeConfig
 
 
-def has_experts(config: Any, layer_idx: int) -> bool:
-    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
-    return bool((layer_idx + 1) % config.moe_every == 0)
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("The None ", "The Llama Moe ").replace("bare None ", "bare Llama Moe ")
+    documented.__doc__ = text.replace("[`None`]", "[`LlamaMoeConfig`]")
+    return documented
 
 
 @use_experts_implementation
@@ -85,6 +92,11 @@ class MixtureExperts(nn.Module):
     def linear(self, states: torch.Tensor, name: str, expert: int) -> torch.Tensor:
         weight, bias = getattr(self, name), getattr(self, f"{name}_bias")
         return nn.functional.linear(states, weight[expert], None if bias is None else bias[expert])
+
+
+def has_experts(config: Any, layer_idx: int) -> bool:
+    """Whether this layer has experts: the last of every `moe_every`, as in GShard."""
+    return bool((layer_idx + 1) % config.moe_every == 0)
 
 
 class MixtureRouter(nn.Module):
@@ -146,22 +158,6 @@ class LlamaMoeRMSNorm(nn.Module):
         return f"{tuple(self.weight.shape)}, eps={self.variance_epsilon}"
 
 
-class LlamaMoeMLP(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.config = config
-        self.hidden_size = config.hidden_size
-        self.intermediate_size = config.intermediate_size
-        self.gate_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
-        self.up_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
-        self.down_proj = nn.Linear(self.intermediate_size, self.hidden_size, bias=config.mlp_bias)
-        self.act_fn = ACT2FN[config.hidden_act]
-
-    def forward(self, x):
-        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
-        return down_proj
-
-
 def rotate_half(x):
     """Rotates half the hidden dims of the input."""
     x1 = x[..., : x.shape[-1] // 2]
@@ -193,6 +189,22 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     q_embed = (q * cos) + (rotate_half(q) * sin)
     k_embed = (k * cos) + (rotate_half(k) * sin)
     return q_embed, k_embed
+
+
+class LlamaMoeMLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.hidden_size = config.hidden_size
+        self.intermediate_size = config.intermediate_size
+        self.gate_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
+        self.up_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
+        self.down_proj = nn.Linear(self.intermediate_size, self.hidden_size, bias=config.mlp_bias)
+        self.act_fn = ACT2FN[config.hidden_act]
+
+    def forward(self, x):
+        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+        return down_proj
 
 
 def repeat_kv(hidden_states: torch.Tensor, n_rep: int) -> torch.Tensor:
@@ -426,6 +438,12 @@ class LlamaMoePreTrainedModel(PreTrainedModel):
     }
     # Whether they are weights of Conv1D, with the input features first.
     _dense_weights_transposed = False
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     def __init__(self, config: PreTrainedConfig, *inputs: Any, **kwargs: Any) -> None:
         routers = {"router_logits": OutputRecorder(MixtureRouter, index=0)}
@@ -697,7 +715,3 @@ class LlamaMoeForCausalLM(LlamaMoePreTrainedModel, GenerationMixin):
 
 
 __all__ = ["LlamaMoeForCausalLM", "LlamaMoeModel", "LlamaMoePreTrainedModel"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-LlamaMoePreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -331,6 +331,12 @@ class LlamaPreTrainedModel(PreTrainedModel):
         "attentions": LlamaAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
 
 @torch.compiler.disable  # the number of tokens is not known before
 def find_texts(model, mask, position_ids, kwargs):
@@ -352,6 +358,8 @@ def find_texts(model, mask, position_ids, kwargs):
 
 @auto_docstring
 class LlamaModel(LlamaPreTrainedModel):
+    keeps_padding = False  # a head that reads states at padding sets it
+
     def __init__(self, config: LlamaConfig):
         super().__init__(config)
         self.padding_idx = config.pad_token_id
@@ -432,8 +440,6 @@ class LlamaModel(LlamaPreTrainedModel):
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
-
-    keeps_padding = False  # a head that reads states at padding sets it
 
 
 @auto_docstring
@@ -524,7 +530,11 @@ class LlamaForQuestionAnswering(GenericForQuestionAnswering, LlamaPreTrainedMode
     base_model_prefix = "transformer"  # For BC, where `transformer` was used instead of `model`
 
     def __init__(self, config):
-        super().__init__(config)
+        super(GenericForQuestionAnswering, self).__init__(config)
+        setattr(self, self.base_model_prefix, LlamaModel._from_config(config))
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+
+        self.post_init()
         self.base_model.keeps_padding = True  # the softmax over positions runs over padding too
 
 
@@ -557,7 +567,3 @@ __all__ = [
     "LlamaForQuestionAnswering",
     "LlamaForTokenClassification",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-LlamaPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

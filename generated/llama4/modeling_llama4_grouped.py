@@ -439,6 +439,12 @@ class Llama4PreTrainedModel(PreTrainedModel):
     _can_compile_fullgraph = True
     _supports_attention_backend = True
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -1320,7 +1326,3 @@ __all__ = [
     "Llama4ForCausalLM",
     "Llama4ForConditionalGeneration",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-Llama4PreTrainedModel.is_custom_code = classmethod(lambda cls: False)

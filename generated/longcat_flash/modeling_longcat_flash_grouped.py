@@ -558,6 +558,12 @@ class LongcatFlashPreTrainedModel(PreTrainedModel):
         "classifier.weight"
     ]  # TODO let's make sure original code base has this, for now it fixes quantization
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -723,7 +729,3 @@ class LongcatFlashForCausalLM(LongcatFlashPreTrainedModel, GenerationMixin):
 
 
 __all__ = ["LongcatFlashPreTrainedModel", "LongcatFlashModel", "LongcatFlashForCausalLM"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-LongcatFlashPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

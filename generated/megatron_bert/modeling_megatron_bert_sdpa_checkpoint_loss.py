@@ -526,6 +526,16 @@ class MegatronBertPreTrainedModel(PreTrainedModel):
     config: MegatronBertConfig
     base_model_prefix = "bert"
     supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -535,11 +545,6 @@ class MegatronBertPreTrainedModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, MegatronBertEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
 
 
 @auto_docstring(
@@ -1463,7 +1468,3 @@ __all__ = [
     "MegatronBertModel",
     "MegatronBertPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-MegatronBertPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -384,6 +384,12 @@ class MixtralPreTrainedModel(PreTrainedModel):
         "attentions": MixtralAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -699,7 +705,3 @@ __all__ = [
     "MixtralForSequenceClassification",
     "MixtralForTokenClassification",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-MixtralPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -47,6 +47,13 @@ logger = logging.get_logger(__name__)
 class MPNetPreTrainedModel(PreTrainedModel):
     config: MPNetConfig
     base_model_prefix = "mpnet"
+    supports_gradient_checkpointing = True
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -56,8 +63,6 @@ class MPNetPreTrainedModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, MPNetEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-
-    supports_gradient_checkpointing = True
 
 
 class MPNetEmbeddings(nn.Module):
@@ -873,7 +878,3 @@ __all__ = [
     "MPNetModel",
     "MPNetPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-MPNetPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

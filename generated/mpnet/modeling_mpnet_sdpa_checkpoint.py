@@ -48,6 +48,16 @@ logger = logging.get_logger(__name__)
 class MPNetPreTrainedModel(PreTrainedModel):
     config: MPNetConfig
     base_model_prefix = "mpnet"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -57,11 +67,6 @@ class MPNetPreTrainedModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, MPNetEmbeddings):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-
-    supports_gradient_checkpointing = True
-    _supports_sdpa = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
 
 
 class MPNetEmbeddings(nn.Module):
@@ -145,6 +150,8 @@ def eager_attention_forward(
 
 
 class MPNetSelfAttention(nn.Module):
+    is_causal = False
+
     def __init__(self, config):
         super().__init__()
         self.config = config
@@ -200,8 +207,6 @@ class MPNetSelfAttention(nn.Module):
 
         outputs = (o, attention_probs) if output_attentions else (o,)
         return outputs
-
-    is_causal = False
 
 
 class MPNetAttention(nn.Module):
@@ -898,7 +903,3 @@ __all__ = [
     "MPNetModel",
     "MPNetPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-MPNetPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

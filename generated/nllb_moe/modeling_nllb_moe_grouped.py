@@ -671,6 +671,21 @@ class NllbMoePreTrainedModel(PreTrainedModel):
     _supports_flash_attn = False
     _supports_sdpa = False
     _supports_flex_attn = False
+    _weight_conversions = [
+        WeightConverter(f"experts.expert_*.{name}", f"experts.{stack}", [MergeModulelist()])
+        for name, stack in (
+            ("fc1.weight", "up_proj"),
+            ("fc1.bias", "up_proj_bias"),
+            ("fc2.weight", "down_proj"),
+            ("fc2.bias", "down_proj_bias"),
+        )
+    ]
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -688,16 +703,6 @@ class NllbMoePreTrainedModel(PreTrainedModel):
         # For this class alone: a registered conversion would apply to transformers' own model too.
         load.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
         return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
-
-    _weight_conversions = [
-        WeightConverter(f"experts.expert_*.{name}", f"experts.{stack}", [MergeModulelist()])
-        for name, stack in (
-            ("fc1.weight", "up_proj"),
-            ("fc1.bias", "up_proj_bias"),
-            ("fc2.weight", "down_proj"),
-            ("fc2.bias", "down_proj_bias"),
-        )
-    ]
 
 
 class NllbMoeEncoder(NllbMoePreTrainedModel):
@@ -1179,7 +1184,3 @@ __all__ = [
     "NllbMoeTop2Router",
     "NllbMoeSparseMLP",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-NllbMoePreTrainedModel.is_custom_code = classmethod(lambda cls: False)

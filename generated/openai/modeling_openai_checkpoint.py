@@ -254,6 +254,13 @@ class OpenAIGPTSequenceSummary(nn.Module):
 class OpenAIGPTPreTrainedModel(PreTrainedModel):
     config: OpenAIGPTConfig
     base_model_prefix = "transformer"
+    supports_gradient_checkpointing = True
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -264,8 +271,6 @@ class OpenAIGPTPreTrainedModel(PreTrainedModel):
             )
         elif isinstance(module, OpenAIGPTModel):
             init.copy_(module.position_ids, torch.arange(module.config.n_positions))
-
-    supports_gradient_checkpointing = True
 
 
 @auto_docstring(
@@ -716,7 +721,3 @@ __all__ = [
     "OpenAIGPTModel",
     "OpenAIGPTPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-OpenAIGPTPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

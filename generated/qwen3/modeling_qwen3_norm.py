@@ -327,6 +327,12 @@ class Qwen3PreTrainedModel(PreTrainedModel):
         "attentions": Qwen3Attention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
 
 @auto_docstring
 class Qwen3Model(Qwen3PreTrainedModel):
@@ -537,7 +543,3 @@ __all__ = [
     "Qwen3ForSequenceClassification",
     "Qwen3ForTokenClassification",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-Qwen3PreTrainedModel.is_custom_code = classmethod(lambda cls: False)

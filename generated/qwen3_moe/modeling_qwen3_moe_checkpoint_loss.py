@@ -367,6 +367,12 @@ class Qwen3MoePreTrainedModel(PreTrainedModel):
         "attentions": Qwen3MoeAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -828,7 +834,3 @@ __all__ = [
     "Qwen3MoeForSequenceClassification",
     "Qwen3MoeForTokenClassification",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-Qwen3MoePreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -475,6 +475,12 @@ class RobertaPreTrainedModel(PreTrainedModel):
         "cross_attentions": RobertaCrossAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights"""
@@ -1284,7 +1290,3 @@ __all__ = [
     "RobertaModel",
     "RobertaPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-RobertaPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -496,6 +496,12 @@ class RobertaPreTrainedModel(PreTrainedModel):
         "cross_attentions": RobertaCrossAttention,
     }
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         """Initialize the weights"""
@@ -605,6 +611,7 @@ def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tenso
 )
 class RobertaModel(RobertaPreTrainedModel):
     _no_split_modules = ["RobertaEmbeddings", "RobertaLayer"]
+    keeps_padding = False  # a head that reads the states of padding sets it
 
     def __init__(self, config: RobertaConfig, add_pooling_layer=True):
         r"""
@@ -745,8 +752,6 @@ class RobertaModel(RobertaPreTrainedModel):
             )
 
         return attention_mask, encoder_attention_mask
-
-    keeps_padding = False  # a head that reads the states of padding sets it
 
     # Before PaddingFreeEncoder.  Positions begin behind that of padding, as RoBERTa's do.
     @torch.compiler.disable
@@ -1347,7 +1352,3 @@ __all__ = [
     "RobertaModel",
     "RobertaPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-RobertaPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

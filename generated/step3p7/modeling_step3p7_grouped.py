@@ -349,6 +349,12 @@ class Step3p7PreTrainedModel(PreTrainedModel):
     _supports_static_cache = True
     _supports_attention_backend = True
 
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
+
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -1230,7 +1236,3 @@ __all__ = [
     "Step3p7TextModel",
     "Step3p7VisionModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-Step3p7PreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -610,6 +610,16 @@ class SwitchTransformersPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     _can_compile_fullgraph = False
     _no_split_modules = ["SwitchTransformersBlock"]
+    _weight_conversions = [
+        WeightConverter("experts.expert_*.wi.weight", "experts.up_proj", [MergeModulelist()]),
+        WeightConverter("experts.expert_*.wo.weight", "experts.down_proj", [MergeModulelist()]),
+    ]
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -676,11 +686,6 @@ class SwitchTransformersPreTrainedModel(PreTrainedModel):
         # For this class alone: a registered conversion would apply to transformers' own model too.
         load.weight_mapping.extend(deepcopy(type(model)._weight_conversions))
         return PreTrainedModel._load_pretrained_model(model, state, files, load, *args)
-
-    _weight_conversions = [
-        WeightConverter("experts.expert_*.wi.weight", "experts.up_proj", [MergeModulelist()]),
-        WeightConverter("experts.expert_*.wo.weight", "experts.down_proj", [MergeModulelist()]),
-    ]
 
 
 class SwitchTransformersStack(SwitchTransformersPreTrainedModel):
@@ -1161,7 +1166,3 @@ __all__ = [
     "SwitchTransformersTop1Router",
     "SwitchTransformersSparseMLP",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-SwitchTransformersPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

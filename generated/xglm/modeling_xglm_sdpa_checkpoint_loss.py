@@ -348,6 +348,16 @@ class XGLMPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     _no_split_modules = ["XGLMDecoderLayer"]
     _can_compile_fullgraph = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -356,11 +366,6 @@ class XGLMPreTrainedModel(PreTrainedModel):
                 module.num_positions + module.offset, module.embedding_dim, module.padding_idx
             )
             init.copy_(module.weights, emb_weights)
-
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
 
 
 @auto_docstring
@@ -681,7 +686,3 @@ class XGLMForCausalLM(XGLMPreTrainedModel, GenerationMixin):
 
 
 __all__ = ["XGLMForCausalLM", "XGLMModel", "XGLMPreTrainedModel"]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-XGLMPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -631,6 +631,13 @@ class XLNetSequenceSummary(nn.Module):
 class XLNetPreTrainedModel(PreTrainedModel):
     config: XLNetConfig
     base_model_prefix = "transformer"
+    supports_gradient_checkpointing = True
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -651,8 +658,6 @@ class XLNetPreTrainedModel(PreTrainedModel):
                 init.normal_(param, mean=0.0, std=self.config.initializer_range)
         elif isinstance(module, XLNetModel):
             init.normal_(module.mask_emb, mean=0.0, std=self.config.initializer_range)
-
-    supports_gradient_checkpointing = True
 
 
 @auto_docstring(
@@ -2170,7 +2175,3 @@ __all__ = [
     "XLNetModel",
     "XLNetPreTrainedModel",
 ]
-
-
-# These classes are transformers' own, changed: they are initialised as it does.
-XLNetPreTrainedModel.is_custom_code = classmethod(lambda cls: False)

@@ -11,79 +11,21 @@ from typing import Any
 
 import click
 
-from patchgen.author.adopt.parents import Candidate, find_file, find_parents
+from patchgen.author.adopt.parents import Candidate, find_parents
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.adopt.report import Report
-from patchgen.author.adopt.upstream import Draft, draft_model
 from patchgen.author.adopt.work import adopt
 from patchgen.cli.adopt_page import write_adopted_page
 from patchgen.cli.progress import bar
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.variant_pages import require_page_packages
-from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Project
 from patchgen.project.places import user_folder
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 
 _TRIED = 3  # parents, at most, for which a declaration is written and flattened
-
-
-def adopt_any(
-    file: str | None,
-    *,
-    model: str | None,
-    parent: str | None,
-    package_root: str | None,
-    asked: tuple[str, ...],
-    download: bool,
-    folder: str | None,
-    page: bool = False,
-    force: bool,
-    form: str,
-) -> int:
-    """Adopt the fork at `file`, or draft a modular file for `model` of transformers."""
-    if (file is None) == (model is None) or (model is not None and parent is not None):
-        raise click.UsageError("name FORK.py, or --upstream MODEL without --parent")
-    if page and (file is None or folder is None):
-        raise click.UsageError("--page shows a fork: name FORK.py and --write DIR")
-    if file is not None:
-        return adopt_fork(
-            file,
-            parent=parent,
-            package_root=package_root,
-            asked=asked,
-            download=download,
-            folder=folder,
-            page=page,
-            force=force,
-            form=form,
-        )
-    assert model is not None
-    project = open_project(Request())
-    release = _releases(package_root, asked, download, project)[-1]
-    _, path = find_file(release, model)
-    made = draft_model(path, release, project.config.settings)
-    name = path.name.replace("modeling_", "modular_", 1)
-    written = ""
-    if folder is not None and (made.proof.holds or force):
-        written = _put(Path(folder) / name, made.text, force)
-    elif folder is not None:
-        click.echo("nothing is written; --force writes it all the same", err=True)
-    _print_draft(made, release, written, form, shows=folder is None)
-    return int(not made.proof.holds)
-
-
-def _print_draft(draft: Draft, release: Release, written: str, form: str, *, shows: bool) -> None:
-    """What came of a draft, for people or for programs."""
-    if form == "json":
-        click.echo(json.dumps(draft.data() | {"release": release.version, "file": written}))
-        return
-    if shows:
-        click.echo(draft.text, nl=False)
-    click.echo(draft.report(), err=shows)
-    if written:
-        click.echo(f"wrote {written}")
 
 
 def adopt_fork(
@@ -99,6 +41,8 @@ def adopt_fork(
     form: str,
 ) -> int:
     """Write or print the declaration of the fork at `file`; 0 if it reproduces the fork, else 1."""
+    if page and folder is None:
+        raise click.UsageError("--page shows what is written: name --write DIR")
     if page:
         require_page_packages()
     path = Path(file)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.compiler.settings import Settings
-from patchgen.project.disk.write import replace_file
+from patchgen.project.write import replace_file
 from patchgen.syntax.locate import make_environment
 
 if TYPE_CHECKING:

@@ -128,7 +128,7 @@ def _progress(case: str, entry: str, result: Result) -> None:
 
 def _write_pages(record: Record, path: Path, table: str, tiny: bool) -> None:
     """Write the page of everything that is recorded, not only of this run."""
-    from patchgen.project.disk.write import replace_file
+    from patchgen.project.write import replace_file
     from patchgen.training.bench.page import as_markdown
     from patchgen.training.bench.pictures import pictures
     from patchgen.training.bench.sets import wanted_cases

@@ -20,9 +20,8 @@ from patchgen.author.coverage.targets import targets
 from patchgen.cli.report import table
 from patchgen.cli.requirements import require_models
 from patchgen.cli.session import Request, open_project
-from patchgen.project.disk.write import replace_file
-from patchgen.project.disk.write_lock import hold_record_lock
 from patchgen.project.versions import release_of
+from patchgen.project.write import hold_record_lock, replace_file
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.locate import Environment
 

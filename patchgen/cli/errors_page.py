@@ -23,7 +23,7 @@ Every message is `file:line:column: PGnnn what`, with a hint. This page explains
 | PG4xx | the generated file as a whole |
 | PG5xx | whether generated files are up to date |
 | PG6xx | modular files of transformers itself |
-| PG7xx | what `patchgen lint` finds in those |
+| PG7xx | what `patchgen lint` finds in modular files that convert |
 | PG80x | `patchgen new` |
 | PG81x | training |
 | PG82x | memory and benchmarks |
@@ -35,7 +35,7 @@ class is the generated one, in which your code and the parent's stand together; 
 class, function or edit of your modular file; *upstream* is transformers in a newer release.
 
 A class that cannot be merged with its parents stays a subclass of them. So PG124, PG201 to PG214,
-PG220 to PG225, PG240 and PG241 occur only in classes with edits: an edit needs the parent's text.
+and PG223 to PG225 occur only in classes with edits: an edit needs the parent's text.
 """
 
 

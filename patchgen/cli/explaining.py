@@ -13,12 +13,11 @@ import click
 from patchgen.cli.report import plural
 from patchgen.cli.session import Request, open_project
 from patchgen.compiler.flat import LineOrigin
-from patchgen.project.batch.cache import Cache
-from patchgen.project.batch.outcome import digest_of_file
-from patchgen.project.batch.run import run
+from patchgen.project.cache import Cache
 from patchgen.project.files import MODULAR, Project, make_modular
-from patchgen.project.gate.load import load_records
-from patchgen.project.gate.lock import Record, origin_of
+from patchgen.project.flattening import flatten_group
+from patchgen.project.lock import Record, load_records, origin_of
+from patchgen.project.outcome import digest_of_file
 from patchgen.syntax.text import read_source
 
 
@@ -81,10 +80,12 @@ def _lines(project: Project, record: Record, path: Path) -> tuple[LineOrigin, ..
     and then the record has the old line numbers.
     """
     digest = digest_of_file(path)
-    modulars = [make_modular(project, project.home / record.modular)]
-    for made in run(project, modulars, Cache(project))[0].made:
-        if (made.name, made.digest) == (path.name, digest):
-            return made.lines
+    modular = make_modular(project, project.home / record.modular)
+    # Flattened again, as the cache has no origins of lines.
+    (outcome,) = flatten_group(Cache(project), modular.profile, [modular])
+    for output in outcome.outputs:
+        if (output.name, output.digest) == (path.name, digest):
+            return output.lines
     why = "it was edited by hand"
     if digest == record.digest:
         why = f"{record.modular} does not give it now"

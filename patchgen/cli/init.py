@@ -18,8 +18,8 @@ import click
 
 import patchgen
 from patchgen.project.config import FILE, TABLE, Config, make_config, nearest_config, read_config
-from patchgen.project.disk.write import replace_file
 from patchgen.project.versions import release_of
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.regular import read_regular

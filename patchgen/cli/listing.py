@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from patchgen.cli.report import exit_code, table
-from patchgen.project.batch.outcome import Outcome
-from patchgen.project.gate.verdict import Report, Status, Verdict
+from patchgen.project.outcome import Outcome
+from patchgen.project.verdict import Report, Status, Verdict
 from patchgen.syntax.lines import code_lines
 
 
@@ -46,7 +46,7 @@ def list_variants(report: Report) -> list[Listed]:
         verdicts = [
             v
             for v in report.verdicts
-            if v.modular == outcome.modular.display_path and v.made is not None
+            if v.modular == outcome.modular.display_path and v.output is not None
         ]
         if verdicts:
             rows.append(_listed(outcome, verdicts))
@@ -54,12 +54,12 @@ def list_variants(report: Report) -> list[Listed]:
 
 
 def _listed(outcome: Outcome, verdicts: Sequence[Verdict]) -> Listed:
-    made = [verdict.made for verdict in verdicts if verdict.made is not None]
+    outputs = [verdict.output for verdict in verdicts if verdict.output is not None]
     classes: list[str] = []
     parents: dict[str, None] = {}
-    for one in made:
-        classes += one.summary.classes
-        parents |= dict.fromkeys(one.summary.parents)
+    for output in outputs:
+        classes += output.summary.classes
+        parents |= dict.fromkeys(output.summary.parents)
     # The first status that is not "ok" stands for the whole variant.
     bad = [verdict.status.value for verdict in verdicts if verdict.status is not Status.OK]
     text = outcome.modular.path.read_text(encoding="utf-8", errors="replace")
@@ -67,10 +67,10 @@ def _listed(outcome: Outcome, verdicts: Sequence[Verdict]) -> Listed:
         variant=outcome.modular.path.stem.removeprefix("modular_"),
         modular=outcome.modular.display_path,
         declared=_code_lines(text),
-        added=sum(one.added for one in made),
-        removed=sum(one.removed for one in made),
-        output=sum(one.size for one in made),
-        compared=any(one.diff_digest for one in made),
+        added=sum(output.added for output in outputs),
+        removed=sum(output.removed for output in outputs),
+        output=sum(output.size for output in outputs),
+        compared=any(output.diff_digest for output in outputs),
         status=bad[0] if bad else Status.OK.value,
         outputs=tuple(verdict.display_path for verdict in verdicts),
         classes=tuple(classes),

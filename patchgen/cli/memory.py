@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.project.disk.write import replace_file
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 
 if TYPE_CHECKING:

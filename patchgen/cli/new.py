@@ -10,8 +10,8 @@ import click
 from patchgen.author.declare.request import Answer, answer
 from patchgen.cli.session import Request, open_project
 from patchgen.compiler.emit.format import format_modular
-from patchgen.project.disk.write import replace_file
 from patchgen.project.files import Project
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 
 

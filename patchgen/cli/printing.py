@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from patchgen.cli import colour
 from patchgen.cli.report import FORMATS, Page, Row, exit_code, plural
 from patchgen.compiler.flat import Note
-from patchgen.project.batch.outcome import Outcome
-from patchgen.project.files import Found, Project
-from patchgen.project.gate.verdict import Report, Status, Verdict
+from patchgen.project.files import Project, Selection
+from patchgen.project.outcome import Outcome
+from patchgen.project.verdict import Report, Status, Verdict
 from patchgen.syntax.errors import Problem
 
 if TYPE_CHECKING:
-    from patchgen.project.gate.convert import Written
-    from patchgen.project.gate.drift import Drift
+    from patchgen.project.convert import Written
+    from patchgen.project.drift import Drift
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ def _notes_without_output(report: Report) -> tuple[Note, ...]:
     """The notes on modular files that have no output: they are repeated until that is fixed."""
     of_outputs: set[Note] = set()
     for verdict in report.verdicts:
-        if verdict.made is not None:
-            of_outputs.update(verdict.made.notes)
+        if verdict.output is not None:
+            of_outputs.update(verdict.output.notes)
     return tuple(note for note in report.notes if note not in of_outputs)
 
 
@@ -105,8 +105,8 @@ def _new_notes(result: Written) -> tuple[Note, ...]:
         is_changed = (
             verdict.display_path in result.repaired and verdict.status is not Status.UNRECORDED
         )
-        if is_changed and verdict.made is not None:
-            notes += verdict.made.notes
+        if is_changed and verdict.output is not None:
+            notes += verdict.output.notes
     return tuple(notes)
 
 
@@ -127,16 +127,18 @@ def _because(verdict: Verdict | None) -> str:
     return f" ({'; '.join(verdict.why)})" if verdict is not None and verdict.why else ""
 
 
-def print_linted(project: Project, found: Found, outcomes: Sequence[Outcome], style: Style) -> int:
+def print_linted(
+    project: Project, selection: Selection, outcomes: Sequence[Outcome], style: Style
+) -> int:
     """Print what is wrong with declarations."""
-    problems: set[Problem] = {*found.problems}
+    problems: set[Problem] = {*selection.problems}
     warnings: set[Problem] = set()
     notes: list[Note] = []
     for outcome in outcomes:
         problems.update(outcome.problems)
-        for made in outcome.made:
-            warnings.update(made.warnings)
-            notes += made.notes
+        for output in outcome.outputs:
+            warnings.update(output.warnings)
+            notes += output.notes
     findings = tuple(sorted(problems | warnings))
     page = _page(project, Report(notes=tuple(notes)), findings, style)
     page = replace(page, printed_notes=tuple(notes))

@@ -26,14 +26,13 @@ from patchgen.author.rebase.report import data_of, text_of
 from patchgen.author.rebase.work import Rebase, Rebased
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.variants import find_variants
-from patchgen.project.batch.outcome import digest_of
 from patchgen.project.config import FILE
-from patchgen.project.disk.write import replace_file
+from patchgen.project.drift import text_of as text_of_symbol
 from patchgen.project.files import Modular, Project, confine, discover
-from patchgen.project.gate.drift import text_of as text_of_symbol
-from patchgen.project.gate.load import load_records
-from patchgen.project.gate.lock import Record
+from patchgen.project.lock import Record, load_records
+from patchgen.project.outcome import digest_of
 from patchgen.project.places import user_folder
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.text import read_source

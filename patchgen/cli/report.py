@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import patchgen
 from patchgen.compiler.flat import Note
-from patchgen.project.gate.overrides import StaleOverride
-from patchgen.project.gate.why import named
+from patchgen.project.overrides import StaleOverride
+from patchgen.project.verdict import named
 from patchgen.syntax.errors import Problem, catalogue
 
 if TYPE_CHECKING:
-    from patchgen.project.gate.drift import Drift
+    from patchgen.project.drift import Drift
 
 MOST_NOTES = 3  # notes of one file that are printed without --verbose
 

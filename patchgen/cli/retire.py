@@ -20,8 +20,7 @@ from patchgen.cli.rebase import named_modulars
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.survive import known_releases
 from patchgen.project.files import Modular, Project
-from patchgen.project.gate.load import load_records
-from patchgen.project.gate.lock import Record
+from patchgen.project.lock import Record, load_records
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.text import read_source
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Sequence
@@ -9,32 +10,35 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen.project.batch.cache import Cache
-from patchgen.project.batch.outcome import Outcome
-from patchgen.project.batch.run import Progress, run
+from patchgen.project.cache import Cache
+from patchgen.project.check import Evidence, examine
 from patchgen.project.config import FILE, Config, find_config, nearest_config, read_config
-from patchgen.project.disk.write_lock import read_consistently
 from patchgen.project.files import (
-    Found,
+    LINT,
+    STRICT,
+    TRANSFORMERS,
     Modular,
     Project,
     Resolve,
+    Selection,
     confine,
     discover,
     is_below,
     profile_of,
     resolver,
 )
-from patchgen.project.gate.check import Evidence, examine
-from patchgen.project.gate.load import load_overrides, load_records
-from patchgen.project.gate.verdict import Report
-from patchgen.project.profiles import LINT, LINT_STRICT
+from patchgen.project.lock import load_records
+from patchgen.project.outcome import Outcome
+from patchgen.project.overrides import load_overrides
+from patchgen.project.run import Progress, run
+from patchgen.project.verdict import Report, Status
 from patchgen.project.versions import versions
+from patchgen.project.write import hold_write_locks
 from patchgen.syntax.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
-    from patchgen.project.gate.convert import Written
-    from patchgen.project.gate.drift import Drift
+    from patchgen.project.convert import Written
+    from patchgen.project.drift import Drift
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Session:
 
     request: Request
     project: Project
-    found: Found
+    found: Selection
     progress: Progress = field(repr=False, default=lambda done: None)
 
     @property
@@ -70,9 +74,11 @@ class Session:
         return self._run(self.found.modulars, Cache(self.project, self.request.cached))
 
     def lint(self) -> tuple[Outcome, ...]:
-        """The outcomes with the findings of lint as well."""
-        profiles = {"transformers": LINT, "strict": LINT_STRICT}
-        modulars = [replace(m, profile=profiles[m.profile]) for m in self.found.modulars]
+        """The outcomes with the findings of lint as well, which is about a project's own files."""
+        modulars = [
+            replace(modular, profile=LINT) if modular.profile == STRICT else modular
+            for modular in self.found.modulars
+        ]
         return self._run(modulars, Cache(self.project, self.request.cached))
 
     def again(self, modulars: Sequence[Modular]) -> tuple[Outcome, ...]:
@@ -81,10 +87,15 @@ class Session:
 
     def check(self) -> Report:
         """The report of the gate; only the cache is written."""
-        outcomes = self.outcomes()
-        return read_consistently(
-            self.project, lambda: examine(self.project, self.found, outcomes, self._evidence())
-        )
+        report = examine(self.project, self.found, self.outcomes(), self._evidence())
+        if all(verdict.status is Status.OK for verdict in report.verdicts):
+            return report
+        # Another run may have been writing: what is wrong has to be so when none is.
+        with contextlib.ExitStack() as held:
+            # Where no lock can be made, no other run writes either.
+            with contextlib.suppress(OSError):
+                held.enter_context(hold_write_locks(self.project, self.project.writable))
+            return examine(self.project, self.found, report.outcomes, self._evidence())
 
     def drift(self, report: Report) -> tuple[Drift, ...]:
         """Whether the recorded variants fit the release at `--package-root`."""
@@ -93,7 +104,7 @@ class Session:
         ):
             return ()
         # Imported here: most runs compare with no other release.
-        from patchgen.project.gate.drift import find_drift
+        from patchgen.project.drift import find_drift
 
         return find_drift(self.project, report, load_records(self.project))
 
@@ -105,7 +116,7 @@ class Session:
         Raises PatchgenError PG904, before any work, if an output is outside the writable folders.
         """
         # Imported here: it loads what writes files, and `check` writes none.
-        from patchgen.project.gate.convert import convert
+        from patchgen.project.convert import convert
 
         for modular in self.found.modulars:
             confine(self.project, modular.folder)
@@ -118,7 +129,7 @@ class Session:
         return Evidence(records, self.made_by, self.again, env, overrides, accept)
 
     def _run(self, modulars: Sequence[Modular], cache: Cache) -> tuple[Outcome, ...]:
-        return run(self.project, modulars, cache, self.request.jobs, self.progress)
+        return run(modulars, cache, self.request.jobs, self.progress)
 
 
 def open_session(request: Request) -> Session:
@@ -181,7 +192,7 @@ def _is_foreign(folder: Path, package_root: Path | None) -> bool:
     if package_root is not None and is_below(folder, package_root):
         return True
     around = (folder / "transformers" / "__init__.py").is_file()
-    return around or profile_of(folder / "modular_x.py") == "transformers"
+    return around or profile_of(folder / "modular_x.py") == TRANSFORMERS
 
 
 def _given_folder(path: str | None) -> Path | None:

@@ -15,9 +15,9 @@ import click
 
 from patchgen.cli.report import Page, as_text, exit_code
 from patchgen.cli.session import Request, open_project
-from patchgen.project.batch.answers import Answers
-from patchgen.project.batch.group import flatten_group
-from patchgen.project.files import Project, make_modular
+from patchgen.project.cache import Cache
+from patchgen.project.files import STRICT, Project, make_modular
+from patchgen.project.flattening import flatten_group
 
 
 def convert_stdin(
@@ -36,12 +36,10 @@ def convert_stdin(
         staged.write_bytes(sys.stdin.buffer.read())
         moved = _moved(project, Path(folder))
         outcome = next(
-            flatten_group(
-                moved, "strict", [make_modular(project, staged)], Answers(project, on=False)
-            )
+            flatten_group(Cache(moved, on=False), STRICT, [make_modular(project, staged)])
         )
     sys.stderr.write(as_text(Page(findings=outcome.problems)))
-    code = "".join((outcome.texts or {})[made.name] for made in outcome.made)
+    code = "".join((outcome.texts or {})[output.name] for output in outcome.outputs)
     sys.stdout.buffer.write(code.encode("utf-8"))  # UTF-8 whatever the locale, as in a file
     return exit_code(outcome.problems)
 

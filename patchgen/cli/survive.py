@@ -22,13 +22,13 @@ from patchgen.author.survive.survey import Survey, Surveyor
 from patchgen.cli.progress import bar
 from patchgen.cli.rebase import installed_releases, named_modulars
 from patchgen.cli.session import Request, open_project
-from patchgen.compiler.emit.ruff import ruff_state
-from patchgen.project.batch.outcome import digest_of
-from patchgen.project.disk.write import replace_file
+from patchgen.compiler.emit.format import ruff_state
 from patchgen.project.files import Modular, Project
-from patchgen.project.gate.load import load_records
-from patchgen.project.places import CACHE, make_state, user_folder
+from patchgen.project.lock import load_records
+from patchgen.project.outcome import digest_of
+from patchgen.project.places import state_of, user_folder
 from patchgen.project.versions import own_digest
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 
 BOOK = "survive.jsonl"
@@ -81,7 +81,8 @@ def known_releases(project: Project, releases_dir: str | None) -> tuple[list[Rel
 def _book(project: Project) -> Book:
     settings = project.config.settings
     made_with = [own_digest(), str(sys.version_info[:2]), ruff_state(), repr(settings)]
-    folder = make_state(project.home / CACHE)
+    folder = state_of(project, project.home)
+    folder.mkdir(parents=True, exist_ok=True)
     return open_book(folder / BOOK, digest_of("\0".join(made_with)))
 
 

@@ -13,7 +13,7 @@ from patchgen.cli.progress import bar
 from patchgen.cli.report import exit_code, table
 from patchgen.cli.session import Request, Session, open_project, open_session
 from patchgen.cli.variants import find_variants
-from patchgen.project.disk.write import replace_file
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import PatchgenError, problems_of
 
 if TYPE_CHECKING:

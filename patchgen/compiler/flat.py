@@ -6,6 +6,7 @@ Only values, so that a run that finds everything in its cache need not load what
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,8 @@ FOREIGN_BANNER = "This file was automatically generated from src/transformers/"
 
 def is_generated(text: str) -> bool:
     """Whether the comments at the top of `text` carry a banner."""
-    for line in text.split("\n", 200)[:200]:
+    for match in re.finditer("[^\n]*\n?", text):
+        line = match[0]
         if line.strip() and not line.startswith("#"):
             return False
         if BANNER in line or FOREIGN_BANNER in line:

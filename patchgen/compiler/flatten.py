@@ -11,22 +11,19 @@ Nothing is written and nothing is imported; `project` decides where the result g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.compiler.emit.format import Steps, finish
-from patchgen.compiler.emit.outputs import make_outputs
+from patchgen.compiler.emit.format import Request, format_texts
+from patchgen.compiler.emit.outputs import assemble_outputs, finish_outputs
 from patchgen.compiler.flat import Flattened, Section
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, Merge
-from patchgen.compiler.link.module import FlatModule
-from patchgen.compiler.link.modules import Kept, link_modules
-from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.link.module import FlatModule, Kept, link_modules
+from patchgen.compiler.plan.bindings import Bindings, FlattenScope
 from patchgen.compiler.plan.declare import Declaration, ModulePlan, make_plan
-from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.lineage import Lineages
-from patchgen.compiler.plan.loose import find_loose_statement
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
@@ -36,15 +33,32 @@ from patchgen.syntax.locate import Environment
 from patchgen.syntax.text import read_source, require_compilable
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A linked modular file: `finish` makes its outputs of the formatted texts of `request`.
+
+    It raises PatchgenError where they cannot be.
+    """
+
+    request: Request
+    finish: Callable[[Mapping[str, str]], Flattened]
+
+
+def make_draft(path: Path, env: Environment, settings: Settings) -> Draft:
+    """The draft of the modular file at `path`.
+
+    Raises PatchgenError with its problems.
+    """
+    with _quote_syntax_errors(path, env):
+        return _draft(_link(path, env, settings), path, env, settings)
+
+
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
     """The outputs of the modular file at `path`, or its problems."""
-    return finish(flatten_in_steps(path, env, settings))
-
-
-def flatten_in_steps(path: Path, env: Environment, settings: Settings) -> Steps[Flattened]:
-    """As `flatten`, where the caller has the texts formatted, as together with other files."""
-    result, _ = yield from _flatten(path, env, settings)
-    return result
+    try:
+        return _finish(make_draft(path, env, settings))
+    except PatchgenError as error:
+        return Flattened(problems=problems_of(error))
 
 
 @dataclass(frozen=True)
@@ -57,22 +71,29 @@ class Traced:
 
 def trace(path: Path, env: Environment, settings: Settings) -> Traced:
     """What `flatten` gives, with what each edit matched."""
-    result, merged = finish(_flatten(path, env, settings))
-    matches = [match for each in merged for match in each.edits]
-    return Traced(result, tuple(matches))
-
-
-def _flatten(
-    path: Path, env: Environment, settings: Settings
-) -> Steps[tuple[Flattened, tuple[MergedClass, ...]]]:
-    """The outputs or problems, and the merged classes that the outputs are made of."""
     try:
         with _quote_syntax_errors(path, env):
             steps = _link(path, env, settings)
-            result = yield from make_outputs(steps.modules, steps.builder, settings)
+            result = _finish(_draft(steps, path, env, settings))
     except PatchgenError as error:
-        return Flattened(problems=problems_of(error)), ()
-    return result, tuple(steps.merged.values())
+        return Traced(Flattened(problems=problems_of(error)))
+    matches = [match for each in steps.merged.values() for match in each.edits]
+    return Traced(result, tuple(matches))
+
+
+def _draft(steps: _Steps, path: Path, env: Environment, settings: Settings) -> Draft:
+    unfinished = assemble_outputs(steps.modules, steps.builder, settings)
+
+    def finish(formatted: Mapping[str, str]) -> Flattened:
+        with _quote_syntax_errors(path, env):
+            return finish_outputs(unfinished, formatted)
+
+    return Draft(unfinished.request, finish)
+
+
+def _finish(draft: Draft) -> Flattened:
+    request = draft.request
+    return draft.finish(format_texts(request.texts, request.settings, request.own))
 
 
 def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:
@@ -131,11 +152,21 @@ def _make_builder(
     try:
         require_compilable(source)
     except PatchgenError as error:
-        # A statement such as a stray `return` has a message that says more.
-        raise find_loose_statement(source) or error from error
+        raise _explain_edit(error) from error
     bindings = Bindings(env, FlattenScope(module.partition(".")[0], settings.flatten))
-    plan = make_plan(modular, bindings, kept)
+    plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
     return Builder(Naming(plan, bindings), Lineages(bindings), merge)
+
+
+def _explain_edit(error: PatchgenError) -> PatchgenError:
+    """`error` with the way to write what an edit may only have inside a loop or a coroutine."""
+    problem = error.problem
+    hint = problem.hint
+    if "loop" in problem.what:
+        hint = "an edit has to include the loop; `while ...:` stands for any loop around its parts"
+    elif "async" in problem.what:
+        hint = "an edit that waits is an `async def`"
+    return PatchgenError(problem.code, problem.at, problem.what, hint)
 
 
 def _make_merge(settings: Settings, texts: dict[str, str], merged: dict[str, MergedClass]) -> Merge:

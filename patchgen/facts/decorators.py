@@ -65,21 +65,6 @@ SET_BY_EXPERTS = frozenset(
         "_is_expert_parallel",
     }
 )
-# Decorators that set no attribute of an object.
-SETTING_NOTHING = frozenset(
-    {
-        "auto_docstring",
-        "can_return_tuple",
-        "capture_outputs",
-        "classmethod",
-        "merge_with_config_defaults",
-        "no_grad",
-        "property",
-        "setter",
-        "staticmethod",
-        "use_kernel_forward_from_hub",
-    }
-)
 # Decorators that leave the signature of the class's `__init__` as written.
 KEEPING_SIGNATURE = frozenset(
     {"auto_docstring", "use_kernelized_func", "use_kernel_forward_from_hub"}
@@ -109,5 +94,27 @@ DOCUMENTING = frozenset(
         "auto_docstring",
         "custom_args",
         "replace_return_docstrings",
+    }
+)
+# Decorators that give the class below them no method or attribute that code calls by name.
+ADDING_NOTHING = frozenset(
+    {
+        "add_start_docstrings",
+        "auto_docstring",
+        "dataclass",
+        "requires",
+        "use_kernel_forward_from_hub",
+        "use_kernelized_func",
+    }
+)
+# Decorators that pass on what a method is given, but for keywords of their own.
+KEEPING_CALLS = frozenset(
+    {
+        "add_start_docstrings_to_model_forward",
+        "auto_docstring",
+        "can_return_tuple",
+        "capture_outputs",
+        "merge_with_config_defaults",
+        "torch.no_grad",
     }
 )

@@ -1,1 +1,1 @@
-"""A project: its configuration, its files, its places on disk, and its profiles."""
+"""A project: its configuration, its files, its outputs, what is recorded of them, and the gate."""

@@ -6,6 +6,7 @@ any work is done.
 
 from __future__ import annotations
 
+import operator
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -83,11 +84,13 @@ def read_config(folder: Path) -> Config | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise PatchgenError(
-            "PG901", Location(FILE), f"cannot be read: {error.strerror or error}"
-        ) from error
+        what = f"cannot be read: {error.strerror or error}"
+        raise PatchgenError("PG901", Location(FILE), what) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PatchgenError("PG901", _place_of(error), f"is not valid TOML: {error}") from error
+        # tomllib tells the position in its message only.
+        found = re.search(r"at line (\d+), column (\d+)", str(error))
+        at = Location(FILE, int(found[1]), int(found[2])) if found else Location(FILE)
+        raise PatchgenError("PG901", at, f"is not valid TOML: {error}") from error
     except RecursionError as error:
         raise PatchgenError("PG901", Location(FILE), "is nested too deeply to be read") from error
     tool = table.get("tool")
@@ -95,12 +98,6 @@ def read_config(folder: Path) -> Config | None:
     if section is None:
         return None
     return make_config(section, folder)
-
-
-def _place_of(error: Exception) -> Location:
-    # tomllib tells the position in its message only.
-    found = re.search(r"at line (\d+), column (\d+)", str(error))
-    return Location(FILE, int(found[1]), int(found[2])) if found else Location(FILE)
 
 
 def make_config(section: object, home: Path) -> Config:
@@ -136,19 +133,23 @@ def _is_texts(value: object) -> bool:
 
 
 def _is_text_table(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
     # The keys are texts already, in every TOML file.
-    return all(isinstance(item, str) and item for item in value.values())
+    return isinstance(value, dict) and _is_texts([*value.values()])
 
 
 def _is_length(value: object) -> bool:
-    # `true` would pass for 1: in Python, a bool is an int.
-    if isinstance(value, bool) or not isinstance(value, int):
-        return False
-    return 0 < value <= LONGEST_LINE
+    # By the type: in Python, `true` is an int, and would pass for 1.
+    return type(value) is int and 0 < value <= LONGEST_LINE
 
 
+_SIGNS: Mapping[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 _KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "sources": (_is_texts, "a list of folders or files"),
     "outputs": (_is_text_table, 'a table from folder to folder, such as { modular = "generated" }'),
@@ -186,9 +187,9 @@ def _require_version(wanted: str | None) -> None:
                 f"{TABLE}.required-version: {wanted!r} is no version; write it as in '>=0.1,<0.2'"
             )
             raise PatchgenError("PG901", Location(FILE), what)
-        # `0.1` alone means exactly that release.
+        # `0.1` alone means exactly that release, which `0.1.0` is too.
         sign, release = found[1] or "==", found[2]
-        if not _compare(have, sign, _release(release)):
+        if not _SIGNS[sign](have, _release(release)):
             what = f"the project requires patchgen {wanted}, this is {patchgen.__version__}"
             hint = f"pip install 'patchgen{sign}{release}'"
             raise PatchgenError("PG902", Location(FILE), what, hint)
@@ -196,24 +197,5 @@ def _require_version(wanted: str | None) -> None:
 
 def _release(version: str) -> tuple[int, ...]:
     # Three numbers: the fourth of 0.1.0.dev1 says nothing of what patchgen can do.
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-
-
-def _compare(have: tuple[int, ...], operator: str, wanted: tuple[int, ...]) -> bool:
-    """Whether `have` stands in that relation to `wanted`."""
-    # `0.1` and `0.1.0` are one release.
-    size = max(len(have), len(wanted))
-    left, right = (version + (0,) * (size - len(version)) for version in (have, wanted))
-    match operator:
-        case "==":
-            return left == right
-        case "!=":
-            return left != right
-        case ">=":
-            return left >= right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case _:
-            return left < right
+    first, second, third, *_ = (*map(int, re.findall(r"\d+", version)), 0, 0)
+    return first, second, third

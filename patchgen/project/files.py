@@ -11,7 +11,7 @@ import fnmatch
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +21,13 @@ from patchgen.syntax.locate import Environment, make_environment
 
 MODULAR = re.compile(r"modular_(\w+)\.py")
 _LOOKS_MODULAR = re.compile(r"modular_.*\.py", re.DOTALL)
+# The rules for modular files inside transformers, for others, and for both when they are linted.
+TRANSFORMERS, STRICT = "transformers", "strict"
+LINT = "lint"
+CHAINED = frozenset({TRANSFORMERS})  # outputs are parents of other files of the profile
 Resolve = Callable[[Path], Path]  # `Path.resolve`, or what `resolver` gives
-# Folders that hold no sources of the project itself.
-_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
+# Folders that hold no files of the project itself.
+SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
 
 def is_below(path: Path, root: Path) -> bool:
@@ -88,18 +92,22 @@ class Modular:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Selection:
     """The modular files of a run.
 
-    Generated files in `folders` must come from one of `modulars`.
+    Generated files in `folders` must come from one of `modulars`.  `whole`: no paths were named, so
+    that the run is about everything that the project has.
     """
 
     modulars: tuple[Modular, ...]
     folders: tuple[Path, ...]
     problems: tuple[Problem, ...]
+    whole: bool
 
 
-def discover(project: Project, paths: Sequence[Path] = (), resolve: Resolve | None = None) -> Found:
+def discover(
+    project: Project, paths: Sequence[Path] = (), resolve: Resolve | None = None
+) -> Selection:
     """Find the modular files below `paths`, or else those that the configuration names."""
     resolve, is_package = resolve or resolver(), functools.cache(_is_package)
     output_of = output_folders(project)
@@ -119,13 +127,21 @@ def discover(project: Project, paths: Sequence[Path] = (), resolve: Resolve | No
             if MODULAR.fullmatch(file.name):
                 modulars[file] = make_modular(project, file, is_package, output_of)
             else:
-                problems.append(_not_modular(project, file))
+                # The name of the output's module is made from it.
+                stem = file.name.removeprefix("modular_").removesuffix(".py")
+                what = f"{stem!r} cannot be part of a module's name"
+                hint = "use letters, digits and underscores"
+                problems.append(Problem(Location(_shown(project, file)), "PG506", what, hint))
     if not modulars and not problems:
         what = "nothing to do: no paths were given and the configuration names no sources"
         hint = "start a project with `patchgen init`, or name files"
         problems.append(Problem(Location(FILE), "PG505", what, hint))
+    if not paths and not problems:
+        # Also where `sources` leaves out the modular files that these folders are for.
+        mapped = [project.home / source for source, _ in project.config.outputs]
+        folders += [output_of(source.resolve()) for source in mapped]
     ordered = tuple(sorted(modulars.values()))
-    return Found(ordered, tuple(dict.fromkeys(folders)), tuple(problems))
+    return Selection(ordered, tuple(dict.fromkeys(folders)), tuple(problems), whole=not paths)
 
 
 def make_modular(
@@ -138,7 +154,7 @@ def make_modular(
     folder = (output_of or output_folders(project))(path.parent)
     profile = profile_of(path, is_package)
     root = project.package_root
-    is_foreign = profile == "transformers" or (root is not None and is_below(path, root))
+    is_foreign = profile == TRANSFORMERS or (root is not None and is_below(path, root))
     # Nothing but outputs is written into a tree that is not ours, even if we stand in it.
     if is_foreign or project.out is not None:
         recorded = False
@@ -162,22 +178,14 @@ def output_folders(project: Project) -> Callable[[Path], Path]:
         for base, source, output in mapped:
             if is_below(folder, base):
                 target = (project.home / output / folder.relative_to(base)).resolve()
-                return _require_own(project, target, source, output)
+                if target.is_relative_to(project.home):
+                    return target
+                what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
+                hint = "use --out for a folder elsewhere"
+                raise PatchgenError("PG904", Location(FILE), what, hint)
         return folder
 
     return output_of
-
-
-def _require_own(project: Project, target: Path, source: str, output: str) -> Path:
-    """`target`, where the mapping of `source` to `output` leads.
-
-    Raises PatchgenError PG904 if it is not in the project.
-    """
-    if target.is_relative_to(project.home):
-        return target
-    what = f"{TABLE}.outputs.{source}: {output} leads out of the project"
-    hint = "use --out for a folder elsewhere"
-    raise PatchgenError("PG904", Location(FILE), what, hint)
 
 
 def confine(project: Project, path: Path) -> Path:
@@ -209,7 +217,7 @@ def profile_of(path: Path, is_package: Callable[[str], bool] = _is_package) -> s
     while (above := os.path.dirname(package)) != package and is_package(above):
         package = above
     inside = os.path.basename(package) == "transformers" and is_package(package)
-    return "transformers" if inside else "strict"
+    return TRANSFORMERS if inside else STRICT
 
 
 def resolver() -> Resolve:
@@ -249,7 +257,7 @@ def _modular_files(project: Project, top: Path) -> Iterator[Path]:
 
 
 def _is_searched(folder: str) -> bool:
-    return not folder.startswith(".") and folder not in _SKIPPED
+    return not folder.startswith(".") and folder not in SKIPPED
 
 
 def _is_excluded(project: Project, path: Path) -> bool:
@@ -266,23 +274,28 @@ def _is_excluded(project: Project, path: Path) -> bool:
 
 def _nothing_at(project: Project, path: Path) -> Problem:
     """The problem of a path that leads to no modular file."""
-    at = Location(_given(project, path))
-    if path.exists() and not path.is_dir():
-        hint = "modular files are named modular_NAME.py"
-        return Problem(at, "PG506", "is not a modular file", hint)
+    at = Location(_shown(project, path))
     if path.is_dir():
-        hint = (
-            "modular files are named modular_NAME.py; "
-            "`patchgen new llama --with loss` writes one, for example"
-        )
         link = _find_linked_folder(path)
         if link is not None:
+            shown = _shown(project, link)
             hint = (
-                f"{_given(project, link)} is a link to a folder: "
-                "such links are searched only where they are named"
+                f"{shown} is a link to a folder: such links are searched only where they are named"
+            )
+        else:
+            hint = (
+                "modular files are named modular_NAME.py; "
+                "`patchgen new llama --with loss` writes one, for example"
             )
         return Problem(at, "PG505", "holds no modular file", hint)
-    return Problem(at, "PG506", "does not exist", _nearest(path))
+    if path.exists():
+        hint = "modular files are named modular_NAME.py"
+        return Problem(at, "PG506", "is not a modular file", hint)
+    # What lies beside the first part that does not exist; a path may go on behind a file.
+    missing = [part for part in (path, *path.parents) if not part.exists()][-1]
+    above = missing.parent
+    names = [entry.name for entry in above.iterdir()] if above.is_dir() else []
+    return Problem(at, "PG506", "does not exist", did_you_mean(missing.name, names))
 
 
 def _find_linked_folder(top: Path) -> Path | None:
@@ -295,26 +308,7 @@ def _find_linked_folder(top: Path) -> Path | None:
     return None
 
 
-def _not_modular(project: Project, path: Path) -> Problem:
-    """The problem of a file whose name no output could take over."""
-    stem = path.name.removeprefix("modular_").removesuffix(".py")
-    # The name of the output's module is made from it.
-    what = f"{stem!r} cannot be part of a module's name"
-    hint = "use letters, digits and underscores"
-    return Problem(Location(_given(project, path)), "PG506", what, hint)
-
-
-def _given(project: Project, path: Path) -> str:
+def _shown(project: Project, path: Path) -> str:
     # A line break in a file name would break a message, and an annotation with it.
     display_path = project.display_path(path.parent.resolve() / path.name)
     return display_path.encode("unicode_escape").decode("ascii")
-
-
-def _nearest(path: Path) -> str:
-    """A hint for a misspelt path: what lies beside its first part that does not exist."""
-    missing = [part for part in (path, *path.parents) if not part.exists()][-1]
-    names: Iterable[str] = ()
-    # A path may go on behind a file.
-    if missing.parent.is_dir():
-        names = (entry.name for entry in missing.parent.iterdir())
-    return did_you_mean(missing.name, names)

@@ -15,7 +15,7 @@ import patchgen
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular
 
-TOOLS = ("black", "ruff")
+TOOLS = ("black", "libcst", "ruff")
 
 
 @functools.cache
@@ -24,19 +24,15 @@ def tool_versions() -> dict[str, str]:
     found: dict[str, str] = {}
     # Python imports from the first folder that has the package: that one is read last, and counts.
     for folder in reversed(sys.path):
-        for name in _entries(folder or "."):
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:  # an archive
+            names = []
+        for name in names:
             match = re.fullmatch(r"(\w+)-([^-]+)\.dist-info", name)
             if match and match[1] in TOOLS:
                 found[match[1]] = match[2]
     return found
-
-
-def _entries(folder: str) -> list[str]:
-    """The names in a folder of the search path; none of an archive."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def release_of(package: str, env: Environment) -> str:
@@ -54,7 +50,7 @@ def versions(env: Environment, formatter: str) -> tuple[tuple[str, str], ...]:
     """Name and release of patchgen, of the tools in use and of the parents' package, sorted."""
     tools = tool_versions()
     used = {"patchgen": patchgen.__version__, "transformers": release_of("transformers", env)}
-    used[formatter] = tools.get(formatter, "")
+    used |= {name: tools.get(name, "") for name in ("libcst", formatter)}
     return tuple(sorted((name, release) for name, release in used.items() if release))
 
 

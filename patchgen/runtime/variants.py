@@ -15,7 +15,7 @@ from pathlib import Path
 
 from patchgen.compiler.flat import is_generated
 from patchgen.project.config import find_config
-from patchgen.project.gate.lock import RecordedOutput, read_outputs
+from patchgen.project.lock import RecordedOutput, read_outputs
 from patchgen.project.places import LOCK
 from patchgen.syntax.errors import did_you_mean
 

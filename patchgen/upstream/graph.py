@@ -1,35 +1,46 @@
-"""Find which definitions need which.
+"""Find which definitions need which, in the modular file and in the files that it derives from.
 
-Every identifier that names a definition counts, also attributes and keywords.  In: the blocks of a
-file, with the renaming under which they are seen.  Out: a `Graph`, which is filled from several
-files and then queried.  A definition is renamed, and its identifiers are looked for, only when it
-is reached.
+Every identifier that names a definition counts, also attributes and keywords.  In: the facts of the
+files, with the renaming under which each is seen.  Out: a `Graph` for each, which is filled from
+several files and then queried; and the order in which what a class needs stands in an output:
+dependencies before the class.  A definition is renamed, and its identifiers are looked for, only
+when it is reached.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from pathlib import Path
 
-from patchgen.upstream.facts import Block, FileFacts, What
-from patchgen.upstream.kinds import KINDS
-from patchgen.upstream.names import Renaming
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.upstream.facts import Block, FileFacts, ImportText, What, read_facts
+from patchgen.upstream.imports import NamedText
+from patchgen.upstream.names import (
+    KIND_OF_FILE,
+    KINDS,
+    NameTable,
+    Renaming,
+    choose,
+    prefix_of,
+    without_collision,
+)
 from patchgen.upstream.tokens import Words
-from patchgen.upstream.uses import NamedText
+
+Needs = Callable[[str], Set[str]]
+# A value of the modular file counts for the parent's classes only if it is documentation (hubert,
+# sew).
+_OVERRIDING = re.compile("_CHECKPOINT|_EXPECTED|_FOR_DOC|_HIDDEN_STATES_START_POSITION")
 
 
+@dataclass(frozen=True)
 class View:
-    """One file as it reads after renaming; `source` names it.
+    """One file as it reads after renaming; the modular file's own view renames nothing."""
 
-    The modular file's own view renames nothing.
-    """
-
-    def __init__(self, source: str, renaming: Renaming | None, model: str) -> None:
-        self.source = source
-        self.renaming = renaming
-        self._model = model
+    renaming: Renaming | None
+    model: str
 
     def text(self, text: str) -> str:
         """A piece of the file as its outputs have it."""
@@ -37,9 +48,9 @@ class View:
         if renaming is None:
             return text
         text = renaming.apply(text)
-        if renaming.new != self._model and "from ." in text:
+        if renaming.new != self.model and "from ." in text:
             # `.configuration_emu3_text` is no file: imports go back to the model's own (emu3).
-            text = _siblings(renaming.new).sub(rf"\g<1>{self._model}", text)
+            text = _siblings(renaming.new).sub(rf"\g<1>{self.model}", text)
         return text
 
     def name(self, name: str) -> str:
@@ -48,7 +59,12 @@ class View:
 
     def names(self, names: frozenset[str]) -> frozenset[str]:
         """Identifiers as the outputs have them."""
-        return names if self.renaming is None else self.renaming.names(names)
+        return names if self.renaming is None else frozenset(map(self.renaming.name, names))
+
+
+@functools.lru_cache(maxsize=1024)
+def _siblings(model: str) -> re.Pattern[str]:
+    return re.compile(rf"(\bfrom \.(?:{'|'.join(KINDS)})_){re.escape(model)}(?= import\b)")
 
 
 @dataclass(frozen=True)
@@ -82,7 +98,6 @@ class Graph:
     """
 
     def __init__(self, view: View, facts: FileFacts) -> None:
-        self.view = view
         self.nodes: dict[str, Node] = {}
         self.positions: dict[str, int] = {}
         self.origins: dict[str, Graph] = {}
@@ -92,7 +107,7 @@ class Graph:
             self.nodes[name] = Node(block, view)
             self.positions.setdefault(name, block.position)
         self._followers = {
-            view.name(name): tuple(map(view.name, targets))
+            view.name(name): frozenset(map(view.name, targets))
             for name, targets in facts.followers.items()
         }
         self._closed: dict[str, frozenset[str]] = {}
@@ -101,13 +116,14 @@ class Graph:
     def see(self, modular: Graph, siblings: frozenset[str]) -> None:
         """Add what the modular file defines, without classes and values that this file defines."""
         for name, node in modular.nodes.items():
+            takes = name not in self.nodes
             match node.block.what:
                 case What.FUNCTION:
                     takes = True
                 case What.ASSIGNMENT:
-                    takes = name not in self.nodes or _is_overriding(node.block)
+                    takes = takes or _is_overriding(node.block)
                 case What.CLASS:
-                    takes = name not in self.nodes and name not in siblings
+                    takes = takes and name not in siblings
             if takes:
                 self.nodes[name] = node
         # What follows a name in this file counts more.
@@ -130,21 +146,14 @@ class Graph:
             self.origins[taken] = other
         self._closed[name] = needs
 
-    def direct(self, name: str) -> frozenset[str]:
-        """The settled definitions that `name` mentions."""
-        # Whoever needs a table also needs the statements that fill it.
-        followers = self._followers.get(name)
-        known = self._settled.keys()
-        found = self._settled[name].words.all & known
-        return found.union(known & set(followers)) if followers else found
-
     def needs(self, identifiers: frozenset[str]) -> frozenset[str]:
         """What code with these identifiers needs.
 
         That is what it mentions, and everything that the functions and values among it need.
         """
-        found = identifiers & self.nodes.keys()
-        return found.union(*(self.closed(name) for name in found if not self.nodes[name].is_class))
+        mentioned = identifiers & self.nodes.keys()
+        needed = (self.closed(name) for name in mentioned if not self.nodes[name].is_class)
+        return mentioned.union(*needed)
 
     def closed(self, name: str) -> frozenset[str]:
         """Everything that a function or value needs, directly or not.
@@ -152,10 +161,10 @@ class Graph:
         Classes are part of the answer, but what they need is not.
         """
         # Not by a cache around the method: `settle` and `adopt` change what is remembered.
-        known = self._closed.get(name)
-        if known is None:
-            known = self._closed[name] = frozenset(self._walk(name)) - {name}
-        return known
+        closed = self._closed.get(name)
+        if closed is None:
+            closed = self._closed[name] = frozenset(self._walk(name)) - {name}
+        return closed
 
     def _walk(self, start: str) -> Iterator[str]:
         """`start` and what it needs, each name once."""
@@ -165,22 +174,155 @@ class Graph:
             yield name
             # Classes are ends: what they need is placed with them.
             if name == start or not self._settled[name].is_class:
-                fresh = self.direct(name) - seen
+                # Whoever needs a table also needs the statements that fill it.
+                named = self._settled[name].words.all | self._followers.get(name, frozenset())
+                fresh = (named & self._settled.keys()) - seen
                 seen |= fresh
                 left.extend(fresh)
 
-
-@functools.lru_cache(maxsize=1024)
-def _siblings(model: str) -> re.Pattern[str]:
-    return re.compile(rf"(\bfrom \.(?:{'|'.join(KINDS)})_){re.escape(model)}(?= import\b)")
-
-
-# A value of the modular file counts for the parent's classes only if it is documentation (hubert,
-# sew).
-_OVERRIDING = re.compile("_CHECKPOINT|_EXPECTED|_FOR_DOC|_HIDDEN_STATES_START_POSITION")
+    def rank(self, name: str) -> tuple[float, str]:
+        """By what its definitions are sorted: what it does not define comes behind, by name."""
+        return (self.positions.get(name, float("inf")), name)
 
 
 def _is_overriding(block: Block) -> bool:
     if _OVERRIDING.search(block.name):
         return True
     return "_DOCSTRING" in block.name and block.text.partition("=")[2].strip() != "None"
+
+
+def own_order(names: Set[str], modular: Graph) -> list[str]:
+    """The order of what a class without a parent in another model needs.
+
+    First come definitions from other files, file by file, in the alphabetical order of the files'
+    first names.
+    """
+    origins = modular.origins
+    # Sorted names, because the order of a set differs from run to run.
+    sources = list(dict.fromkeys(origins[name] for name in sorted(names) if name in origins))
+
+    def rank(name: str) -> tuple[float, float, str]:
+        source = origins.get(name)
+        group = len(sources) if source is None else sources.index(source)
+        return (group, *(source or modular).rank(name))
+
+    return sorted(names, key=rank)
+
+
+def inherited_order(names: Set[str], parent: Graph, modular: Graph, needs: Needs) -> list[str]:
+    """The order of what a class needs of its parent's file.
+
+    Classes with their dependencies come first, then the rest.
+    """
+    listed: dict[str, None] = {}
+    for name in sorted((name for name in names if parent.nodes[name].is_class), key=parent.rank):
+        required = needs(name) & (names - listed.keys())
+        inherited = required & parent.positions.keys()
+        # Places in two files cannot be compared: the parent's definitions come first.
+        listed |= dict.fromkeys(sorted(inherited, key=parent.rank))
+        listed |= dict.fromkeys(sorted(required - inherited, key=modular.rank))
+        listed[name] = None
+    rest = names - listed.keys()
+    modular_names = rest & modular.positions.keys()
+    # Names that the parent file has from elsewhere come in reverse alphabetical order, which is how
+    # it happens to be.
+    by_name = sorted(rest - modular_names, reverse=True)
+    others = sorted(by_name, key=lambda name: parent.rank(name)[0])
+    return [*listed, *others, *sorted(modular_names, key=modular.rank)]
+
+
+def reached(start: Iterable[str], parent: Graph, needs: Needs, placed: Set[str]) -> set[str]:
+    """`start` and everything that its classes need, directly or not, without what is `placed`."""
+    names: set[str] = set()
+    left = list(start)
+    while left:
+        name = left.pop()
+        if name not in names and name not in placed:
+            names.add(name)
+            # What functions and values need is in `needs` already.
+            if parent.nodes[name].is_class:
+                left.extend(needs(name))
+    return names
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A file of another model as the outputs see it.
+
+    `siblings` are the names that it imports from files beside it.
+    """
+
+    kind: str
+    facts: FileFacts
+    view: View
+    graph: Graph
+    siblings: frozenset[str]
+
+    @functools.cached_property
+    def imports(self) -> tuple[ImportText, ...]:
+        """Its imports, those from its own model renamed."""
+        return tuple(
+            ImportText(text.leading, self.view.text(text.text), text.guard)
+            if "from ." in text.text
+            else text
+            for text in self.facts.imports
+        )
+
+
+def make_parents(
+    facts: FileFacts, model: str, models: Path, read: Callable[[Path], str | None], table: NameTable
+) -> Mapping[tuple[str, ...], Parent]:
+    """The parents of the modular file, in the order in which it imports them.
+
+    Raises PatchgenError PG603 where one is missing, PG605 where a class has two.
+    """
+    # By module: the classes with the parent's that they derive from, and the line of the import.
+    pairs: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    lines: dict[tuple[str, ...], int] = {}
+    for imported in facts.model_imports:
+        pairs[imported.module] = []
+        lines.setdefault(imported.module, imported.line)
+    module_of = {imported.name: imported.module for imported in facts.model_imports}
+    for block in facts.blocks.values():
+        if block.what is not What.CLASS:
+            continue
+        bases = [base for base in block.bases if base in module_of]
+        # Only the text of one class can stand in the place of the base.
+        if len(bases) > 1:
+            what = f"class `{block.name}` derives from two classes of other models: "
+            what += " and ".join(bases)
+            hint = "derive from one of them and repeat what is needed of the other"
+            raise PatchgenError("PG605", Location(facts.path, block.line, 1), what, hint)
+        for base in bases:
+            pairs[module_of[base]].append((block.name, base))
+    parents: dict[tuple[str, ...], Parent] = {}
+    for module, declared in pairs.items():
+        path = models.joinpath(*module).with_suffix(".py")
+        text = read(path)
+        if text is None:
+            what = f"imports from {'.'.join(module)}, which does not exist"
+            hint = "look for it under `models/`; if another modular file gives it, convert that too"
+            raise PatchgenError("PG603", Location(facts.path, lines[module], 1), what, hint)
+        renaming = _choose_renaming(module[-2], model, declared, text, table)
+        view, parent_facts = View(renaming, model), read_facts(text, path.as_posix())
+        kind = KIND_OF_FILE.match(module[-1])
+        parents[module] = Parent(
+            kind[1] if kind else "",
+            parent_facts,
+            view,
+            Graph(view, parent_facts),
+            view.names(frozenset(parent_facts.siblings)),
+        )
+    return parents
+
+
+def _choose_renaming(
+    old: str, model: str, pairs: list[tuple[str, str]], text: str, table: NameTable
+) -> Renaming:
+    """The renaming of the model `old`, whose file is `text`, that the classes in `pairs` show."""
+    # Without a class of its own, the file gets the model's name.
+    if not pairs:
+        return Renaming(old, model, table)
+    cased, cased_old = table.cased(model), table.cased(old)
+    prefix = choose((prefix_of(name, base, cased, cased_old) for name, base in pairs), cased)
+    return Renaming(old, table.lower(without_collision(prefix, cased, cased_old, text)), table)

@@ -1,7 +1,9 @@
-"""Choose the imports of one output, and write them.
+"""Choose the imports of one output by the names that it uses, and write them.
 
 In: the pool (the imports of the modular file, then those of every parent file, in order) and the
-body of the output.  Out: text, exact before the linter sees it.
+body of the output.  Out: text, exact before the linter sees it.  Words decide about most names.  A
+syntax tree is made only of a piece that also binds the name (a parameter `pad`, a local `resize`)
+or has it in a string that may be an annotation.
 
 One name too many would change the output: isort splits a line that is too long, F401 then removes
 the name, and the comma that is left keeps the line split (sam2_video, deformable_detr).
@@ -12,17 +14,113 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
+from patchgen.syntax.scopes import references
 from patchgen.syntax.text import parse_text
-from patchgen.upstream.model import ImportText
-from patchgen.upstream.uses import NamedText, used_names
+from patchgen.upstream.facts import ImportText
+from patchgen.upstream.tokens import Words, words
 
 # The kinds whose files must load without torch.
 _WITHOUT_TORCH = frozenset({"image_processing_pil", "feature_extraction"})
 _OPTIONAL = ("torch", "torchvision")
 _STATEMENT = re.compile(r"(?:from\s+(\S+)\s+)?import\b(.*)", re.DOTALL)
+# A string that may be a quoted annotation: after `:`, `->`, `|`, or inside brackets, on one line.
+_MAY_BE_ANNOTATION = re.compile(r"[>:|\[,][ \t\n]*+(?:\"([^\"\n\\]++)\"|'([^'\n\\]++)')")
+# What may be a type in it: a class, or a module with what is taken from it.
+_NAMED = re.compile(r"(?<![\w.])(?:_*[A-Z]\w*+|[^\W\d]\w*+(?=\.))")
+# What stands before and behind a name that may be bound there rather than read.
+_STATEMENT_BEFORE = re.compile(r"\b(?:def|for|as|import|del|global)[ \t]+\(?\Z")
+_BEHIND_TARGET = re.compile(r"[ \t]*(?:=(?!=)|[:,)\]]|in\b)")
+_CLASS = re.compile(r"^class ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class NamedText:
+    """A definition of an output: its text with the lines above it, and the names in it."""
+
+    text: str
+    words: Words
+
+    def may_bind(self, name: str) -> bool:
+        """Whether `name` may be a parameter or a local name somewhere in it.
+
+        Only names in lower case may.
+        """
+        if not name.lstrip("_")[:1].islower():
+            return False
+        return any(
+            _binds(self.text, match.start(), match.end())
+            # The name of a method hides it from no other method.
+            and not (
+                self.text.endswith("\n    def ", 0, match.start()) and _CLASS.search(self.text)
+            )
+            for match in _occurrences(name).finditer(self.text)
+        )
+
+    @functools.cached_property
+    def globals_read(self) -> frozenset[str]:
+        """What Python's scope rules say that it reads.
+
+        A local import of a name counts as a use of it.
+        """
+        tree = parse_text(self.text, "output")
+        names = {reference.name for reference in references(tree.body)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names.update(alias.asname or alias.name for alias in node.names)
+        return frozenset(names)
+
+
+def make_named_text(text: str) -> NamedText:
+    """`text` with the names in it."""
+    return NamedText(text, words(text))
+
+
+def used_names(pieces: Sequence[NamedText], candidates: Set[str]) -> frozenset[str]:
+    """Those of `candidates` that `pieces` read as globals, in code and in quoted annotations."""
+    # In three steps, from what costs least: most names are gone before a tree is made.
+    left = set(candidates)
+    suspects: list[tuple[NamedText, str]] = []
+    for piece in pieces:
+        for name in left & piece.words.read:
+            if piece.may_bind(name):
+                suspects.append((piece, name))
+            else:
+                left.discard(name)
+    for piece, name in suspects:
+        if name in left and name in piece.globals_read:
+            left.discard(name)
+    for piece in pieces:
+        if any(name in piece.text for name in left):
+            quoted = _MAY_BE_ANNOTATION.findall(piece.text)
+            strings = " ".join(double or single for double, single in quoted)
+            if not left.isdisjoint(_NAMED.findall(strings)):
+                left -= piece.globals_read
+    return frozenset(candidates - left)
+
+
+@functools.lru_cache(maxsize=4096)
+def _occurrences(name: str) -> re.Pattern[str]:
+    # The boundary before the name last: a pattern that begins with letters is found at the speed of
+    # str.find.
+    return re.compile(rf"{re.escape(name)}(?<!\w{re.escape(name)})\b")
+
+
+def _binds(text: str, start: int, end: int) -> bool:
+    """Whether the name at `start` is bound there.
+
+    It may be a parameter, a target or an import.
+    """
+    if _STATEMENT_BEFORE.search(text, max(start - 12, 0), start):
+        return True
+    before = start
+    while before and text[before - 1] in " \t":
+        before -= 1
+    # A parameter or a target stands at the start of a statement or of an entry.
+    may_begin = not before or text[before - 1] in "(,*[;\n"
+    return may_begin and _BEHIND_TARGET.match(text, end) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +161,13 @@ class Guarded:
     @property
     def text(self) -> str:
         """The statement with each import on a line."""
-        inner = "".join(f"{_indented(one.leading)}    {one.text}" for one in self.imports)
-        return f"if {self.test}:\n{inner}{self.rest}"
+        lines = [
+            # A blank line gets no blanks, which the linter would report.
+            f"    {line}" if line.strip() else line
+            for statement in self.imports
+            for line in f"{statement.leading}{statement.text}".splitlines(keepends=True)
+        ]
+        return f"if {self.test}:\n{''.join(lines)}{self.rest}"
 
 
 Statement = Import | Guarded
@@ -77,32 +180,25 @@ def select_imports(
 
     A name comes from the first statement of the pool that has it.
     """
-    statements = [read_guard(text) if text.guard else read_import(text) for text in pool]
-    kept = _select(statements, _used(statements, pieces, defined))
+    statements: list[Statement] = [
+        _read_guard(text) if text.guard else _read_import(text) for text in pool
+    ]
+    imports = [part for statement in statements for part in _imports(statement)]
+    bound = {_bound(name) for statement in imports for name in statement.names}
+    # What the test of a guarded import reads counts even if that import is then left out:
+    # sam2_video has two such names, which only the linter removes.
+    guards = [statement for statement in statements if isinstance(statement, Guarded)]
+    read = {name for guard in guards for name in guard.read & bound}
+    kept = _select(statements, used_names(pieces, bound - defined) | (read - defined))
     if kind in _WITHOUT_TORCH:
-        kept = guard_optional(kept)
+        kept = _guard_optional(kept)
     # The sort is stable: within both groups, the order of the pool stays.
-    ordered = sorted(kept, key=lambda one: isinstance(one, Guarded))
-    return "".join(f"{one.leading}{one.text}" for one in ordered)
+    ordered = sorted(kept, key=lambda statement: isinstance(statement, Guarded))
+    return "".join(f"{statement.leading}{statement.text}" for statement in ordered)
 
 
-def _used(
-    statements: Iterable[Statement], pieces: Sequence[NamedText], defined: frozenset[str]
-) -> frozenset[str]:
-    """The names of `statements` that the pieces read, or that the test of a guarded import reads.
-
-    The latter count even if that import is then left out: sam2_video has two such names, which only
-    the linter removes.
-    """
-    statements = list(statements)
-    bound = {_bound(name) for one in statements for name in _names(one)}
-    read = {name for one in statements if isinstance(one, Guarded) for name in one.read}
-    return used_names(pieces, bound - defined) | (bound & read - defined)
-
-
-def _names(statement: Statement) -> Iterable[tuple[str, str]]:
-    imports = [statement] if isinstance(statement, Import) else statement.imports
-    return [name for one in imports for name in one.names]
+def _imports(statement: Statement) -> tuple[Import, ...]:
+    return statement.imports if isinstance(statement, Guarded) else (statement,)
 
 
 def _bound(name: tuple[str, str]) -> str:
@@ -112,98 +208,78 @@ def _bound(name: tuple[str, str]) -> str:
 
 def _select(statements: Iterable[Statement], used: frozenset[str]) -> list[Statement]:
     """The statements with the names that are used, each name once."""
-    # `provided` goes through all statements in order, so that the first one of a name counts.
+    # It goes through all statements in order, so that the first one of a name counts.
     provided: set[str] = set()
     kept: list[Statement] = []
-    for one in statements:
-        if isinstance(one, Guarded):
-            parts = [_filtered(each, used, provided) for each in one.imports]
-            inner = tuple(part for part in parts if part.names)
-            if inner:
-                kept.append(replace(one, imports=inner))
+    for statement in statements:
+        parts = []
+        for part in _imports(statement):
+            # `import a.b` and `import a.c` bind one name, and both are wanted.
+            names = {name[1] or name[0]: name for name in part.names if _bound(name) in used}
+            fresh = tuple(name for key, name in names.items() if key not in provided)
+            provided |= names.keys()
+            if fresh:
+                parts.append(replace(part, names=fresh))
+        if parts and isinstance(statement, Guarded):
+            kept.append(replace(statement, imports=tuple(parts)))
         else:
-            part = _filtered(one, used, provided)
-            if part.names:
-                kept.append(part)
+            kept += parts
     return kept
 
 
-def _filtered(statement: Import, used: frozenset[str], provided: set[str]) -> Import:
-    """`statement` with the names that are used and not yet in `provided`, which is extended."""
-    names = []
-    for name in statement.names:
-        # `import a.b` and `import a.c` bind one name, and both are wanted.
-        key = name[1] or name[0]
-        if _bound(name) in used and key not in provided:
-            provided.add(key)
-            names.append(name)
-    return replace(statement, names=tuple(names))
-
-
-def guard_optional(statements: Sequence[Statement]) -> list[Statement]:
+def _guard_optional(statements: Sequence[Statement]) -> list[Statement]:
     """`statements` with every import of torch, and of torchvision, gathered under one `if
     is_torch_available():`.
     """
     rest = list(statements)
     for package in _OPTIONAL:
-        test = f"is_{package}_available()"
-        gathered = [one for statement in rest for one in _of(statement, package, test)]
-        if gathered:
-            rest = [one for one in rest if not _of(one, package, test)]
-            rest = _importing(rest, f"is_{package}_available")
+        check = f"is_{package}_available"
+        guarded = [statement for statement in rest if _is_of(statement, package)]
+        if guarded:
+            rest = [statement for statement in rest if not _is_of(statement, package)]
+            rest = _importing(rest, check)
             # Without the comments and blank lines above them, as in the shipped files.
-            bare = tuple(replace(one, leading="") for one in gathered)
-            rest.append(Guarded("", test, bare))
+            bare = [replace(part, leading="") for whole in guarded for part in _imports(whole)]
+            rest.append(Guarded("", f"{check}()", tuple(bare)))
     return rest
 
 
-def _of(statement: Statement, package: str, test: str) -> tuple[Import, ...]:
-    """The imports of `statement` that belong under `test`."""
+def _is_of(statement: Statement, package: str) -> bool:
+    """Whether `statement` belongs under the test for `package`."""
     if isinstance(statement, Guarded):
         # With an `else`, the statement stays as it is.
-        if statement.test != test or statement.rest:
-            return ()
-        return statement.imports
-    modules = [name for name, _ in statement.names]
-    if statement.module:
-        modules = [statement.module]
-    for module in modules:
-        if module.partition(".")[0] == package:
-            return (statement,)
-    return ()
+        return statement.test == f"is_{package}_available()" and not statement.rest
+    modules = [statement.module] if statement.module else [name for name, _ in statement.names]
+    return any(module.partition(".")[0] == package for module in modules)
 
 
-def _importing(statements: Sequence[Statement], name: str) -> list[Statement]:
+def _importing(statements: list[Statement], name: str) -> list[Statement]:
     """Add `name` to the first import of `statements` from a module called utils.
 
     Where there is none, or it has the name already, a statement of its own comes first.  isort
     joins the two, but the former first statement loses the blank line above it (neucodec,
     moss_transcribe_diarize).
     """
-    for at, one in enumerate(statements):
-        if isinstance(one, Import) and one.module.rpartition(".")[2] == "utils":
-            if (name, "") in one.names:
+    for index, statement in enumerate(statements):
+        if isinstance(statement, Import) and statement.module.rpartition(".")[2] == "utils":
+            if (name, "") in statement.names:
                 break
-            return [
-                *statements[:at],
-                replace(one, names=(*one.names, (name, ""))),
-                *statements[at + 1 :],
-            ]
+            statements[index] = replace(statement, names=(*statement.names, (name, "")))
+            return statements
     return [Import("", "...utils", ((name, ""),)), *statements]
 
 
-def read_import(text: ImportText) -> Import:
+def _read_import(text: ImportText) -> Import:
     """The statement in `text`."""
-    module, names, comment = _parsed(text.text)
-    return Import(text.leading, module, names, comment)
+    return replace(_parsed(text.text), leading=text.leading)
 
 
 @functools.lru_cache(maxsize=4096)  # Most files import the same from the same place.
-def _parsed(text: str) -> tuple[str, tuple[tuple[str, str], ...], str]:
-    """Module, names and comment of an import statement, without a parser."""
-    found = _STATEMENT.match(text.strip())
-    assert found, text
-    module, tail = found.groups(default="")
+def _parsed(text: str) -> Import:
+    """An import statement, without a parser and without the lines above it."""
+    match = _STATEMENT.match(text.strip())
+    assert match, text
+    module, tail = match.groups(default="")
     listed, closing, behind = tail.partition(")")
     # Without brackets, the statement ends at its comment.
     if not closing:
@@ -215,10 +291,10 @@ def _parsed(text: str) -> tuple[str, tuple[tuple[str, str], ...], str]:
     # Three words are `name as alias`.
     names = tuple((pair[0], pair[-1] if len(pair) == 3 else "") for pair in pairs)
     comment = behind.strip()
-    return module, names, f"  {comment}" if comment else ""
+    return Import("", module, names, f"  {comment}" if comment else "")
 
 
-def read_guard(text: ImportText) -> Guarded:
+def _read_guard(text: ImportText) -> Guarded:
     """The `if` in `text`; all but imports of its first branch is left out."""
     return replace(_parsed_guard(text.text), leading=text.leading)
 
@@ -229,22 +305,13 @@ def _parsed_guard(text: str) -> Guarded:
     node = parse_text(text, "guard").body[0]
     assert isinstance(node, ast.If)
     lines = text.splitlines(keepends=True)
+    imports = [
+        _parsed("".join(lines[inner.lineno - 1 : inner.end_lineno]))
+        for inner in node.body
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    ]
     # As it stands there, because `ast.unparse` has quotes and brackets of its own.
     test = ast.get_source_segment(text, node.test) or ast.unparse(node.test)
-    imports = []
-    for inner in node.body:
-        if isinstance(inner, ast.Import | ast.ImportFrom):
-            source = "".join(lines[inner.lineno - 1 : inner.end_lineno])
-            imports.append(read_import(ImportText("", source, False)))
     rest = "".join(lines[node.body[-1].end_lineno or 1 :]) if node.orelse else ""
-    read = frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    read = frozenset(inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name))
     return Guarded("", test, tuple(imports), rest, read)
-
-
-def _indented(leading: str) -> str:
-    """The comments above an import, one level deeper."""
-    indented = []
-    for line in leading.splitlines(keepends=True):
-        # A blank line gets no blanks, which the linter would report.
-        indented.append(f"    {line}" if line.strip() else line)
-    return "".join(indented)

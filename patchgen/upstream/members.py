@@ -1,9 +1,10 @@
-"""What a class text consists of: decorators, header, docstring, attributes and methods.
+"""Cut a class into members, a method into its head and body, and a body into statements.
 
 In: the text of one class at column 0, formatted.  Out: its parts as text, which `merge` puts
-together.  What is no docstring, attribute or method (`pass`, nested classes, `if` blocks, several
-statements on a line) has no part and is lost.  The members are found by their indentation, without
-a parser: most of them are only copied.
+together: whole lines, which can be moved, replaced and joined without columns.  What is no
+docstring, attribute or method (`pass`, nested classes, `if` blocks, several statements on a line)
+has no part and is lost.  Members are found by their indentation, and only the bodies that call
+`super()` are parsed: most members are only copied.
 """
 
 from __future__ import annotations
@@ -11,19 +12,29 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from patchgen.upstream.brackets import Item, bracket_span, colon_after, items
-from patchgen.upstream.statements import Statement, is_docstring, slice_of
+from patchgen.syntax.blocks import first_line
+from patchgen.upstream.tokens import (
+    STRING,
+    TRIPLE,
+    Item,
+    bracket_span,
+    colon_after,
+    end_of_block,
+    items,
+)
 
 # A string or comment, which may hold anything, or the start of a line one level down that closes no
 # bracket.
-TRIPLE = r'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""' + r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
-_SINGLE = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"' + r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'"
-_START = re.compile(rf"{TRIPLE}|{_SINGLE}|#[^\n]*|^    (?=[^\s)\]}}#])", re.MULTILINE | re.DOTALL)
-DEF = re.compile(r"^    (?:async )?def (\w+)", re.MULTILINE)
+_START = re.compile(rf"{STRING}|#[^\n]*|^    (?=[^\s)\]}}#])", re.MULTILINE | re.DOTALL)
+_DEF = re.compile(r"^    (?:async )?def (\w+)", re.MULTILINE)
 _SIMPLE_KEY = re.compile(r"    (\w+)(?: = |: )")
-_DOCSTRING = re.compile(r'    [a-zA-Z]*"""')
+# The comments between the decorators and `def`.
+_BETWEEN = re.compile(r"(?:^ *(?:#.*)?\n)*\Z", re.MULTILINE)
+_FIRST = re.compile(rf"\s*[a-zA-Z]*(?:{TRIPLE})[^\n]*\n", re.DOTALL)
+_COMMENT = re.compile("#.*")
+_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,35 +68,97 @@ class Members:
     methods: dict[str, Member]
 
 
-def members(text: str) -> Members:
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method in pieces; joined in this order they are its text.
+
+    `leading` holds the lines above, `between` those between decorators and `def`, `opening` reaches
+    to the bracket, `parameters` is what the brackets hold, `returns` the text from there to the
+    colon, `tail` the rest of that line. `line` is the place of the body's first line in the class,
+    from 0.
+    """
+
+    name: str
+    leading: str
+    decorators: str
+    between: str
+    opening: str
+    parameters: str
+    returns: str
+    tail: str
+    body: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The statement `node` as whole lines; `leading` holds the blank and comment lines above it.
+
+    `text` includes the comment at the end of its last line and the comments that close its own
+    blocks.  `alone` is False when several statements share its lines (`a = 1; b = 2`); `node` is
+    then the first of them.
+    """
+
+    leading: str
+    text: str
+    node: ast.stmt
+    alone: bool
+
+    @property
+    def whole(self) -> str:
+        """The statement with the lines above it."""
+        return self.leading + self.text
+
+    @property
+    def plain(self) -> str:
+        """The text up to a `#`, by which repeated statements are found; a `#` in a string
+        counts.
+        """
+        text = _COMMENT.sub("", self.text) if "#" in self.text else self.text
+        return _TRAILING.sub("", text).strip()
+
+    @property
+    def documents(self) -> bool:
+        """Whether it is a plain string in triple double quotes, wherever it stands."""
+        match self.node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                return self.text.count('"""') > 1
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The statements of a body, with the comment lines below the last of them."""
+
+    lines: tuple[str, ...]
+    statements: tuple[Statement, ...]
+    footer: str
+
+
+def cut_class(text: str) -> Members:
     """The parts of the class whose text is `text`."""
     # The decorators stand above the class line.
     decorated = 0 if text.startswith("class ") else text.index("\nclass ") + 1
     span = bracket_span(text, decorated)
     colon = colon_after(text, span[1] + 1 if span else decorated)
-    body = text.find("\n", colon) + 1
     arguments = items(text[span[0] + 1 : span[1]]) if span else ()
     docstring: Member | None = None
     attributes: dict[str, Member] = {}
     methods: dict[str, Member] = {}
-    for member in _split(text, body):
+    for member in _members(text, text.find("\n", colon) + 1):
         # Every member is indented by four blanks.
-        first = member.text[4:8]
-        if first.startswith(("@", "def ", "asyn")):
-            _file(methods, member)
-            continue
-        if first.lstrip("rRbBuU").startswith('"""') and _is_docstring(member.text):
+        if member.text.startswith(("@", "def ", "asyn"), 4):
+            _add_method(methods, member)
+        elif member.text[4:8].lstrip("rRbBuU").startswith('"""') and _documents(member.text):
             docstring = member
-            continue
-        key = _attribute_key(member.text)
-        if key is not None:
+        elif key := _attribute_key(member.text):
             attributes[key] = member
     return Members(text[:decorated], arguments, docstring, attributes, methods)
 
 
-def _split(text: str, body: int) -> Iterator[Member]:
+def _members(text: str, body: int) -> Iterator[Member]:
     """The members of the class body, which begins at `body`."""
-    starts = [found.start() for found in _START.finditer(text, body) if found.group() == "    "]
+    starts = [match.start() for match in _START.finditer(text, body) if match.group() == "    "]
     line, above, decorated = text.count("\n", 0, body), body, -1
     for start, end in zip(starts, [*starts[1:], len(text)], strict=False):
         if text.startswith("@", start + 4):
@@ -94,36 +167,23 @@ def _split(text: str, body: int) -> Iterator[Member]:
         # A decorated method begins with the first of its decorators.
         first = start if decorated < 0 else decorated
         decorated = -1
-        last = _end_of(text, start, end)
+        last = end_of_block(text, start, end, "    ")
         line += text.count("\n", above, first)
         yield Member(text[above:first], text[first:last], line)
         line += text.count("\n", first, last)
         above = last
 
 
-def _end_of(text: str, start: int, end: int) -> int:
-    """Where the statement from `start` ends.
-
-    Blank lines and comments one level down before `end` are not its.
-    """
-    while (previous := text.rfind("\n", start, end - 1) + 1) > start:
-        line = text[previous:end]
-        if not line.isspace() and not line.startswith("    #"):
-            break
-        end = previous
-    return end
-
-
-def _file(methods: dict[str, Member], method: Member) -> None:
+def _add_method(methods: dict[str, Member], method: Member) -> None:
     """A second method of a name is its setter, unless it is the property and the first one was the
     setter.
 
     Of three, one is lost (the overloads of `edgetam_video`).
     """
-    found = DEF.search(method.text)
-    if found is None:  # A decorated class.
+    match = _DEF.search(method.text)
+    if match is None:  # A decorated class.
         return
-    name = found.group(1)
+    name = match.group(1)
     if name not in methods:
         methods[name] = method
     elif method.text.startswith("    @property\n"):
@@ -132,27 +192,27 @@ def _file(methods: dict[str, Member], method: Member) -> None:
         methods[f"{name}'s setter"] = method
 
 
-def _is_docstring(text: str) -> bool:
+def _documents(text: str) -> bool:
     """Whether a member that begins with three quotes is nothing but a string."""
     # Nearly every docstring; the others have to be parsed.
     if text.endswith('"""\n') and text.count('"""') == 2:
         return True
-    return is_docstring(Statement("", text, _parsed(text)[0], True))
+    return Statement("", text, _parsed(text)[0], True).documents
 
 
-def _attribute_key(text: str) -> str | None:
+def _attribute_key(text: str) -> str:
     """The text of the (first) target of an assignment that has its lines for itself, annotated or
-    not.
+    not; "" for all else.
     """
-    if ";" not in text and (found := _SIMPLE_KEY.match(text)):
-        return found.group(1)
+    if ";" not in text and (match := _SIMPLE_KEY.match(text)):
+        return match.group(1)
     # No assignment, so that parsing is not worth its time.
     if "=" not in text and ":" not in text or text.startswith(("    if ", "    class ")):
-        return None
+        return ""
     match _parsed(text):
         case [ast.Assign(targets=[target, *_]) | ast.AnnAssign(target=target)]:
-            return slice_of(["", *_lines(text)], target)
-    return None
+            return slice_of(["", *text.split("\n")], target)
+    return ""
 
 
 def _parsed(text: str) -> Sequence[ast.stmt]:
@@ -166,5 +226,100 @@ def _parsed(text: str) -> Sequence[ast.stmt]:
     return block.body
 
 
-def _lines(text: str) -> list[str]:
-    return text.split("\n")
+def cut_method(member: Member) -> Method:
+    """The pieces of the method `member`."""
+    text = member.text
+    match = _DEF.search(text)
+    assert match is not None
+    start = match.start()
+    between = _BETWEEN.search(text, 0, start)
+    above = between.start() if between else start
+    span = bracket_span(text, start)
+    assert span is not None
+    colon = colon_after(text, span[1] + 1)
+    end = text.find("\n", colon) + 1
+    tail, body = text[colon + 1 : end], text[end:]
+    if not body:  # It stands behind the colon.
+        tail, body = "\n", f"        {tail.strip()}\n"
+    return Method(
+        match.group(1),
+        member.leading,
+        text[:above],
+        text[above:start],
+        text[start : span[0]],
+        text[span[0] + 1 : span[1]],
+        text[span[1] + 1 : colon].strip(),
+        tail,
+        body,
+        member.line + text.count("\n", 0, end),
+    )
+
+
+def docstring_of(method: Method) -> str:
+    """The docstring with the lines above it, wherever in the body it stands.
+
+    Empty when there is none.
+    """
+    quotes = method.body.count('"""')
+    # A search is enough for most methods, and parsing takes time.
+    if quotes == 2 and (first := _FIRST.match(method.body)) and first.group().endswith('"""\n'):
+        return first.group()
+    # With code behind it on its last line, it need not be a docstring.
+    statements = cut_body(method).statements if quotes else ()
+    return "".join(statement.whole for statement in statements if statement.documents)
+
+
+def cut_body(method: Method) -> Body:
+    """The statements of `method`, each with the comment and blank lines above it."""
+    # str.splitlines also breaks at characters that mean nothing to the tokenizer.
+    lines = ("if 1:\n", *(f"{line}\n" for line in method.body.removesuffix("\n").split("\n")))
+    block = ast.parse("".join(lines)).body[0]
+    assert isinstance(block, ast.If)
+    statements: list[Statement] = []
+    above, nodes = 1, block.body
+    for index, node in enumerate(nodes):
+        first, last = first_line(node) - 1, node.end_lineno or node.lineno
+        # `a = 1; b = 2`: one statement, which is moved as a whole.
+        if index and node.lineno == above:
+            above = last
+            text = "".join(lines[first_line(statements[-1].node) - 1 : last])
+            statements[-1] = replace(statements[-1], text=text, alone=False)
+            continue
+        before: Sequence[str] = lines[above:first]
+        # Nearly always there are only blank lines, which need not be split.
+        if statements and any(not line.isspace() for line in before):
+            footer, before = _split_gap(before, node.col_offset)
+            statements[-1] = replace(statements[-1], text=statements[-1].text + footer)
+        statements.append(Statement("".join(before), "".join(lines[first:last]), node, True))
+        above = last
+    # Comments at the end may belong to the last statement, or to what follows the block.
+    footer, rest = _split_gap(lines[above:], nodes[-1].col_offset)
+    statements[-1] = replace(statements[-1], text=statements[-1].text + footer)
+    return Body(lines, tuple(statements), "".join(rest))
+
+
+def _split_gap(lines: Sequence[str], indent: int) -> tuple[str, Sequence[str]]:
+    """Split lines between statements: those deeper than `indent` close the block above."""
+    cut = 0
+    for number, line in enumerate(lines, 1):
+        bare = line.lstrip()
+        if bare and len(line) - len(bare) <= indent:
+            break
+        # A blank line goes with the comment below it.
+        cut = number if bare else cut
+    return "".join(lines[:cut]), lines[cut:]
+
+
+def slice_of(lines: Sequence[str], node: ast.expr) -> str:
+    """The source of `node`; `ast` counts columns in bytes."""
+    last_line = node.end_lineno or node.lineno
+    first, last = lines[node.lineno - 1], lines[last_line - 1]
+    start, end = column(first, node.col_offset), column(last, node.end_col_offset or 0)
+    if node.lineno == last_line:
+        return first[start:end]
+    return first[start:] + "".join(lines[node.lineno : last_line - 1]) + last[:end]
+
+
+def column(line: str, bytes_before: int) -> int:
+    """The column in characters for a column in bytes."""
+    return bytes_before if line.isascii() else len(line.encode()[:bytes_before].decode())

@@ -8,29 +8,39 @@ the call.  Layout is left to ruff.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.upstream.bases import merged_arguments, names_of
-from patchgen.upstream.brackets import joined
-from patchgen.upstream.calls import parents_called, to_super
-from patchgen.upstream.inline_super import (
-    Tables,
-    hoist_init,
-    inherited_body,
-    post_init_last,
-    super_call,
-)
-from patchgen.upstream.members import Member, Members, members
-from patchgen.upstream.method import Body, Method, docstring_of, make_method, parsed
-from patchgen.upstream.model import ClassText
-from patchgen.upstream.signature import is_misused, merged_decorators, merged_parameters
-from patchgen.upstream.statements import Statement
+from patchgen.upstream.members import Member, Members, Method, cut_class, cut_method, docstring_of
+from patchgen.upstream.names import common_suffix
+from patchgen.upstream.supers import Tables, merge_body, parents_called
+from patchgen.upstream.tokens import Item, items, joined
 
 At = Callable[[int, int], Location]
 _REMOVED = re.compile(r"    [^=:]+ = AttributeError\(")
+# `def forward(self): raise AttributeError()` below a blank line asks for the removal of the
+# parent's.  Only the text decides: directly under the `class` line it is an ordinary method
+# (deepseek_vl), and a comment on the `def` line changes nothing (embedding_gemma2).
 _RAISING = re.compile(r"    def [^\n]*\n        raise \w*Error\(")
+_SUPER_KWARGS = "super_kwargs"
+_NO_INHERIT = "@no_inherit_decorator"
+_PARAMETER = re.compile(r"\**\s*([^\W\d]\w*)?")
+_KEYWORD = re.compile(r"(?:[^\W\d]\w*\s*=(?!=))|\*\*")
+_BARE = re.compile(r"[^\W\d]\w*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassText:
+    """A class statement as text.
+
+    `leading` is the comment lines directly above it (no blank lines), `text` runs from the first
+    decorator to the last line of the body, at column 0, with its final newline.
+    """
+
+    name: str
+    leading: str
+    text: str
 
 
 def merge_class(
@@ -51,144 +61,69 @@ def merge_class(
     # The parent's code has its new names already; its documentation depends on the class.
     if docs:
         leading, text = docs(leading), docs(text)
-    own, inherited = members(child.text), members(text)
-    arguments = merged_arguments(own.arguments, inherited.arguments, model_base)
-    bases = names_of(arguments)
-    merge = _Merge(own, inherited, bases, at)
-    _require_sole_marker(own.decorators, lambda: at(1, 0))
-    decorators = merged_decorators(own.decorators, inherited.decorators)
-    header = (
-        f"class {child.name}({joined(arguments)}):\n" if arguments else f"class {child.name}:\n"
-    )
+    declared, inherited = cut_class(child.text), cut_class(text)
+    arguments = _merged_arguments(declared.arguments, inherited.arguments, model_base)
+    bases = _names_of(arguments)
+    decorators = _merged_decorators(declared.decorators, inherited.decorators, at, (1, 0))
+    body = [
+        docstring.whole if (docstring := declared.docstring or inherited.docstring) else "",
+        *(attribute.whole for attribute in _merged_attributes(declared, inherited, at)),
+        *_merged_methods(declared.methods, inherited, declared.attributes, bases, at),
+    ]
+    brackets = f"({joined(arguments)})" if arguments else ""
     # A class may lose all that it had.
-    body = "".join(merge.body()) or "    pass\n"
-    return f"{leading}{decorators}{header}{body}", bases
+    text = "".join(body) or "    pass\n"
+    return f"{leading}{decorators}class {child.name}{brackets}:\n{text}", bases
 
 
-def _require_sole_marker(decorators: str, at: Callable[[], Location]) -> None:
-    """Raise PG620 where `@no_inherit_decorator` cannot mean anything."""
-    if is_misused(decorators):
-        what = "`@no_inherit_decorator` stands beside other decorators"
-        hint = "leave it out: decorators of the modular file replace the parent's"
-        raise PatchgenError("PG620", at(), what, hint)
+def _merged_attributes(declared: Members, inherited: Members, at: At) -> Iterable[Member]:
+    """The parent's attributes, changed and without the removed ones, then the child's own."""
+    merged = dict(inherited.attributes)
+    for key, attribute in declared.attributes.items():
+        # `name = AttributeError()`
+        if not _REMOVED.match(attribute.text):
+            merged[key] = attribute
+        elif merged.pop(key, None) is None:
+            what = f"the parent has no attribute `{key}` to remove"
+            hint = did_you_mean(key, inherited.attributes)
+            raise PatchgenError("PG621", at(attribute.line + 1, 4), what, hint)
+    return merged.values()
 
 
-@dataclass(frozen=True, slots=True)
-class _Merge:
-    """One merge of two classes."""
+def _merged_methods(
+    declared: Mapping[str, Member],
+    inherited: Members,
+    replaced: Mapping[str, Member],
+    bases: Sequence[str],
+    at: At,
+) -> Iterable[str]:
+    """The parent's methods, overridden and without the removed ones, then the child's own.
 
-    own: Members
-    inherited: Members
-    bases: tuple[str, ...]
-    at: At
-
-    def body(self) -> Iterable[str]:
-        """The members in the order docstring, attributes, methods."""
-        if docstring := self.own.docstring or self.inherited.docstring:
-            yield docstring.whole
-        yield from (attribute.whole for attribute in self._attributes())
-        yield from self._methods()
-
-    def _attributes(self) -> Iterable[Member]:
-        """The parent's attributes, changed and without the removed ones, then the child's own."""
-        merged = dict(self.inherited.attributes)
-        for key, attribute in self.own.attributes.items():
-            if not _is_removal(attribute):
-                merged[key] = attribute
-            elif merged.pop(key, None) is None:
-                what = f"the parent has no attribute `{key}` to remove"
-                hint = did_you_mean(key, self.inherited.attributes)
-                at = self.at(attribute.line + 1, 4)
-                raise PatchgenError("PG621", at, what, hint)
-        return merged.values()
-
-    def _methods(self) -> Iterable[str]:
-        """The parent's methods, overridden and without the removed ones, then the child's own."""
-        tables, parents = Tables(), parents_called(self.bases)
-        above = self.inherited.methods
-        # `forward = AttributeError()` removes a method, and an attribute of its name replaces it.
-        merged = {
-            name: method.whole for name, method in above.items() if name not in self.own.attributes
-        }
-        for name, method in self.own.methods.items():
-            if name not in above:
-                merged[name] = self._added(make_method(method), tables, parents)
-            elif is_method_removal(method):
-                merged.pop(name, None)
-            else:
-                merged[name] = self._overriding(
-                    make_method(method), make_method(above[name]), tables, parents
-                )
-        return merged.values()
-
-    def _added(self, method: Method, tables: Tables, parents: frozenset[str]) -> str:
-        """The text of a method that the parent does not have."""
-        head = _head(method, method.parameters, method.returns)
-        body = self._body(method, None, tables, parents)
-        return f"{method.leading}{method.decorators}{head}{method.tail}{body}"
-
-    def _overriding(
-        self, method: Method, above: Method, tables: Tables, parents: frozenset[str]
-    ) -> str:
-        """The child's method, in the place and with the comments of the parent's."""
-        _require_sole_marker(method.decorators, lambda: self.at(method.line, 4))
-        decorators = merged_decorators(method.decorators, above.decorators)
-        parameters = merged_parameters(method.parameters, above.parameters)
-        head = _head(above, parameters, method.returns or above.returns)
+    `replaced` are the names of attributes, which take the place of methods.
+    """
+    tables, parents = Tables(), parents_called(bases)
+    above = inherited.methods
+    merged = {name: method.whole for name, method in above.items() if name not in replaced}
+    for name, member in declared.items():
+        if name in above and member.leading == "\n" and _RAISING.match(member.text):
+            merged.pop(name, None)
+            continue
+        method = cut_method(member)
+        parent = cut_method(above[name]) if name in above else None
+        body = merge_body(method, parent, tables, parents, above, at)
+        if parent is None:
+            head = _head(method, method.parameters, method.returns)
+            merged[name] = f"{method.leading}{method.decorators}{head}{method.tail}{body}"
+            continue
+        # It stands in the place and with the comments of the parent's.
+        place = (method.line, 4)
+        decorators = _merged_decorators(method.decorators, parent.decorators, at, place)
+        parameters = _merged_parameters(method.parameters, parent.parameters)
+        head = _head(parent, parameters, method.returns or parent.returns)
         # An override without a docstring of its own inherits one.
-        docstring = "" if docstring_of(method) else docstring_of(above)
-        body = self._body(method, above, tables, parents)
-        return f"{above.leading}{decorators}{head}{method.tail}{docstring}{body}"
-
-    def _body(
-        self, method: Method, above: Method | None, tables: Tables, parents: frozenset[str]
-    ) -> str:
-        """The body of the merged method, without a docstring that only the parent's has."""
-        # Without such a call the body stays as it is, and need not be parsed.
-        calls_super = f"super().{method.name}" in method.body
-        if not calls_super and not any(f"{parent}." in method.body for parent in parents):
-            return method.body
-        parsed_body = parsed(method)
-        inlined = self._inline_super(method, parsed_body, above, tables, parents)
-        return "".join(statement.whole for statement in inlined) + parsed_body.footer
-
-    def _inline_super(
-        self,
-        method: Method,
-        own: Body,
-        above: Method | None,
-        tables: Tables,
-        parents: frozenset[str],
-    ) -> list[Statement]:
-        """The statements of the merged body.
-
-        Those before the call to `super()` no longer name the parent class.
-        """
-        statements: list[Statement] = []
-        for place, statement in enumerate(own.statements):
-            if not super_call(statement, method.name):
-                statements.append(to_super(statement, own.lines, parents))
-                continue
-            if above is None:
-                raise self._nothing_to_inline(method, statement)
-            tail = own.statements[place + 1 :]
-            for following in tail:
-                tables.note(own.lines, following)
-            inherited = parsed(above)
-            statements += inherited_body(inherited, tail, tables)
-            # Not where the child names the base itself: sam3_tracker works on the configuration
-            # first.
-            return hoist_init(post_init_last(statements), inherited.statements)
-        return statements
-
-    def _nothing_to_inline(self, method: Method, statement: Statement) -> PatchgenError:
-        """The error for a call of `super()` that no text of the parent can replace."""
-        hint = did_you_mean(method.name, self.inherited.methods)
-        what = f"the parent has no method `{method.name}` of its own to put here"
-        hint = hint or f"name the class: `Base.{method.name}(self, ...)`"
-        # Line 1 of the parsed body is not of the class.
-        at = self.at(method.line + statement.node.lineno - 1, statement.node.col_offset)
-        return PatchgenError("PG622", at, what, hint)
+        docstring = "" if docstring_of(method) else docstring_of(parent)
+        merged[name] = f"{parent.leading}{decorators}{head}{method.tail}{docstring}{body}"
+    return merged.values()
 
 
 def _head(method: Method, parameters: str, returns: str) -> str:
@@ -196,18 +131,107 @@ def _head(method: Method, parameters: str, returns: str) -> str:
     return f"{method.between}{method.opening}({parameters}){f' {returns}' if returns else ''}:"
 
 
-def _is_removal(attribute: Member) -> bool:
-    """`name = AttributeError()`."""
-    return _REMOVED.match(attribute.text) is not None
+def _merged_parameters(child: str, parent: str) -> str:
+    """The child's parameters.
 
-
-def is_method_removal(method: Member) -> bool:
-    """Whether the text of a method asks for its removal.
-
-        (blank line)
-        def forward(self): raise AttributeError()
-
-    Only the text decides.  Directly under the `class` line it is an ordinary method (`postprocess`
-    of deepseek_vl), and a comment on the `def` line changes nothing (embedding_gemma2).
+    With `**super_kwargs`, the parent's, changed and followed by the child's own (llava_next_video).
     """
-    return method.leading == "\n" and _RAISING.match(method.text) is not None
+    # Nearly all methods: their parameters need not be split.
+    if _SUPER_KWARGS not in child:
+        return child
+    plain, starred, star_kwargs = _split_parameters(child)
+    # It may be in a default or in a longer name.
+    if not star_kwargs or _name(star_kwargs[0]) != _SUPER_KWARGS:
+        return child
+    inherited, _, inherited_kwargs = _split_parameters(parent)
+    # The first parameter is `self`, whether it is written or not.
+    changed = {_name(item): item for item in plain[1:]}
+    merged = [changed.pop(_name(item), item) for item in inherited]
+    return joined([*merged, *changed.values(), *starred, *inherited_kwargs])
+
+
+def _split_parameters(text: str) -> tuple[Sequence[Item], Sequence[Item], Sequence[Item]]:
+    """A parameter list in its parts: ordinary ones, those from `*` on, and `**kwargs`."""
+    entries = items(text)
+    stars = [index for index, item in enumerate(entries) if item.text.startswith("*")]
+    end = next((index for index in stars if entries[index].text.startswith("**")), len(entries))
+    star = min([*stars, end])
+    return entries[:star], entries[star:end], entries[end:]
+
+
+def _name(item: Item) -> str:
+    match = _PARAMETER.match(item.text)
+    return (match.group(1) or "") if match else ""
+
+
+def _merged_decorators(child: str, parent: str, at: At, place: tuple[int, int]) -> str:
+    """The child's decorators, or else the parent's.
+
+    A single `@no_inherit_decorator` asks for none; PG620 where it stands beside others.  A child
+    that only names old parameters, by `@deprecate_kwarg(...)`, keeps the parent's other decorators
+    above its own.
+    """
+    if not child:
+        return parent
+    if child.strip() == _NO_INHERIT:
+        return ""
+    if _NO_INHERIT in child.split():
+        what = f"`{_NO_INHERIT}` stands beside other decorators"
+        hint = "leave it out: decorators of the modular file replace the parent's"
+        raise PatchgenError("PG620", at(*place), what, hint)
+    decorators, inherited = (
+        [text for text in re.split(r"^(?=[ \t]*@)", texts, flags=re.MULTILINE) if text]
+        for texts in (child, parent)
+    )
+    if all(map(_names_old_parameters, decorators)):
+        return "".join([*(text for text in inherited if not _names_old_parameters(text)), child])
+    return child
+
+
+def _names_old_parameters(decorator: str) -> bool:
+    return decorator.lstrip().startswith("@deprecate_kwarg(")
+
+
+def _merged_arguments(
+    child: Sequence[Item], parent: Sequence[Item], model_base: str
+) -> tuple[Item, ...]:
+    """The parent's arguments of the class header, with the child's further bases in their places.
+
+    class A(OldMixin, nn.Module) and the extra base NewMixin: NewMixin, nn.Module
+
+    Keywords are taken from the parent only.  `model_base` is the parent itself, whose bases stand
+    here in its place.
+    """
+    left = [item for item in child if not _is_keyword(item) and item.text != model_base]
+    bases: list[Item] = []
+    for base in parent:
+        if _is_keyword(base):
+            continue
+        # `Generic[T]` and dotted names keep their places; one extra base replaces one base only.
+        extra = _replacing(base.text, left) if _BARE.match(base.text) else None
+        if extra is not None:
+            left.remove(extra)
+        bases.append(base if extra is None else replace(base, text=extra.text))
+    texts = {base.text for base in bases}
+    bases += [extra for extra in left if extra.text not in texts]
+    # The layer is a module itself.  Python finds no order where a base stands before its subclass.
+    if {"nn.Module", "GradientCheckpointingLayer"} <= set(_names_of(bases)):
+        bases = [base for base in bases if base.text != "nn.Module"]
+    return (*bases, *filter(_is_keyword, parent))
+
+
+def _names_of(arguments: Iterable[Item]) -> tuple[str, ...]:
+    """The bases among the arguments of a class header."""
+    return tuple(item.text for item in arguments if not _is_keyword(item))
+
+
+def _is_keyword(item: Item) -> bool:
+    return _KEYWORD.match(item.text) is not None
+
+
+def _replacing(base: str, extras: Iterable[Item]) -> Item | None:
+    """The first extra base that ends as `base` does from a capital letter on (embedding_gemma2)."""
+    for extra in extras:
+        if common_suffix(base, extra.text)[:1].isupper() or extra.text.endswith(base):
+            return extra
+    return None

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.compiler.emit.ruff import ruff_program
+from patchgen.compiler.emit.format import ruff_program
 from patchgen.syntax.errors import Location, PatchgenError
 
 # Where the package lies in its repository, whose configuration this is.
@@ -84,8 +84,8 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
         for path, text in texts.items():
             (package / path).parent.mkdir(parents=True, exist_ok=True)
             (package / path).write_text(text, encoding="utf-8", newline="\n")
-        found = _ruff(["check", "--fix", "--exit-zero", "--output-format", "json"], top, jobs)
-        faults = tuple(sorted(_faults(json.loads(found or "[]"), package)))
+        report = _ruff(["check", "--fix", "--exit-zero", "--output-format", "json"], top, jobs)
+        faults = tuple(sorted(_faults(json.loads(report or "[]"), package)))
         # The formatter would stop at a file that does not parse.
         broken = {fault.path for fault in faults if fault.code == "PG404"}
         for path in broken:
@@ -96,10 +96,10 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
         return Styled({path: (package / path).read_bytes().decode() for path in sound}, faults)
 
 
-def _faults(found: Sequence[Mapping[str, object]], package: Path) -> list[Fault]:
-    """What ruff found that makes a text useless."""
+def _faults(report: Sequence[Mapping[str, object]], package: Path) -> list[Fault]:
+    """What of the report of ruff makes a text useless."""
     faults = []
-    for item in found:
+    for item in report:
         code, row = item["code"], item["location"]
         # Some releases of ruff give a syntax error no code.
         if code not in (_UNDEFINED, _SYNTAX, None):

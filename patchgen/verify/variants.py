@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.project.config import find_config
-from patchgen.project.gate.lock import Record, read_lock
+from patchgen.project.lock import Record, read_lock
 from patchgen.project.places import LOCK
 from patchgen.syntax.errors import did_you_mean
 from patchgen.verify.changes import changes_of

@@ -119,6 +119,7 @@ def test_version_names_what_outputs_depend_on(capsys):
     assert [line.split()[0] for line in lines] == [
         "patchgen",
         "black",
+        "libcst",
         "ruff",
         "transformers",
     ]
@@ -325,14 +326,14 @@ def test_json_and_sarif_are_whole_documents_on_every_command(argv, tree, capsys)
 
 def test_no_cache_writes_none(tree):
     assert main(["check", "--no-cache"]) == 1
-    assert not tree(".patchgen_cache").exists()
+    assert not (tree.state / "outcomes").exists()
 
 
 def test_check_writes_nothing_but_its_cache(tree):
     before = tree.snapshot()
     assert main(["check"]) == 1
     assert tree.snapshot() == before
-    assert tree(".patchgen_cache/outcomes").is_dir()
+    assert (tree.state / "outcomes").is_dir()
 
 
 # As a process
@@ -494,7 +495,7 @@ def test_unchanged_check_of_20_outputs_is_fast(clean):
 def test_unchanged_run_does_not_load_the_core(argv, clean):
     script = (
         "import sys; from patchgen.cli import main; code = main(sys.argv[1:]); "
-        "heavy = ['rich', 'black', 'patchgen.compiler.flatten', 'torch', "
+        "heavy = ['libcst', 'rich', 'black', 'patchgen.compiler.flatten', 'torch', "
         "'transformers', 'multiprocessing.pool']; "
         "sys.exit(code or str([name for name in heavy if name in sys.modules]))"
     )
@@ -506,7 +507,7 @@ def test_unchanged_run_does_not_load_the_core(argv, clean):
 def test_help_loads_nothing_that_works():
     script = (
         "import sys; from patchgen.cli import main; main(['check', '--help']); "
-        "names = ('rich', 'patchgen.project.batch.run', 'patchgen.project.files'); "
+        "names = ('libcst', 'rich', 'patchgen.project.run', 'patchgen.project.files'); "
         "print([name for name in names if name in sys.modules])"
     )
     done = subprocess.run(
@@ -518,10 +519,10 @@ def test_help_loads_nothing_that_works():
 def test_one_changed_file_is_the_only_one_that_is_flattened(clean, monkeypatch, capsys):
     import patchgen.compiler.flatten
 
-    real, seen = patchgen.compiler.flatten.flatten_in_steps, []
+    real, seen = patchgen.compiler.flatten.make_draft, []
     monkeypatch.setattr(
         patchgen.compiler.flatten,
-        "flatten_in_steps",
+        "make_draft",
         lambda path, *rest: seen.append(path.name) or real(path, *rest),
     )
     monkeypatch.chdir(clean.top)

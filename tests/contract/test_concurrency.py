@@ -146,9 +146,9 @@ def test_interrupted_from_the_terminal(tree, tmp_path):
     """While it waits for its turn to write."""
     from filelock import FileLock
 
-    tree(".patchgen_cache").mkdir()
+    tree.state.mkdir(parents=True)
     before, waiting = tree.contents(), tmp_path / "waiting"
-    with FileLock(tree(".patchgen_cache/lock")):
+    with FileLock(tree.state / "lock"):
         process = start_program(tree, "-c", WAITS.replace("WAITING", repr(str(waiting))))
         while not waiting.exists():
             assert process.poll() is None
@@ -204,7 +204,7 @@ def test_interrupted_before_anything_is_said(tree):
 
 
 def test_a_worker_that_dies_costs_its_file_alone(tree, monkeypatch, capsys):
-    from patchgen.project.batch import pool
+    from patchgen.project import pool
 
     tree.write("modular/v3/modular_deadly.py", variant("A", 3))
     monkeypatch.setattr(pool, "_work", deadly.work)
@@ -232,30 +232,28 @@ def test_workers_end_with_their_parent(tree):
 
 
 def test_a_run_that_looks_waits_for_one_that_writes(tree):
-    """The mark of a run that moves files lies there: `check` answers once it is gone."""
+    """What is wrong while another run holds the lock is looked at again once it is done."""
     from filelock import FileLock
 
     assert main(["convert", "-q"]) == 0
     tree.edit("generated/v1/modeling_v1.py", "return 1", "return 111")
-    mark = tree.write(".patchgen_cache/writing", "")
-    with FileLock(tree(".patchgen_cache/lock")):
+    with FileLock(tree.state / "lock"):
         process = start(tree, "check")
         time.sleep(1.0)
         assert process.poll() is None
         tree.edit("generated/v1/modeling_v1.py", "return 111", "return 1")
-        mark.unlink()
     assert process.communicate()[0] == f"{VARIANTS} outputs: {VARIANTS} ok\n"
 
 
 def test_a_run_that_never_gets_its_turn_says_so(tree, monkeypatch, capsys):
     from filelock import FileLock
 
-    from patchgen.project.disk import write_lock
+    from patchgen.project import write
 
     assert main(["convert", "-q"]) == 0
     tree.edit("modular/v1/modular_v1.py", "return 1", "return 111")
-    monkeypatch.setattr(write_lock, "PATIENCE", 0.2)
-    with FileLock(tree(".patchgen_cache/lock")):
+    monkeypatch.setattr(write, "PATIENCE", 0.2)
+    with FileLock(tree.state / "lock"):
         assert main(["convert"]) == 2
     assert "PG906 another run of patchgen" in capsys.readouterr().err
 

@@ -144,21 +144,6 @@ def test_lock_that_is_a_link_to_the_outside(tree, outside):
     assert refused(outside, "convert") == 2
 
 
-def test_cache_that_is_a_link_to_the_outside(tree, outside):
-    tree(".patchgen_cache").symlink_to(outside("keep"))
-    assert refused(outside, "check") == 1
-    assert refused(outside, "convert") == 2
-
-
-def test_mark_that_is_a_link_to_the_outside(tree, outside):
-    """A checkout may bring one: nothing is written through it."""
-    tree(".patchgen_cache").mkdir(exist_ok=True)
-    tree(".patchgen_cache/writing").symlink_to(outside("keep/new.py"))
-    before = outside.snapshot()
-    assert main(["convert", "-q"]) == 0
-    assert outside.snapshot() == before
-
-
 def test_record_of_an_output_outside_is_not_removed(tree, outside):
     assert main(["convert", "-q"]) == 0
     lock = tree.read("patchgen.lock")

@@ -1,4 +1,4 @@
-"""Whatever the system refuses, old outputs stay byte for byte, the exit code is right, the message one line."""
+"""Whatever the system refuses, each output is the old one or the new one, the exit code is right, the message one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import signal
 import pytest
 
 from patchgen.cli import main
-from patchgen.project.disk import write
+from patchgen.project import write
 from tests import standin
 
 ERRORS = {
@@ -18,16 +18,15 @@ ERRORS = {
     for name in ("EACCES", "EROFS", "ENOSPC", "EIO", "EXDEV", "EMFILE", "ENOENT", "EISDIR")
 }
 ERRORS |= {"MemoryError": MemoryError(), "KeyboardInterrupt": KeyboardInterrupt()}
-# The call that fails, and the how manieth of its kind: opening and writing a staged file, making it last, moving the
-# first file, another, the last one.
-POINTS = [
-    ("open", 1),
-    ("write", 2),
-    ("fsync", 2),
-    ("replace", 1),
-    ("replace", 2),
-    ("replace", 5),
-]
+# The call that fails, and the how manieth of its kind, with the number of files that are new then: the first file,
+# another, the records, which come last.
+POINTS = {
+    ("fsync", 1): 0,
+    ("fsync", 2): 1,
+    ("replace", 1): 0,
+    ("replace", 2): 1,
+    ("replace", 5): 4,
+}
 
 
 class Faulty:
@@ -78,9 +77,7 @@ def digests(tree):
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[0]}{point[1]}")
 @pytest.mark.parametrize("name", ERRORS)
 def test_fault_while_writing(name, point, tree, monkeypatch, capsys):
-    main(
-        ["check", "-q"]
-    )  # fills the cache, so that the fault meets outputs and no entry of the cache
+    main(["check", "-q"])  # fills the cache, so that the fault meets outputs and no entry of it
     before = digests(tree)
     faulty = Faulty(*point, ERRORS[name])
     capsys.readouterr()
@@ -89,45 +86,16 @@ def test_fault_while_writing(name, point, tree, monkeypatch, capsys):
         code = main(["convert", "--no-cache"])
     out, err = capsys.readouterr()
     assert faulty.hit
-    assert digests(tree) == before
+    after = digests(tree)
+    assert sum(after[path] != before[path] for path in before) == POINTS[point]
+    assert after["patchgen.lock"] == before["patchgen.lock"]
     assert temps(tree) == []
     assert code == (130 if name == "KeyboardInterrupt" else 2)
     message = (out + err).strip()
     assert "Traceback" not in message
     assert len([line for line in message.splitlines() if not line.startswith("    ")]) == 1
+    assert main(["check", "-q"]) == 1
     assert main(["convert", "-q"]) == 0
-    assert main(["check", "-q"]) == 0
-
-
-def test_short_write_that_is_not_continued(tree, monkeypatch, capsys):
-    before = tree.snapshot()
-    monkeypatch.setattr(
-        write, "_write", lambda descriptor, data: os.write(descriptor, data[: len(data) // 2])
-    )
-    assert main(["convert", "--no-cache"]) == 2
-    assert (
-        "PG903 cannot be written: what was written is not what is read back"
-        in capsys.readouterr().err
-    )
-    assert tree.snapshot() == before
-
-
-@pytest.mark.parametrize(
-    "point", [("replace", 1), ("replace", 2)], ids=["first move", "second move"]
-)
-def test_lasting_fault_is_finished_by_the_next_run(point, tree, monkeypatch, capsys):
-    """The system stays broken, so that even putting back fails: no file is torn, and the next run goes on."""
-    old = {name: text for name, text in tree.contents().items() if name.startswith("generated")}
-    with monkeypatch.context() as broken:
-        broken.setattr(write, "os", Faulty(*point, ERRORS["EIO"], lasting=True))
-        assert main(["convert", "--no-cache"]) == 2
-    is_unfinished = "run `patchgen convert` again" in capsys.readouterr().err
-    assert is_unfinished == (point[1] > 1)
-    torn = tree.contents()
-    assert main(["convert", "-q"]) == 0
-    new = tree.contents()
-    assert all(torn[name] in (old[name], new[name]) for name in old)
-    assert temps(tree) == []
     assert main(["check", "-q"]) == 0
 
 
@@ -139,7 +107,7 @@ class Deadly:
 
     def __getattr__(self, name: str):
         real = getattr(os, name)
-        if name not in ("open", "write", "chmod", "fsync", "close", "replace", "unlink"):
+        if name not in ("chmod", "fsync", "replace", "unlink"):
             return real
 
         def call(*args, **more):
@@ -161,7 +129,7 @@ def convert_and_die(point: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "step", [pytest.param(12, id="few"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+    "step", [pytest.param(4, id="few"), pytest.param(1, id="all", marks=pytest.mark.slow)]
 )
 def test_killed_before_each_change_of_files(step, tree):
     """Each file is then the old one or the new one, and `check` says which outputs are old."""
@@ -183,14 +151,15 @@ def test_killed_before_each_change_of_files(step, tree):
         healed = tree.contents()
         assert all(healed[name] == new[name] for name in changed)
         assert temps(tree) == []
-    assert point > 30
+    assert point >= 15
 
 
 def test_message_names_the_output(tree, monkeypatch, capsys):
-    monkeypatch.setattr(write, "os", Faulty("write", 1, ERRORS["ENOSPC"]))
+    monkeypatch.setattr(write, "os", Faulty("fsync", 1, ERRORS["ENOSPC"]))
     assert main(["convert", "--no-cache"]) == 2
     expected = "generated/one/modeling_one.diff: PG903 cannot be written: No space left on device\n"
-    assert capsys.readouterr().err == f"{expected}    hint: every output is what it was\n"
+    hint = "each output is complete, the old one or the new one: run `patchgen convert` again"
+    assert capsys.readouterr().err == f"{expected}    hint: {hint}\n"
 
 
 @pytest.mark.parametrize("name", ["EACCES", "EIO", "EMFILE"])
@@ -223,7 +192,7 @@ def test_no_memory_while_flattening_costs_one_file(tree, monkeypatch, capsys):
             raise MemoryError
         return standin.stand_in(path, env, settings)
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", standin.in_steps(flatten))
+    monkeypatch.setattr(patchgen.compiler.flatten, "make_draft", standin.as_draft(flatten))
     old = tree.read("generated/one/modeling_one.py")
     assert main(["convert"]) == 2
     assert "modular/one/modular_one.py: PG907 there is not enough memory" in capsys.readouterr().out
@@ -237,7 +206,7 @@ def test_interrupt_while_flattening(tree, monkeypatch, capsys):
     def flatten(path, env, settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", standin.in_steps(flatten))
+    monkeypatch.setattr(patchgen.compiler.flatten, "make_draft", standin.as_draft(flatten))
     before = tree.snapshot()
     assert main(["convert"]) == 130
     assert (
@@ -249,19 +218,26 @@ def test_interrupt_while_flattening(tree, monkeypatch, capsys):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"made_with": 1}', "\x00"], ids=repr)
 def test_damaged_cache_is_as_none(text, tree):
-    for path in tree.top.rglob(".patchgen_cache/outcomes/*.json"):
+    main(["check", "-q"])
+    entries = [*(tree.state / "outcomes").iterdir(), *(tree.state / "answers").iterdir()]
+    assert entries
+    for path in entries:
         path.write_text(text)
     assert main(["convert", "-q"]) == 0
     assert main(["check", "-q"]) == 0
 
 
 def test_cache_that_cannot_be_written(tree, monkeypatch):
-    import patchgen.project.disk.write
+    import patchgen.project.write
 
-    def refuse(*_args, **_more):
-        raise ERRORS["EROFS"]
+    real = patchgen.project.write.replace_file
 
-    monkeypatch.setattr(patchgen.project.disk.write, "replace_file", refuse)
+    def refuse(path, data, *, lasting=True):
+        if not lasting:
+            raise ERRORS["EROFS"]
+        real(path, data)
+
+    monkeypatch.setattr(patchgen.project.write, "replace_file", refuse)
     assert main(["check", "-q"]) == 1
     assert main(["convert", "-q"]) == 0
 
@@ -269,7 +245,7 @@ def test_cache_that_cannot_be_written(tree, monkeypatch):
 def test_file_where_the_cache_should_be(tree):
     import shutil
 
-    shutil.rmtree(tree(".patchgen_cache"))
-    tree.write(".patchgen_cache", "a file")
+    shutil.rmtree(tree.state)
+    tree.state.write_text("a file")
     assert main(["check", "-q"]) == 1
     assert main(["convert", "-q"]) == 2  # no place for the lock

@@ -23,18 +23,25 @@ from tests.toytree import REPOSITORY, environment
 COMPILER = {
     "compiler.settings": set(),
     "compiler.flat": {"syntax.errors"},
-    "compiler.plan": {"syntax.errors", "facts", "syntax"},
-    "compiler.classes": {"syntax.errors", "facts", "syntax", "compiler.plan"},
-    "compiler.edits": {"syntax.errors", "syntax", "compiler.plan", "compiler.classes"},
-    "compiler.supers": {"syntax.errors", "facts", "syntax", "compiler.plan", "compiler.classes"},
+    "compiler.language": {"syntax.errors", "facts", "syntax"},
+    "compiler.plan": {"syntax.errors", "facts", "syntax", "compiler.language"},
+    "compiler.merge.text": {"syntax"},
+    "compiler.merge.members": {"syntax.errors", "syntax", "compiler.plan", "compiler.merge.text"},
+    "compiler.edits": {
+        "syntax.errors",
+        "syntax",
+        "compiler.plan",
+        "compiler.merge.text",
+        "compiler.merge.members",
+    },
     "compiler.merge": {
         "syntax.errors",
         "facts",
         "syntax",
         "compiler.plan",
-        "compiler.classes",
         "compiler.edits",
-        "compiler.supers",
+        "compiler.merge.text",
+        "compiler.merge.members",
     },
     "compiler.link": {"syntax.errors", "facts", "syntax", "compiler.plan"},
     "compiler.emit": {
@@ -66,8 +73,9 @@ TABLE = COMPILER | {
     "parts": {"edits"},  # carried into generated files, which import nothing of patchgen
     "syntax": {"syntax.errors", "facts"},
     "upstream": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
+    "lint": {"syntax.errors", "syntax", *ALL_OF_THE_COMPILER},
     # Loads a compiler only when a profile is asked for.
-    "project": {"syntax.errors", "syntax", "upstream", *ALL_OF_THE_COMPILER},
+    "project": {"syntax.errors", "syntax", "upstream", "lint", *ALL_OF_THE_COMPILER},
     "runtime": {"syntax.errors", "project", "compiler.flat"},
     "verify": {
         "syntax.errors",
@@ -83,7 +91,6 @@ TABLE = COMPILER | {
         "facts",
         "project.markdown",
         "syntax",
-        "upstream",
         "project",
         "verify",
         *ALL_OF_THE_COMPILER,
@@ -115,6 +122,8 @@ TABLE = COMPILER | {
 }
 # Looked at apart from the package that they stand in: what they import is less, or who imports them is more.
 ON_THEIR_OWN = {"syntax.errors", "project.markdown", "cli.page"}
+# The statements of a class, which `edits` changes before `merge` goes on with them.
+ON_THEIR_OWN |= {"compiler.merge.text", "compiler.merge.members"}
 # Packages from outside the standard library, and the parts that may import them.
 OUTSIDE = {
     "accelerate": {"training"},
@@ -126,6 +135,7 @@ OUTSIDE = {
     "huggingface_hub": {"parts", "runtime"},
     "liger_kernel": {"parts", "verify"},
     "jinja2": {"cli.page"},
+    "libcst": {"compiler.edits", "lint"},
     "markupsafe": {"cli.page"},
     "numpy": {"training", "verify"},
     "optimum": {"verify"},
@@ -155,6 +165,8 @@ MODULES = {module_of(path) for path in FILES}
 def part_of(module: str) -> str:
     """ "verify" for `patchgen.verify.run.children`, "compiler.plan" for `patchgen.compiler.plan.model`."""
     names = module.split(".")[1:]
+    if ".".join(names[:3]) in ON_THEIR_OWN:
+        return ".".join(names[:3])
     inner = ".".join(names[:2])
     apart = names[:1] == ["compiler"] or inner in ON_THEIR_OWN
     return inner if apart else ".".join(names[:1])
@@ -236,7 +248,7 @@ LOOKS |= {
 }
 SEES_NO_FILES = set(COMPILER) - {"compiler.settings", "compiler.flat", "compiler.emit"}
 # These run ruff and black.
-FORMATS = {"format.py", "ruff.py"}
+FORMATS = {"format.py"}
 WITHIN = [path for path in FILES if part_of(module_of(path)) in SEES_NO_FILES]
 WITHIN += [path for path in FILES if path.parent.name == "emit" and path.name not in FORMATS]
 

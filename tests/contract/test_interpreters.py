@@ -16,6 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 THIS = f"{sys.version_info[0]}.{sys.version_info[1]}"
 CORE = [
+    "libcst>=1.8,<2",
     "ruff==0.14.10",
     "black>=26",
     "click>=8.2",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.project.gate.lock import Record, read_lock
+from patchgen.project.lock import Record, read_lock
 from patchgen.syntax.errors import Location
 from patchgen.syntax.lines import changed_lines, code_lines
 from patchgen.syntax.locate import make_environment

@@ -117,15 +117,14 @@ def test_what_is_no_file_is_named(name, tree, ends):
 
 @pytest.mark.parametrize("command", ["check", "convert"])
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
-@pytest.mark.parametrize("name", ["writing", "lock", "CACHEDIR.TAG", ".gitignore"])
-def test_a_cache_whose_files_are_none(name, kind, command, tree, ends):
-    shutil.rmtree(tree(".patchgen_cache"))
-    put(tree, kind, f".patchgen_cache/{name}")
+def test_a_lock_of_runs_that_is_no_file(kind, command, tree, ends):
+    shutil.rmtree(tree.state)
+    put(tree, kind, os.path.relpath(tree.state / "lock", tree.top))
     tree.edit("modular/v1/modular_v1.py", "return 1", "return 3")
     ends(command)
 
 
 def test_a_remembered_outcome_that_is_no_file(tree, ends):
-    for path in tree(".patchgen_cache/outcomes").iterdir():
-        put(tree, "pipe", path.relative_to(tree.top).as_posix())
+    for path in (tree.state / "outcomes").iterdir():
+        put(tree, "pipe", os.path.relpath(path, tree.top))
     assert ends("check") == (0, "1 output: 1 ok\n")

@@ -13,7 +13,7 @@ import pytest
 
 from patchgen.cli import main
 from patchgen.compiler.emit.format import format_texts
-from patchgen.compiler.emit.ruff import ruff_program as ruff
+from patchgen.compiler.emit.format import ruff_program as ruff
 from patchgen.compiler.settings import Settings
 from tests.toytree import REPOSITORY, Tree, environment
 

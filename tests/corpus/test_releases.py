@@ -32,7 +32,7 @@ RELEASES = [
 def test_another_release(
     release: str, modulars: int, generated: int, equal: int, tmp_path: Path
 ) -> None:
-    package = _fetch(release, tmp_path)
+    package = fetch(release, tmp_path)
     paths, wheel = modulars_in(package), generated_in(package)
     made: dict[str, bytes] = {}
     for path, flattened in zip(
@@ -48,7 +48,7 @@ def test_another_release(
     assert sum(made.get(name) == data for name, data in wheel.items()) >= equal
 
 
-def _fetch(release: str, folder: Path) -> Path:
+def fetch(release: str, folder: Path) -> Path:
     """The package of `release`, unpacked below `folder`."""
     command = [
         sys.executable,

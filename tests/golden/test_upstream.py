@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.upstream.merge import merge_class
-from patchgen.upstream.model import ClassText
+from patchgen.upstream.merge import ClassText, merge_class
 from patchgen.upstream.tokens import rewrite
 
 CASES = sorted(Path(__file__).with_name("upstream").glob("*.py"))

@@ -161,7 +161,7 @@ def _completed(command: list[str], code: int, *texts: bytes) -> subprocess.Compl
 def tree(folder: Path) -> dict[str, bytes]:
     """Every file below `folder` but those of caches."""
     files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink()]
-    own = (".patchgen_cache", "__pycache__")
+    own = ("cache", "__pycache__")
     return {
         p.relative_to(folder).as_posix(): p.read_bytes()
         for p in files

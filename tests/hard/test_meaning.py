@@ -35,7 +35,7 @@ GENERATED: dict[int, tuple[str, ...]] = {
         "super in __init_subclass__",
         "super in twice",
     ),
-    34: ("explicit parent", "explicit parent of another method", "__class__ in the body"),
+    34: ("explicit parent", "explicit parent of another method"),
     35: ("isinstance of the parent", "type comments and annotations", "docstrings in both"),
     36: tuple(name for name in generator.DIMENSIONS if name.startswith("signature ")),
     37: (
@@ -49,10 +49,8 @@ GENERATED: dict[int, tuple[str, ...]] = {
         "early return before a side effect",
         "return inside try, with and loop",
         "nonlocal",
-        "parent's global statement",
         "generator from a plain method",
     ),
-    39: ("private names", "private name only in the parent", "private class attribute and keyword"),
     40: ("removed method", "removed attribute", "removed property", "init deletes an attribute"),
     41: (
         "mixin of the modular file before the parent",
@@ -61,12 +59,10 @@ GENERATED: dict[int, tuple[str, ...]] = {
         "diamond with an overridden corner",
         "kept mixin behind",
     ),
-    42: ("metaclass", "class keyword of the child", "slots", "keyword for __init_subclass__"),
     43: (
         "decorated method of the parent",
         "decorator of the child",
         "decorator dropped by an override",
-        "class decorator of the child",
         "dataclass with more fields",
         "property whose getter alone is overridden",
     ),

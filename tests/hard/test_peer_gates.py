@@ -135,7 +135,7 @@ def test_nothing_of_the_users_is_run(tree):
         "modular/v1/modular_v1.py",
         tree.read("modular/v1/modular_v1.py") + "\n\n" + f"CAST = {spell}",
     )
-    tree.write("lib/toy/modeling_toy.py", tree.read("lib/toy/modeling_toy.py") + spell)
+    tree.write("lib/toy/modeling_toy.py", tree.read("lib/toy/modeling_toy.py") + f"MADE = {spell}")
     done = run(tree, "convert")
     assert done.returncode == 0, done.stderr
     assert spell.strip() in tree.read(ONE) and not tree("ran").exists()

@@ -120,7 +120,6 @@ def test_NUL(tmp_path: Path, end: str) -> None:
 
 
 SAME_TEXT = {
-    "06 tabs": MODULAR.replace("    ", "\t").encode(),
     "07 byte order mark": b"\xef\xbb\xbf" + MODULAR.encode(),
     "09 latin-1 with a cookie": b"# -*- coding: latin-1 -*-\n" + MODULAR.encode(),
     "10 CRLF": MODULAR.replace("\n", "\r\n").encode(),
@@ -140,11 +139,10 @@ def test_the_bytes_do_not_matter(tmp_path: Path, data: bytes, expected: str) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["06 tabs", "07 byte order mark", "10 CRLF", "10 mixed line ends", "10 CR alone"]
+    "name", ["07 byte order mark", "10 CRLF", "10 mixed line ends", "10 CR alone"]
 )
 def test_the_bytes_of_a_parent_do_not_matter(tmp_path: Path, name: str, expected: str) -> None:
     change = {
-        "06 tabs": lambda text: text.replace("    ", "\t"),
         "07 byte order mark": lambda text: "\ufeff" + text,
         "10 CRLF": lambda text: text.replace("\n", "\r\n"),
         "10 mixed line ends": lambda text: text.replace("\n", "\r\n", 3),

@@ -54,12 +54,18 @@ class LlamaMLP(llama.LlamaMLP):
     def forward(self, x):
         return super().forward(x) * torch.ones(1)
 """
-HOSTILE = "\nimport os, subprocess, socket\n\nos.system('touch run')\nsocket.socket()\nsubprocess.run(['true'])\n"
+HOSTILE = """
+import os, subprocess, socket
+
+ONE = os.system('touch run')
+TWO = socket.socket()
+THREE = subprocess.run(['true'])
+"""
 
 
 @pytest.mark.parametrize(
     ("modular", "parent"),
-    [(REAL, PARENT), (MODULAR + HOSTILE, PARENT + HOSTILE)],
+    [(REAL, PARENT), (MODULAR + HOSTILE, PARENT + HOSTILE.lower())],
     ids=["a model", "files that act when imported"],
 )
 def test_nothing_is_run(tmp_path: Path, modular: str, parent: str) -> None:

@@ -14,7 +14,6 @@ from tests.oracle.positions import ASYNC, GENERATOR, METHOD
 
 Maker = Callable[[Draw], Feature]
 NAMES = ("forward", "compute", "step", "__call__")
-SPELLED = ("super()", "super()", "super()", "super(CHILD, self)")
 
 
 def method(
@@ -70,12 +69,10 @@ def _child_method(draw: Draw, name: str, sig: Signature, kind: str, template: st
     body.write(draw.randrange(3))
     bound = draw.choice([*body.names, "1"])
     local, other = draw.sample([n for n in POOL if n not in ("shift", *kept, *sig.names)], 2)
-    call = f"{draw.choice(SPELLED)}.{name}({sig.forward})"
-    spelled = f"super(CHILD, self).{name}({sig.forward})"
+    call = f"super().{name}({sig.forward})"
     text = "\n".join([*body.lines, template])
     for token, value in {
         "<S>": call,
-        "<SX>": spelled,
         "<V>": local,
         "<W>": other,
         "<E>": bound,

@@ -24,7 +24,6 @@ KEPT = (
     "from oracle_kept import Loud, Meta, Module, Ready, logged, note, plus, registered, run,"
     " tracked\n"
 )
-FUTURE = "from __future__ import annotations\n"
 Builder = Callable[[Draw, int, str], Case]
 
 
@@ -63,8 +62,7 @@ def _builder(entry: sections.Entry) -> Builder:
 def _file(path: str, text: str) -> str:
     if path == "__init__.py":
         return text
-    future = FUTURE if text.startswith(FUTURE) else ""
-    return f'"""Generated."""\n\n{future}{KEPT}\n{text.removeprefix(future)}'
+    return f'"""Generated."""\n\n{KEPT}\n{text}'
 
 
 def read(folder: Path) -> dict[str, Builder]:

@@ -1,8 +1,7 @@
 """Where in a child's method a call of the parent's can stand.
 
-Each template is the tail of a method body that ends with a return.  `<S>` is the call, `<SX>` the
-call with `super` spelled out as nested scopes need it, `<V>` and `<W>` are two local names, `<E>`
-is a bound integer.  The method of the parent gives an integer unless the kind says otherwise.
+Each template is the tail of a method body that ends with a return.  `<S>` is the call, `<V>`
+and `<W>` are two local names, `<E>` is a bound integer.  The method of the parent gives an integer unless the kind says otherwise.
 """
 
 METHOD = {
@@ -73,19 +72,9 @@ METHOD = {
         "try:\n    note('t')\nfinally:\n    <S>\nreturn self.n",
         "try:\n    <S>\nexcept Exception:\n    raise RuntimeError('child')\nelse:\n    return 3",
     ),
-    "nested def": (
-        "def inner(self):\n    return <S>\nreturn inner(self) + 1",
-        "def inner(<W>):\n    return <SX> + <W>\nreturn inner(1)",
-        "def inner():\n    return <SX>\nreturn [inner(), inner()]",
-    ),
-    "lambda": ("return (lambda self: <S>)(self)", "<V> = lambda: <SX>\nreturn <V>() + <V>()"),
-    "comprehension": (
-        "return [<SX> for <W> in range(2)]",
-        "return sum(<SX> for <W> in range(2))",
-        "return [<W> for <W> in range(<S> % 4)]",
-        "return {<W>: <SX> for <W> in range(2)}",
-        "return [<W> for <W> in range(3) if <SX> > <W>]",
-    ),
+    "nested def": ("def inner(self):\n    return <S>\nreturn inner(self) + 1",),
+    "lambda": ("return (lambda self: <S>)(self)",),
+    "comprehension": ("return [<W> for <W> in range(<S> % 4)]",),
     "decorator": ("@plus(<S>)\ndef inner(<W>):\n    return <W>\nreturn inner(1)",),
     "default argument": (
         "def inner(<W>=<S>):\n    return <W>\nreturn inner() + inner()",

@@ -28,21 +28,12 @@ ALWAYS, MOSTLY, HALF, SELDOM = 1.0, 0.95, 0.75, 0.45
 
 REFUSED: dict[str, float] = {
     # Nothing flat does the same, or only something that no person would write.
-    "slots in the parent alone": ALWAYS,
-    "metaclass": ALWAYS,
-    "class keyword of the child": ALWAYS,
-    "keyword for __init_subclass__": ALWAYS,
-    "class decorator of the parent": MOSTLY,
     "dataclass whose child is none": ALWAYS,
-    "super object in a local": ALWAYS,
-    "getattr on super": ALWAYS,
     "kept mixin before and kept base behind": ALWAYS,
     "statement that the child's member hides": ALWAYS,
-    "class under a condition in the parent": ALWAYS,
     "explicit parent as a value": ALWAYS,
-    "__class__ in the body": MOSTLY,
     "class attribute that reads a global of the same name": MOSTLY,
-    "super in __init_subclass__": MOSTLY,
+    "super in __init_subclass__": ALWAYS,
     # One name cannot mean two things in one file; the author has to say which of them is meant.
     "import in the child under the parent's name": ALWAYS,
     "helper of the child imported under a parent's name": ALWAYS,
@@ -55,7 +46,6 @@ REFUSED: dict[str, float] = {
     "two variants with classes of one name": ALWAYS,
     "two variants with copies of a helper that reads others": ALWAYS,
     "a variant of a variant with a helper of that name": ALWAYS,
-    "two statements on a line": ALWAYS,
     # A call that Python refuses at run time is refused when it is seen.
     "unknown keyword": HALF,
     "wrong number of arguments": HALF,
@@ -64,7 +54,6 @@ REFUSED: dict[str, float] = {
     "removed attribute": HALF,
     "removed method that another one asks for": MOSTLY,
     "removed dunder": HALF,
-    "nested class": HALF,
     "partial methods": HALF,
     "operator in the class body": HALF,
     "class attribute through the parent's name": HALF,

@@ -15,6 +15,8 @@ HEADS = [
     ("qwen3_norm", "Qwen3ForQuestionAnswering", "transformer"),
     ("qwen3_norm", "Qwen3ForTokenClassification", "model"),
     ("mixtral_checkpoint", "MixtralForSequenceClassification", "model"),
+    # It has an `__init__` of its own.
+    ("llama_packed", "LlamaForQuestionAnswering", "transformer"),
 ]
 
 

@@ -51,7 +51,7 @@ def test_a_file_of_another_release_says_which(tmp_path):
     folder = tmp_path / "flats"
     folder.mkdir()
     (folder / "modeling_old.py").write_text("from transformers import NoSuchModel\n")
-    tools = "patchgen 0.1.0, transformers 5.99.0"
+    tools = "libcst 1.9.0, patchgen 0.1.0, transformers 5.99.0"
     old = Variant("old", "flats.modeling_old", folder / "modeling_old.py", tmp_path, "", tools)
     with pytest.raises(
         ImportError, match=r"was made for transformers 5\.99\.0, and this is .*NoSuchModel"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from patchgen.project.disk.write import replace_file
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 
 Status = Literal[

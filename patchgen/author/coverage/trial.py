@@ -25,8 +25,8 @@ from transformers.utils import logging
 from patchgen.author.coverage.book import Entry
 from patchgen.author.coverage.structure import Structural, flat_in
 from patchgen.compiler.flat import FlatFile
-from patchgen.project.batch.outcome import variant_diff
-from patchgen.project.gate.lock import Record
+from patchgen.project.lock import Record
+from patchgen.project.outcome import variant_diff
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
 from patchgen.verify.cases.select import select_cases

@@ -27,7 +27,7 @@ from patchgen.author.rebase.cases import CLASS, DROP, KEEP, Case, Result
 from patchgen.author.rebase.declared import Declared, declared_changes
 from patchgen.author.rebase.rewriting import Rewritten
 from patchgen.author.rebase.state import State
-from patchgen.project.toml_text import write_table
+from patchgen.project.overrides import write_table
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.regular import read_regular_text

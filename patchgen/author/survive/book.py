@@ -14,8 +14,8 @@ from typing import Any
 
 from patchgen.author.survive.trial import Trial
 from patchgen.author.survive.view import View, is_upstream
-from patchgen.project.batch.outcome import digest_of
-from patchgen.project.disk.write import replace_file
+from patchgen.project.outcome import digest_of
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, Problem
 
 FORMAT = 1

@@ -14,8 +14,8 @@ from patchgen.author.survive.parts import Part, changed_definitions, changed_mem
 from patchgen.author.survive.survey import Survey, Surveyor, digest_of_variant
 from patchgen.author.survive.trial import Trial, try_on
 from patchgen.author.survive.view import PACKAGES, View, is_upstream, make_view
-from patchgen.project.batch.outcome import unified
 from patchgen.project.files import Modular
+from patchgen.project.outcome import unified
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.text import Source
 

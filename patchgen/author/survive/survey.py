@@ -12,8 +12,8 @@ from patchgen.author.survive.files import open_release
 from patchgen.author.survive.trial import Trial, try_on
 from patchgen.author.survive.view import View, make_view
 from patchgen.compiler.settings import Settings
-from patchgen.project.batch.outcome import digest_of
 from patchgen.project.files import Modular
+from patchgen.project.outcome import digest_of
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.regular import read_regular

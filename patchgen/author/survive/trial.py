@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from patchgen.author.survive.view import View
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.project.batch.outcome import digest_of
 from patchgen.project.files import Modular
+from patchgen.project.outcome import digest_of
 from patchgen.syntax.errors import Problem, defect
 
 

@@ -10,15 +10,7 @@ from patchgen.cli.options import FOLDER, download, text_or_json
 
 
 @click.command()
-@click.argument(
-    "file", metavar="[FORK.py]", required=False, type=click.Path(exists=True, dir_okay=False)
-)
-@click.option(
-    "--upstream",
-    "model",
-    metavar="MODEL",
-    help="Draft a modular file, as transformers writes them, for a model of transformers.",
-)
+@click.argument("file", metavar="FORK.py", type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "--parent", metavar="MODEL", help="The model that it was copied from; default: searched for."
 )
@@ -56,7 +48,7 @@ from patchgen.cli.options import FOLDER, download, text_or_json
     help="Write even what is mostly a rewrite; replace an existing file.",
 )
 @text_or_json
-def adopt(file: str | None, **rest: Any) -> int:
+def adopt(file: str, **rest: Any) -> int:
     """Write the changes in a copied modeling file as a modular file.
 
     FORK.py is a copy of a modeling file of transformers that somebody changed by hand.  patchgen
@@ -67,6 +59,6 @@ def adopt(file: str | None, **rest: Any) -> int:
     Example:
       patchgen adopt modeling_my_llama.py --write modular/my_llama
     """
-    from patchgen.cli.adopt import adopt_any
+    from patchgen.cli.adopt import adopt_fork
 
-    return adopt_any(file, **rest)
+    return adopt_fork(file, **rest)

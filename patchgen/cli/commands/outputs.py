@@ -145,8 +145,7 @@ def list_variants(form: str, **rest: Any) -> int:
 def lint(**rest: Any) -> int:
     """Print what is wrong with modular files.
 
-    Generated files are not looked at.  For the modular files of transformers itself: print where
-    its modeling files differ from what Python would do.
+    Also what converts and could be said with less.  Generated files are not looked at.
 
     \b
     Example:

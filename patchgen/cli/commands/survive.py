@@ -44,7 +44,7 @@ def survive(names: tuple[str, ...], **rest: Any) -> int:
     """Say on which releases of transformers a variant converts.
 
     Where it does not convert, patchgen names the change of transformers that broke it.  Each result
-    is saved in .patchgen_cache at once, so the same command continues an interrupted run.  Exit
+    is saved in the cache at once, so the same command continues an interrupted run.  Exit
     code 1: a variant does not convert on one of the releases.
 
     \b

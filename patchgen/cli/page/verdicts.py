@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen.project.gate.verdict import Report, Status
+from patchgen.project.verdict import Report, Status
 from patchgen.syntax.errors import Location, PatchgenError
 
 # Where this project keeps the report that `patchgen verify --report` writes.

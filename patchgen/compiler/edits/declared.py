@@ -18,11 +18,10 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fragment import Positioned
-from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.pattern import is_ellipsis
 from patchgen.compiler.edits.signature import Parameter, read_parameters
+from patchgen.compiler.merge.members import ClassBody, Statement
+from patchgen.compiler.merge.text import Positioned
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.same import Function

@@ -21,14 +21,13 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.classes.classbody import ClassBody
-from patchgen.compiler.classes.fragment import Fragment, Positioned, find_syntax_error
-from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.declared import EditDeclaration, Pair, read_edit
 from patchgen.compiler.edits.meaning import require_meanings
 from patchgen.compiler.edits.pattern import Match, Run, expressions, find, is_ellipsis, suites
 from patchgen.compiler.edits.replacement import Replacement, replace_matches, shares_lines, spread
 from patchgen.compiler.edits.signature import Changes
+from patchgen.compiler.merge.members import ClassBody, Statement
+from patchgen.compiler.merge.text import Fragment, Positioned, find_syntax_error
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, names_in

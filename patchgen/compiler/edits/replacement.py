@@ -16,17 +16,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from patchgen.compiler.classes.fragment import INDENT, Fragment, Splice, parse_fragment, splice
-from patchgen.compiler.classes.suite import (
+from patchgen.compiler.edits.pattern import Argument, Match, Rest, Run, arguments, is_ellipsis
+from patchgen.compiler.edits.signature import Changes, change_arguments, write_arguments
+from patchgen.compiler.merge.text import (
+    INDENT,
+    Fragment,
+    Splice,
     find_last_comment,
     indent_of,
     owns_lines,
+    parse_fragment,
     reindent,
+    splice,
     suite_text,
     suites,
 )
-from patchgen.compiler.edits.pattern import Argument, Match, Rest, Run, arguments, is_ellipsis
-from patchgen.compiler.edits.signature import Changes, change_arguments, write_arguments
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_same_code
 from patchgen.syntax.trees import statements_within, walk

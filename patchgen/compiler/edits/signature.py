@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
-from patchgen.compiler.classes.fragment import Fragment
+from patchgen.compiler.merge.text import Fragment
 
 
 @dataclass(frozen=True, slots=True)

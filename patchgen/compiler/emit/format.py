@@ -1,7 +1,6 @@
 """Format generated texts with the formatter that the project chose.
 
-Starting ruff costs more than formatting a file, so the texts of many files go to one process: what
-flattens a file is a generator, which yields a `Request` and is sent what it asked for.
+Starting ruff costs more than formatting a file, so the texts of many files go to one process.
 
     def scale( x ): return [x,2]        def scale(x):
                                             return [x, 2]
@@ -9,19 +8,19 @@ flattens a file is a generator, which yields a `Request` and is sent what it ask
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import re
 import subprocess
-import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from patchgen.compiler.emit.ruff import clean_environment, ruff_program
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.kept import recall
+from patchgen.syntax.kept import Kept, recall
 
 # transformers' pyproject says the same to isort; the diff to the parent is then the variant alone.
 _FIRST_PARTY = ("transformers",)
@@ -29,7 +28,8 @@ _TRANSFORMERS_IMPORT = re.compile(
     r"^from transformers\b.* import (?:\([^)]*\).*|.*)\n", re.MULTILINE
 )
 _TORCH_IMPORT = re.compile(r"^(import torch|from torch\b).*\Z", re.MULTILINE)
-_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
+# A line of a docstring that begins with `from` may add a word that is no package.
+IMPORTED_PACKAGE = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,60 +52,30 @@ class Request:
     own: tuple[str, ...] = ()
 
 
-_T = TypeVar("_T")
 Formatted = dict[str, str] | PatchgenError
 """The texts of a request by their names, or why they cannot be had."""
-Steps = Generator[Request, Formatted, _T]
-"""What gives a `_T` once each of its requests has been answered."""
-
-
-def imported_packages(text: str) -> set[str]:
-    """The top-level packages that lines of `text` import.
-
-    A line of a docstring that begins with `from` may add a word that is no package.
-    """
-    return set(_IMPORT.findall(text))
 
 
 def format_texts(
     texts: Mapping[str, str | Unformatted], settings: Settings, own: Iterable[str] = ()
 ) -> dict[str, str]:
-    """As `ask`, of texts that are not formatted with those of other files."""
-    unformatted = {
-        name: Unformatted(text) if isinstance(text, str) else text for name, text in texts.items()
-    }
-    return finish(ask(Request(unformatted, settings, tuple(own))))
+    """Sort the imports of each text, then format it as the settings say.
 
-
-def ask(request: Request) -> Steps[dict[str, str]]:
-    """Sort the imports of each text of `request`, then format it as the settings say.
-
-    Nothing but the request decides: ruff is kept from the current folder, its own variables, and
+    Nothing but the arguments decides: ruff is kept from the current folder, its own variables, and
     what git ignores.  Raises PatchgenError PG911 when the formatter is not installed, PG912 when it
     refuses a text.
     """
+    unformatted = {
+        name: Unformatted(text) if isinstance(text, str) else text for name, text in texts.items()
+    }
+    return _format(Request(unformatted, settings, tuple(own)))
+
+
+def recall_formatted(request: Request) -> Kept:
+    """What earlier runs gave for `request`."""
     listed = [[name, text.opening, text.body] for name, text in request.texts.items()]
     chosen = [request.settings.formatter, request.settings.line_length, sorted(request.own)]
-    kept = recall("format", listed, chosen)
-    known: dict[str, str] | None = kept.answer
-    if known is not None:
-        return known
-    formatted = yield request
-    if isinstance(formatted, PatchgenError):
-        raise formatted
-    kept.keep(formatted)
-    return formatted
-
-
-def finish(steps: Steps[_T]) -> _T:
-    """What `steps` give, where each request is answered by itself."""
-    try:
-        request = next(steps)
-        while True:
-            request = steps.send(_format_alone(request))
-    except StopIteration as end:
-        result: _T = end.value
-        return result
+    return recall("format", listed, chosen)
 
 
 def format_all(requests: Sequence[Request]) -> list[Formatted]:
@@ -114,30 +84,27 @@ def format_all(requests: Sequence[Request]) -> list[Formatted]:
     for number, request in enumerate(requests):
         alike.setdefault((request.settings, request.own), []).append(number)
     answers: dict[int, Formatted] = {}
-    for numbers in alike.values():
-        answers |= zip(numbers, _format_alike([requests[n] for n in numbers]), strict=True)
+    for (settings, own), numbers in alike.items():
+        # Outputs of several files may have one name: each request gets a folder.
+        texts = {
+            f"{number}/{name}": text
+            for number in numbers
+            for name, text in requests[number].texts.items()
+        }
+        try:
+            formatted = _format(Request(texts, settings, own))
+        except PatchgenError:
+            # Alone, each says what is wrong with it, and the others are formatted all the same.
+            answers |= {number: _format_alone(requests[number]) for number in numbers}
+            continue
+        for number in numbers:
+            answers[number] = {
+                name: formatted[f"{number}/{name}"] for name in requests[number].texts
+            }
     return [answers[number] for number in range(len(requests))]
 
 
-def _format_alike(requests: Sequence[Request]) -> Sequence[Formatted]:
-    """The answers to requests that differ in their texts only."""
-    every: dict[str, Unformatted] = {}
-    for number, request in enumerate(requests):
-        # Outputs of several files may have one name: each request gets a folder.
-        every |= {f"{number}/{name}": text for name, text in request.texts.items()}
-    try:
-        formatted = _format(replace(requests[0], texts=every))
-    except PatchgenError:
-        # Alone, each says what is wrong with it, and the others are formatted all the same.
-        return [_format_alone(request) for request in requests]
-    return [
-        {name: formatted[f"{number}/{name}"] for name in request.texts}
-        for number, request in enumerate(requests)
-    ]
-
-
 def _format_alone(request: Request) -> Formatted:
-    """The answer to one request."""
     try:
         return _format(request)
     except PatchgenError as error:
@@ -146,17 +113,33 @@ def _format_alone(request: Request) -> Formatted:
 
 def _format(request: Request) -> dict[str, str]:
     """The formatted texts, by the programs."""
+    import tempfile  # slow to load, and most runs find all texts in the cache
+
     texts, settings = request.texts, request.settings
+    if not texts:
+        return {}
+    # What all runs of ruff are told; no configuration of a project is read.
+    options = ["--isolated", "--no-cache", "--config", f"line-length = {settings.line_length}"]
+    options += ["--config", 'target-version = "py311"']
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-        names = list(texts)
-        for name, text in texts.items():
-            _write(folder, name, text.opening)
-        _sort_imports(folder, names, settings, request.own)
-        for name, text in texts.items():
-            _write(folder, name, _join(_read(folder, name), text.body))
+        paths = {name: Path(folder, name) for name in texts}
+        for name, path in paths.items():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(texts[name].opening, encoding="utf-8", newline="\n")
+        known = json.dumps([*_FIRST_PARTY, *request.own])
+        isort = f"lines-after-imports = 2, known-first-party = {known}, detect-same-package = false"
+        # `src = []`: no folder is searched for packages of the project.
+        packages = ["--config", "src = []", "--config", f"lint.isort = {{ {isort} }}"]
+        # Without `--exit-zero`, a text that does not parse would end here with less of a message
+        # than `format` gives.
+        sorting = ["check", "--quiet", "--exit-zero", "--fix", "--select", "I", *packages]
+        _run_ruff([*sorting, *options], folder, paths)
+        for name, path in paths.items():
+            joined = _join(path.read_text(encoding="utf-8"), texts[name].body)
+            path.write_text(joined, encoding="utf-8", newline="\n")
         if settings.formatter == "ruff":
-            _format_with_ruff(folder, names, settings)
-        formatted = {name: _read(folder, name) for name in names}
+            _run_ruff(["format", "--quiet", *options], folder, paths)
+        formatted = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     if settings.formatter == "black":
         return {name: _format_with_black(name, text, settings) for name, text in formatted.items()}
     return formatted
@@ -187,36 +170,14 @@ def _join(opening: str, body: str) -> str:
     return opening.rstrip("\n") + "\n\n\n" + body.lstrip("\n")
 
 
-def _sort_imports(folder: str, names: list[str], settings: Settings, own: Iterable[str]) -> None:
-    """Let ruff sort the imports of the named files, in place."""
-    known = json.dumps([*_FIRST_PARTY, *own])
-    isort = f"lines-after-imports = 2, known-first-party = {known}, detect-same-package = false"
-    # Without `--exit-zero`, a text that does not parse would end here with less of a message
-    # than `format` gives.
-    command = ["check", "--quiet", "--exit-zero", "--fix", "--select", "I"]
-    # `src = []`: no folder is searched for packages of the project.
-    packages = ["--config", "src = []", "--config", f"lint.isort = {{ {isort} }}"]
-    _run_ruff([*command, *_common_options(settings), *packages], folder, names)
-
-
-def _format_with_ruff(folder: str, names: list[str], settings: Settings) -> None:
-    _run_ruff(["format", "--quiet", *_common_options(settings)], folder, names)
-
-
-def _common_options(settings: Settings) -> list[str]:
-    """What all runs of ruff are told; no configuration of a project is read."""
-    line_length = f"line-length = {settings.line_length}"
-    version = 'target-version = "py311"'
-    return ["--isolated", "--no-cache", "--config", line_length, "--config", version]
-
-
-def _run_ruff(arguments: list[str], folder: str, names: Sequence[str]) -> None:
+def _run_ruff(arguments: list[str], folder: str, names: Iterable[str]) -> None:
     """Run ruff on the named files in `folder`; raises PG912 where it fails."""
+
     # Files that are named are formatted whatever git ignores around them.
     command = [ruff_program(), *arguments, "--", *names]
-    done = subprocess.run(
-        command, cwd=folder, env=clean_environment(), capture_output=True, text=True, check=False
-    )
+    # Without the variables that change what ruff does.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         output = (done.stderr or done.stdout).strip().replace(folder, "")
         first_line = output.partition("\n")[0]
@@ -243,11 +204,37 @@ def _format_with_black(name: str, text: str, settings: Settings) -> str:
         raise PatchgenError("PG912", Location(name), what) from error
 
 
-def _write(folder: str, name: str, text: str) -> None:
-    path = Path(folder, name)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+@functools.cache
+def ruff_program() -> str:
+    """The path of the ruff that was installed with patchgen, else of the one on the path.
+
+    Raises PatchgenError PG911 where there is none.
+    """
+    found = _find_ruff()
+    if found is None:
+        hint = "pip install ruff==0.14.10"
+        raise PatchgenError("PG911", Location("ruff"), "is not installed", hint)
+    return found
 
 
-def _read(folder: str, name: str) -> str:
-    return Path(folder, name).read_text(encoding="utf-8")
+def _find_ruff() -> str | None:
+    beside_python = Path(sys.executable).with_name("ruff")
+    if beside_python.is_file():
+        return str(beside_python)
+    # Slow to load, and most installations have ruff beside Python.
+    from shutil import which
+
+    return which("ruff")
+
+
+@functools.cache
+def ruff_state() -> str:
+    """A text that changes when the program changes.
+
+    The metadata of the installed package may belong to another ruff than the one that runs.
+    """
+    found = _find_ruff()
+    if found is None:
+        return ""
+    about = os.stat(found)
+    return f"{found} {about.st_size} {about.st_mtime_ns}"

@@ -1,12 +1,15 @@
 """Read a generated text once for all that validate it, statement by statement.
 
 In: the text of an output or of its diff base.  Out: its `Part`s, each with the tree of its
-statements and the global names that they read.  Most parts of a variant stand in its parent too, or
-in another variant.  `parse_once` and `references_in` remember what is known of such a text.
+statements, the global names that they read, and the classes in it.  Most parts of a variant stand
+in its parent too, or in another variant: what is known of such a text is remembered.
 
     import torch                one part
     @torch.no_grad()            one part: the function with its decorator
     def scale(x): ...
+
+    self.mlp = LlamaMLP(config)                 `self.mlp` is a LlamaMLP
+    for layer in self.layers: layer(x)          calls what the list `self.layers` has
 """
 
 from __future__ import annotations
@@ -14,12 +17,19 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from patchgen.facts.decorators import ADDING_NOTHING
 from patchgen.syntax.blocks import has_lazy_annotations, references_in
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.trees import parse_once
+from patchgen.syntax.trees import called_function, decorator_names, parse_once, walk
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Path = tuple[str, ...]  # the attributes from `self` to an object
+_ELEMENT = "[]"  # the step of a path from a list to what is in it
 
 # A line that may begin a statement.  Others are blank, indented, comments, ends of brackets, or
 # clauses of the statement above.
@@ -100,3 +110,300 @@ def _find_cuts(text: str) -> Iterator[int]:
         if above != "@":
             yield found.start()
         above = found.group()
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class of the text: its methods, and the values that they store on `self`.
+
+    `bases` are as spelled.  `calls` are those on `self` and what hangs on it, each with its method
+    and the steps from `self` to what is called.  `is_open`: it may have members that nothing in the
+    text shows.
+    """
+
+    node: ast.ClassDef
+    bases: Sequence[str]
+    bound: frozenset[str]
+    methods: Mapping[str, Function]
+    stored: Mapping[str, Sequence[ast.expr | None]]
+    calls: Sequence[tuple[ast.Call, Function, Path]]
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What one part of a text has.  `foreign` are attributes that it stores on other objects."""
+
+    classes: Sequence[Class]
+    functions: Sequence[Function]
+    calls: Sequence[ast.Call]
+    foreign: frozenset[str]
+
+
+# Variants of one parent have most parts in common.
+@functools.lru_cache(maxsize=1024)
+def read_contents(text: str) -> Contents:
+    """Read the part `text`, each node once."""
+    classes: list[Class] = []
+    functions: list[Function] = []
+    calls: list[ast.Call] = []
+    foreign: set[str] = set()
+    for node in parse_once(text).body:
+        if isinstance(node, Function) and not node.decorator_list:
+            functions.append(node)
+        if isinstance(node, ast.ClassDef):
+            inner = [(statement, list(walk(statement))) for statement in node.body]
+            classes.append(_read_class(node, inner))
+            nodes = [each for _, within in inner for each in within]
+            for head in (*node.decorator_list, *node.bases, *node.keywords):
+                nodes += walk(head)
+        else:
+            nodes = list(walk(node))
+        for each in nodes:
+            if isinstance(each, ast.Call):
+                calls.append(each)
+            elif isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load):
+                if not (isinstance(each.value, ast.Name) and each.value.id == "self"):
+                    foreign.add(each.attr)
+    return Contents(classes, functions, calls, frozenset(foreign))
+
+
+def _read_class(node: ast.ClassDef, inner: Sequence[tuple[ast.stmt, Sequence[ast.AST]]]) -> Class:
+    """Read a class; `inner` are its statements with all nodes in each."""
+    binders: dict[str, list[ast.stmt]] = {}
+    stored: dict[str, list[ast.expr | None]] = {}
+    calls: list[tuple[ast.Call, Function, Path]] = []
+    names = {ast.unparse(called_function(decorator)) for decorator in node.decorator_list}
+    is_open = bool(node.keywords) or not names <= ADDING_NOTHING
+    for statement, nodes in inner:
+        for name in dict.fromkeys(bound_names([statement])):
+            binders.setdefault(name, []).append(statement)
+        is_open = is_open or any(map(_adds_unseen, nodes))
+        # What a static method is given first may be anything.
+        if (
+            isinstance(statement, Function)
+            and statement.args.args
+            and "staticmethod" not in decorator_names(statement)
+        ):
+            _read_method(statement, nodes, stored, calls)
+    # Bound twice, or by something else: which value counts is not known.
+    methods = {
+        name: found[0]
+        for name, found in binders.items()
+        if len(found) == 1 and isinstance(found[0], Function)
+    }
+    is_open = is_open or not {"__getattr__", "__getattribute__"}.isdisjoint(binders)
+    bases = [ast.unparse(base) for base in node.bases]
+    return Class(node, bases, frozenset(binders), methods, stored, calls, is_open)
+
+
+def _adds_unseen(node: ast.AST) -> bool:
+    """Whether a node may give an object attributes whose names it does not write out."""
+    match node:
+        case ast.Call(func=ast.Name(id="setattr") | ast.Attribute(attr="__setattr__"), args=args):
+            return not any(isinstance(each, ast.Constant) for each in args[:2])
+        case ast.Attribute(attr="__dict__"):
+            return True
+    return False
+
+
+def _read_method(
+    method: Function,
+    nodes: Sequence[ast.AST],
+    stored: dict[str, list[ast.expr | None]],
+    calls: list[tuple[ast.Call, Function, Path]],
+) -> None:
+    """Add what one method stores and calls on its first parameter."""
+    receiver = method.args.args[0].arg
+    values: dict[int, ast.expr | None] = {}
+    bindings: Counter[str] = Counter()
+    sources: list[tuple[ast.expr, ast.expr]] = []
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                values |= {id(target): value for target in targets}
+                sources += [(target, value) for target in targets]
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                values[id(target)] = value
+            case (
+                ast.For(target=target, iter=iterated)
+                | ast.comprehension(target=target, iter=iterated)
+            ):
+                sources += _pair_elements(target, iterated)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                bindings[name] += 1
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute, ctx=ast.Store()) if (
+                name == receiver
+            ):
+                stored.setdefault(attribute, []).append(values.get(id(node)))
+            case ast.Call(
+                func=ast.Attribute(attr=adds), args=[ast.Constant(value=str(name)), *_]
+            ) if adds in ("register_buffer", "register_parameter", "add_module", "register_module"):
+                stored.setdefault(name, []).append(None)
+    # A nested function may have a `self` of its own.
+    if bindings[receiver] != 1:
+        return
+    paths: dict[str, Path] = {receiver: ()}
+    for target, value in sources:
+        # A name that is bound once is the same object wherever it is read.
+        if isinstance(target, ast.Name) and bindings[target.id] == 1:
+            path = _find_path(value, paths)
+            if path:
+                paths[target.id] = path
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            path = _find_path(node.func, paths)
+            if path is not None:
+                calls.append((node, method, path))
+
+
+def _pair_elements(target: ast.expr, iterated: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The targets of a loop, each with an expression for what it is bound to."""
+    match target, iterated:
+        case ast.Tuple(elts=[_, inner]), ast.Call(func=ast.Name(id="enumerate"), args=[values, *_]):
+            yield from _pair_elements(inner, values)
+        case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=several):
+            for inner, values in zip(targets, several, strict=False):
+                yield from _pair_elements(inner, values)
+        case ast.Name(), _:
+            yield target, ast.Subscript(iterated, ast.Constant(0), ast.Load())
+
+
+def _find_path(node: ast.expr, paths: Mapping[str, Path]) -> Path | None:
+    """The steps from `self` to the object that an expression means; `paths` are those of names."""
+    match node:
+        case ast.Name(id=name):
+            return paths.get(name)
+        case ast.Attribute(value=value, attr=step):
+            pass
+        # A slice of a list is a list.
+        case ast.Subscript(value=value, slice=ast.Slice()):
+            return _find_path(value, paths)
+        case ast.Subscript(value=value):
+            step = _ELEMENT
+        case _:
+            return None
+    path = _find_path(value, paths)
+    return None if path is None else (*path, step)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """All classes and functions of a text, by their names, and what each part has."""
+
+    text: str
+    contents: Sequence[tuple[Part, Contents]]
+    classes: Mapping[str, Class]
+    functions: Mapping[str, Function]
+    foreign: frozenset[str]
+    _families: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    @functools.cached_property
+    def _lines(self) -> list[list[str]]:
+        """Each class with those of the text that it derives from."""
+        lines = [[name] for name in self.classes]
+        for line in lines:
+            # The list grows while it is walked.
+            for name in line:
+                bases = self.classes[name].bases
+                line += [base for base in bases if base in self.classes and base not in line]
+        return lines
+
+    def family(self, name: str) -> frozenset[str]:
+        """Every class that an object may be of, which a method of the class `name` has as `self`.
+
+        With all that these derive from: a mixin calls what stands beside it.
+        """
+        if name not in self._families:
+            related = [line for line in self._lines if name in line]
+            self._families[name] = frozenset(each for line in related for each in line)
+        return self._families[name]
+
+    def method(self, owner: str, name: str) -> Function | None:
+        """The method that `owner` has under `name`, where its single bases in the text say so."""
+        seen = [owner]
+        for each in seen:
+            if name in self.classes[each].bound:
+                return self.classes[each].methods.get(name)
+            match self.classes[each].bases:
+                case [base] if base in self.classes and base not in seen:
+                    seen.append(base)
+        return None
+
+    def _step(self, kind: Path, step: str) -> Path:
+        """What an attribute of an object of `kind` is, or an element of it.
+
+        A kind is (CLASS,), or (CLASS, "[]") for a list of its objects, or () for all else.
+        """
+        if step == _ELEMENT or len(kind) != 1:
+            return kind[:1] if step == _ELEMENT and len(kind) == 2 else ()
+        family = [self.classes[name] for name in self.family(kind[0])]
+        if step in self.foreign or any(step in each.bound for each in family):
+            return ()
+        kinds: set[Path] = set()
+        for each in family:
+            for value in each.stored.get(step, ()):
+                kinds |= self._kinds(value)
+        # Nothing can be called on None.
+        kinds.discard(("None",))
+        return kinds.pop() if len(kinds) == 1 else ()
+
+    def _kinds(self, value: ast.expr | None) -> set[Path]:
+        """What a value may be, as `_step` says it; ("None",) for None."""
+        match value:
+            case ast.Constant(value=None):
+                return {("None",)}
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._kinds(body) | self._kinds(orelse)
+            case ast.Call(func=ast.Name(id=name)) if name in self.classes:
+                return {(name,)}
+            case ast.Call(
+                func=ast.Attribute(attr="ModuleList") | ast.Name(id="ModuleList"), args=[listed]
+            ):
+                match listed:
+                    case ast.ListComp(elt=made) | ast.GeneratorExp(elt=made):
+                        elements = self._kinds(made)
+                    case ast.List(elts=[_, *_] as several):
+                        elements = set().union(*map(self._kinds, several))
+                    case _:
+                        return {()}
+                return {(*kind, _ELEMENT) if len(kind) == 1 else () for kind in elements}
+            case _:
+                return {()}
+
+    def follow(self, owner: str, path: Path) -> tuple[str, str]:
+        """The class of the object at the end of `path`, and the attribute of it that is called.
+
+        The attribute is "" where the object itself is called, and the class where it is unknown.
+        """
+        holder: Path = ()
+        kind: Path = (owner,)
+        for step in path:
+            holder, kind = kind, self._step(kind, step)
+        if len(kind) == 1:
+            return kind[0], ""
+        is_attribute = len(holder) == 1 and not kind and path[-1] != _ELEMENT
+        return (holder[0], path[-1]) if is_attribute else ("", "")
+
+
+# As for the text itself: one output is checked at a time, against one diff base.
+@functools.lru_cache(maxsize=2)
+def read_classes(text: str) -> Classes:
+    """The classes and functions of `text`; of several with one name, the last counts."""
+    parsed = parse_output(text)
+    contents = [(part, read_contents(part.text)) for part in parsed.parts]
+    classes: dict[str, Class] = {}
+    functions: dict[str, Function] = {}
+    defined: list[str] = []
+    for part, inside in contents:
+        classes |= {item.node.name: item for item in inside.classes}
+        functions |= {function.name: function for function in inside.functions}
+        definitions = (node for node in part.tree.body if isinstance(node, Function | ast.ClassDef))
+        defined += [node.name for node in definitions]
+    # What an assignment or an import binds as well may be anything.
+    others = Counter(bound_names(parsed.body)) - Counter(defined)
+    for name in others:
+        classes.pop(name, None)
+        functions.pop(name, None)
+    foreign = frozenset().union(*(inside.foreign for _, inside in contents))
+    return Classes(text, contents, classes, functions, foreign)

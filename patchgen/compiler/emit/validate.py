@@ -10,31 +10,34 @@ What is wrong here is wrong in the modular file, or in patchgen; in both cases n
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from types import MappingProxyType
+from typing import Any
 
-from patchgen.compiler.emit.calls import find_misfits
+from patchgen.compiler.emit.checks import (
+    Finding,
+    check_calls,
+    find_mistakes,
+    find_parameters,
+    find_unset,
+    list_questions,
+    passes_on,
+)
 from patchgen.compiler.emit.parsed import Parsed, parse_output, read_parts
-from patchgen.compiler.flat import LineOrigin
+from patchgen.compiler.emit.release import explain_missing, list_members
+from patchgen.compiler.flat import LineOrigin, Override
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
 from patchgen.syntax.kept import recall
+from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import global_names, parse_once, statements_within
+from patchgen.syntax.trees import parse_once, statements_within
 
-_KNOWN = frozenset(dir(builtins)) | {
-    "__name__",
-    "__file__",
-    "__doc__",
-    "__package__",
-    "__spec__",
-    "__class__",
-}
 # Code that makes a model from a configuration, whose classes are not known.
 _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
 
@@ -65,31 +68,123 @@ def validate(
     text: str,
     lines: tuple[LineOrigin, ...],
     declared: Location,
+    overrides: Sequence[Override],
+    env: Environment,
     base: str | None = None,
+    imports: Mapping[tuple[str, str], Location] = MappingProxyType({}),
 ) -> tuple[Problem, ...]:
-    """What is wrong with the generated `text`, at the lines that it came from.
+    """What is wrong with the generated `text`, and warnings, at the lines that it came from.
 
     `declared` is where the modular file begins to declare what is in it: the place of problems of
-    the whole.  What is as wrong in the diff base `base` is upstream's fault and not reported.
+    the whole.  What is as wrong in the diff base `base`, or in a file that lines came from, is
+    upstream's fault and not reported.  The release is asked through `env` for what the text takes
+    from it; `imports` are the places of the modular file's, as (module, name).
     """
     # `dataclasses.astuple` copies each value, which takes ten times as long.
     origins = [(origin.first, origin.last, origin.path, origin.line) for origin in lines]
     place = (declared.path, declared.line, declared.column)
-    kept = recall("valid", text, origins, place, base)
-    # Only that nothing is wrong is kept: a problem is found again, with all that it says.
-    if kept.answer:
-        return ()
-    problems = _validate(name, text, lines, declared, base)
-    if not problems:
-        kept.keep(True)
-    return problems
-
-
-def _validate(
-    name: str, text: str, lines: tuple[LineOrigin, ...], declared: Location, base: str | None
-) -> tuple[Problem, ...]:
-    """As `validate`, computed anew."""
+    parents = [
+        (each.name, each.text, each.at.path, each.at.line, each.at.column)
+        for each in overrides
+        if each.text
+    ]
+    kept = recall("valid", text, origins, place, base, parents)
     output = _Output(text, lines, declared.path, base)
+    findings: list[Finding] = []
+    problems: list[Problem] = []
+    # Only that nothing is wrong is kept, with warnings and what the release has to be asked: a
+    # problem is found again, with all that it says.
+    if kept.answer is None:
+        problem = _find_fault_of_the_whole(name, output, declared)
+        if problem is not None:
+            return (problem,)
+        parsed = parse_output(text)
+        findings += find_mistakes(text)
+        problems += _find_patchgen_imports(parsed, output)
+        problems += _find_unknown_layers(parsed, output)
+        swallowed = list(_find_swallowed(output, overrides))
+        problems += [problem for problem in swallowed if problem.severity == "error"]
+        notes = [problem for problem in swallowed if problem.severity == "warning"]
+        for line, what, hint in find_unset(text, base) if base is not None else ():
+            notes.append(Problem(output.locate(line), "PG421", what, hint, "warning"))
+        questions = list_questions(text)
+        if not findings and not problems:
+            warned = [(n.at.path, n.at.line, n.at.column, n.code, n.what, n.hint) for n in notes]
+            kept.keep([questions, warned])
+    else:
+        questions, warned = kept.answer
+        notes = [
+            Problem(Location(path, line, column), code, what, hint, "warning")
+            for path, line, column, code, what, hint in warned
+        ]
+    problems += notes
+    findings += _ask_release(questions, env)
+    upstream = _find_upstream(output, env) if findings else set()
+    for finding in findings:
+        if (finding.code, finding.detail) not in upstream:
+            problems.append(_report(finding, output, imports))
+    return tuple(sorted(set(problems)))
+
+
+def _report(
+    finding: Finding, output: _Output, imports: Mapping[tuple[str, str], Location]
+) -> Problem:
+    """The problem of a finding, at the place that its line came from."""
+    at, what, hint = output.locate(finding.line), finding.what, finding.hint
+    if finding.code == "PG411":
+        module, _, name = finding.detail.partition(" ")
+        at = imports.get((module, name), at)
+    if finding.code == "PG402" and at.path != output.modular:
+        hint = (
+            f"bind it at the top level of {at.path}, or override what reads it: "
+            "what is bound while the program runs is not carried"
+        )
+    if finding.second:
+        what += str(output.locate(finding.second))
+    return Problem(at, finding.code, what, hint, subject=finding.subject)
+
+
+def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
+    """What is as wrong in the texts that `output` was made from, as (code, detail).
+
+    transformers' own mistakes are not for the author of a variant to repair.
+    """
+    texts = {"": output.base} if output.base is not None else {}
+    for path in {origin.path for origin in output.lines}:
+        module = path.removesuffix(".py").replace("/", ".")
+        is_own = path == output.modular or path.startswith("patchgen/")
+        if not is_own and env.path(module) is not None:
+            texts[module] = env.source(module, Location(path)).text
+    found: set[tuple[str, str]] = set()
+    for module, text in texts.items():
+        asked = _ask_release(list_questions(text, module.rpartition(".")[0]), env)
+        for finding in (*find_mistakes(text), *asked):
+            # A name that nothing binds may be bound while that module runs, and so not here.
+            if not module or finding.code != "PG402":
+                found.add((finding.code, finding.detail))
+    return found
+
+
+def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[Finding]:
+    """The names and methods that the release lacks, of those that `list_questions` gives."""
+    imports, methods = questions
+    for line, module, name in imports:
+        missing = explain_missing(module, name, env)
+        if missing is not None:
+            yield Finding(line, "PG411", *missing, f"{module} {name}")
+    for line, call, owner, name, bases, near in methods:
+        inherited = [list_members(tuple(base), env) for base in bases]
+        if None not in inherited:
+            members = {*near, *(each for names in inherited for each in names or ())}
+            if name not in members:
+                what = f"{call}(...) finds no method: {owner} has no {name}"
+                hint = did_you_mean(name, members) or "define it, or call what the release has"
+                yield Finding(line, "PG412", what, hint, name)
+
+
+def _find_fault_of_the_whole(name: str, output: _Output, declared: Location) -> Problem | None:
+    """The problem of a text that does not compile, or changes nothing."""
+    text, base = output.text, output.base
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -99,19 +194,12 @@ def _validate(
     except (SyntaxError, ValueError) as error:
         at = output.locate(getattr(error, "lineno", 1) or 1)
         what = f"the generated module does not compile: {error}"
-        return (Problem(at, "PG404", what, "please report this"),)
-    parsed = parse_output(text)
+        return Problem(at, "PG404", what, "please report this")
     # A variant that changes nothing is a mistake: the parent itself would do.
-    if base is not None and _equals(parsed, base):
+    if base is not None and _equals(parse_output(text), base):
         hint = "declare what the variant changes, or delete the modular file"
-        return (Problem(declared, "PG408", "the generated code equals its parent's", hint),)
-    found = {
-        *_find_unbound(output),
-        *_find_misfit_calls(output),
-        *_find_patchgen_imports(parsed, output),
-        *_find_unknown_layers(parsed, output),
-    }
-    return tuple(sorted(found))
+        return Problem(declared, "PG408", "the generated code equals its parent's", hint)
+    return None
 
 
 def _compiles_by_parts(text: str) -> bool:
@@ -122,13 +210,9 @@ def _compiles_by_parts(text: str) -> bool:
         return False
     # A future import changes the rules for what is below it, and must stand above all else.  After
     # `global x`, other rules hold for x.
-    if "global" in text or any(map(_is_future_import, parsed.body)):
+    if "global" in text or "__future__" in text:
         return False
     return all(_compiles(part.text) for part in parsed.parts)
-
-
-def _is_future_import(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 # Variants of one parent have most parts in common.
@@ -154,85 +238,54 @@ def _equals(parsed: Parsed, base: str) -> bool:
     return True
 
 
+def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[Problem]:
+    """A problem for each argument that a caller names and an override takes by `**kwargs` alone.
+
+    It is an error where the override has a parameter that its parent does not have: upstream gave
+    that one another name.  An override that never had it may mean to do without.
+    """
+    reported = set()
+    for call in check_calls(output.text).swallowed:
+        owner, _, method = call.callee.rpartition(".")
+        for override in overrides:
+            # The method, or its class that was written anew.
+            key = (override.name, call.keyword)
+            if override.name not in (call.callee, owner) or key in reported:
+                continue
+            parents = find_parameters(override.text, method)
+            is_used = parents.get(call.keyword, False)
+            if not is_used or passes_on(call.function, call.keyword, output.text):
+                continue
+            reported.add(key)
+            own = {each.arg for each in (*call.function.args.args, *call.function.args.kwonlyargs)}
+            severity = "error" if own - parents.keys() else "warning"
+            what = (
+                f"{call.callee} swallows {call.keyword}=, which its caller at "
+                f"{output.locate(call.line)} passes and {override.parent} uses"
+            )
+            hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
+            yield Problem(override.at, "PG413", what, hint, severity)
+
+
 def _find_patchgen_imports(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     """A problem for each import of patchgen, because generated files are used without it."""
-    for node in chain.from_iterable(statements_within(part.tree) for part in parsed.parts):
-        for name in _list_imported_modules(node):
-            if name.partition(".")[0] == "patchgen":
-                what = f"the generated module would import {name}"
+    parts = (part for part in parsed.parts if "patchgen" in part.text)
+    for node in chain.from_iterable(statements_within(part.tree) for part in parts):
+        match node:
+            case ast.Import(names=aliases):
+                modules = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=str(module), level=0):
+                modules = [module]
+            case _:
+                continue
+        for module in modules:
+            if module.partition(".")[0] == "patchgen":
+                what = f"the generated module would import {module}"
                 hint = (
                     "name what is needed of it: "
                     "classes and functions of patchgen.parts are carried into the file"
                 )
                 yield Problem(Location(output.modular), "PG407", what, hint)
-
-
-def _list_imported_modules(node: ast.AST) -> list[str]:
-    """The absolute modules that a statement names as imported from."""
-    match node:
-        case ast.Import():
-            return [alias.name for alias in node.names]
-        case ast.ImportFrom(module=str(name), level=0):
-            return [name]
-        case _:
-            return []
-
-
-def _find_unbound(output: _Output) -> Iterator[Problem]:
-    """A problem for each unbound name that the parent does not have too."""
-    unbound = _find_unbound_names(output.text)
-    upstream = set()
-    # The parent is asked only where there is something to excuse.
-    if unbound and output.base is not None:
-        upstream = {name for name, _ in _find_unbound_names(output.base)}
-    for name, line in unbound:
-        # transformers' own mistakes are not for the author of a variant to repair.
-        if name in upstream:
-            continue
-        at = output.locate(line)
-        hint = "import or define it"
-        if at.path != output.modular:
-            hint = (
-                f"bind it at the top level of {at.path}, or override what reads it: "
-                "what is bound while the program runs is not carried"
-            )
-        yield Problem(at, "PG402", f"the name {name} is bound by nothing", hint)
-
-
-# Many variants of a run have one parent, whose text is asked about each time.
-@functools.lru_cache(maxsize=64)
-def _find_unbound_names(text: str) -> tuple[tuple[str, int], ...]:
-    """The names that nothing binds, with their lines."""
-    parsed = parse_output(text)
-    bound = {*bound_names(parsed.body), *_KNOWN}
-    # A function may bind a global name before another one reads it.
-    for part in parsed.parts:
-        if "global" in part.text:
-            bound |= global_names(part.tree)
-    if "*" in bound:
-        return ()  # a star import may bind any name
-    unbound: list[tuple[str, int]] = []
-    for part in parsed.parts:
-        for read in parsed.references(part):
-            # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
-            if read.name not in bound and not read.quoted:
-                unbound.append((read.name, part.locate(read.line)))
-    return tuple(unbound)
-
-
-def _find_misfit_calls(output: _Output) -> Iterator[Problem]:
-    """A problem for each call that does not fit, unless the parent has it too."""
-    misfits = find_misfits(output.text)
-    upstream = set()
-    if misfits and output.base is not None:
-        upstream = {(misfit.call, misfit.why) for misfit in find_misfits(output.base)}
-    for misfit in misfits:
-        if (misfit.call, misfit.why) not in upstream:
-            at = output.locate(misfit.line)
-            what = f"the call {misfit.call} does not fit: {misfit.callee} {misfit.why}"
-            hint = "change the call, or keep the parameters that it passes"
-            subject = (misfit.caller, misfit.callee, misfit.why)
-            yield Problem(at, "PG406", what, hint, subject=subject)
 
 
 def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
@@ -243,34 +296,24 @@ def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     if "_no_split_modules" not in output.text or _MAKES_MODELS.search(output.text):
         return
     bound = set(bound_names(parsed.body))
-    # transformers looks for modules of these names: one that is unknown has no effect.
     for part in parsed.parts:
-        for listed in _find_unsplit(part.tree):
-            at, name = output.locate(part.locate(listed.lineno)), str(listed.value)
-            # Upstream lists classes of other models too; transformers ignores them.
-            is_declared = at.path == output.modular
-            if is_declared and name not in bound:
-                what = f"_no_split_modules names {name}, and the flat file has no such class"
-                hint = did_you_mean(name, bound) or "name a class of it"
-                yield Problem(at, "PG409", what, hint)
-
-
-def _find_unsplit(tree: ast.Module) -> Iterator[ast.Constant]:
-    """What the `_no_split_modules` of each class lists, where that is written out."""
-    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        for node in owner.body:
+        for node in statements_within(part.tree):
             match node:
                 case (
                     ast.Assign(targets=[ast.Name(id="_no_split_modules"), *_], value=listed)
                     | ast.AnnAssign(target=ast.Name(id="_no_split_modules"), value=listed)
                     | ast.AugAssign(target=ast.Name(id="_no_split_modules"), value=listed)
                 ):
-                    yield from _find_constants(listed)
-
-
-def _find_constants(listed: ast.expr | None) -> Iterator[ast.Constant]:
-    """The literals of a list, set or tuple that is written out."""
-    if isinstance(listed, ast.List | ast.Set | ast.Tuple):
-        for element in listed.elts:
-            if isinstance(element, ast.Constant):
-                yield element
+                    pass
+                case _:
+                    continue
+            # transformers looks for modules of these names: one that is unknown has no effect.
+            for element in getattr(listed, "elts", ()):
+                at = output.locate(part.locate(element.lineno))
+                is_unknown = isinstance(element, ast.Constant) and element.value not in bound
+                # Upstream lists classes of other models too; transformers ignores them.
+                if is_unknown and at.path == output.modular:
+                    name = str(element.value)
+                    what = f"_no_split_modules names {name}, and the flat file has no such class"
+                    hint = did_you_mean(name, bound) or "name a class of it"
+                    yield Problem(at, "PG409", what, hint)

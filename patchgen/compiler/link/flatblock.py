@@ -16,28 +16,186 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from patchgen.compiler.link.annotations import quote_own_name
-from patchgen.compiler.link.dependencies import Dependency, find_dependencies
-from patchgen.compiler.link.future_annotations import stringify_annotations
 from patchgen.compiler.link.qualify import qualify_names
-from patchgen.compiler.link.strings import note_data_strings
-from patchgen.compiler.plan.changes import Changes
-from patchgen.compiler.plan.declare import Declaration
-from patchgen.compiler.plan.flatten_scope import PARTS
+from patchgen.compiler.link.strings import note_data_strings, quote_own_name
+from patchgen.compiler.plan.bindings import PARTS, Bindings, is_kept
+from patchgen.compiler.plan.declare import Declaration, check_language
 from patchgen.compiler.plan.lineage import Lineages, bases_of
 from patchgen.compiler.plan.model import ClassPlan, MergedClass, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.plan.outside import outside
-from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.blocks import Block, ModuleIndex, references_in
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.statements import changed_names, is_plain
 from patchgen.syntax.trees import parse_class
 
-# A name with two leading underscores, which does not end with two.
-_PRIVATE = re.compile(r"\b__\w*[^\W_](?!\w)(?<!__)\b")
 Merge = Callable[[ClassPlan], MergedClass]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A global name that a block reads.
+
+    `symbol` is what the name stands for in the module `home`.  `eager`: it is read when the block
+    runs, and not only when a function of it is called.
+    """
+
+    name: str
+    symbol: Symbol
+    home: str
+    eager: bool
+
+
+def find_dependencies(
+    text: str,
+    rewritten_blocks: tuple[RewrittenBlock, ...],
+    bindings: Bindings,
+) -> tuple[Dependency, ...]:
+    """What the global names of `text` stand for in the blocks that it was made from.
+
+    Raises PatchgenError PG401 when a name stands for different things in two blocks.
+    """
+    found: dict[str, Dependency] = {}
+    for reference in references_in(text, False):
+        name = reference.name
+        known = found.get(name)
+        if known is None:
+            known = _find_meaning(name, rewritten_blocks, bindings)
+        if known is None:
+            continue  # a builtin
+        # One eager read is enough.
+        if reference.eager and not known.eager:
+            known = replace(known, eager=True)
+        found[name] = known
+    return tuple(found.values())
+
+
+def _find_meaning(
+    name: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
+) -> Dependency | None:
+    """What `name` stands for in the first block that reads it; the others have to agree."""
+    reading = [rewritten for rewritten in rewritten_blocks if name in rewritten.dependencies]
+    if not reading:
+        return None
+    chosen = reading[0]
+    for rewritten in reading[1:]:
+        known, symbol = chosen.dependencies[name], rewritten.dependencies[name]
+        # An import that the user wrote to be kept wins.
+        if is_kept(known):
+            break
+        if is_kept(symbol):
+            chosen = rewritten
+        elif not is_same_definition(known, symbol, bindings):
+            paths = chosen.source.path, rewritten.source.path
+            what = f"{name} means {known} in {paths[0]} and {symbol} in {paths[1]}"
+            hint = _suggest_name(name, rewritten_blocks[0])
+            raise PatchgenError("PG401", rewritten_blocks[0].at(1, 0), what, hint)
+    return Dependency(name, chosen.dependencies[name], chosen.symbol.module, eager=False)
+
+
+def _suggest_name(name: str, own: RewrittenBlock) -> str:
+    """What to change in the modular file, of which `own` is, about a name with two meanings."""
+    path = own.source.path
+    resolved = own.dependencies.get(name)
+    if resolved is not None and resolved.module == own.source.module:
+        return f"give {name} of {path} another name"
+    imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
+    if imports.search(own.source.text):
+        return f"import {name} under another name in {path}"
+    return f"define {name} in {path}, where it counts for both, or give one of them another name"
+
+
+_NOWHERE = Location("")
+_MAX_RE_EXPORTS = 8  # deeper than any chain of imports in transformers
+
+Pairs = frozenset[tuple[Symbol, Symbol]]
+
+
+def is_same_definition(
+    a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs = frozenset()
+) -> bool:
+    """Whether `a` and `b` have one definition, or two of the same text that mean the same.
+
+    `assumed` holds the pairs that are being compared already, because functions may call each
+    other.
+    """
+    if a.is_same(b) or (a, b) in assumed:
+        return True
+    first, second = _follow_re_exports(a, bindings), _follow_re_exports(b, bindings)
+    if first.is_same(second):
+        return True
+    return _are_copies(first, second, bindings, assumed | {(a, b)})
+
+
+def _follow_re_exports(symbol: Symbol, bindings: Bindings) -> Symbol:
+    """The symbol with every re-export inside transformers followed."""
+    # A bound in place of a record of what was seen: no chain is that long, and a cycle ends.
+    for _ in range(_MAX_RE_EXPORTS):
+        in_transformers = symbol.module.partition(".")[0] == "transformers"
+        if not symbol.name or not in_transformers:
+            break
+        if bindings.env.path(symbol.module) is None:
+            break
+        index = bindings.env.index(symbol.module, _NOWHERE)
+        if index.definition(symbol.name):
+            break
+        item = index.imported(symbol.name)
+        if item is None:
+            break
+        symbol = bindings.imported_symbol(index, item)
+    return symbol
+
+
+def _are_copies(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> bool:
+    """Whether two functions or constants have one text, and read the same things."""
+    for symbol in (a, b):
+        is_flattened = bindings.flatten_scope.flattens(symbol.module)
+        if not is_flattened or not bindings.env.path(symbol.module):
+            return False
+    first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
+    one, other = first.definition(a.name), second.definition(b.name)
+    if one is None or other is None:
+        return False
+    # Two classes of one text are still two: `isinstance` tells them apart.
+    if one.text != other.text or one.kind == "class":
+        return False
+    if not is_copied_freely(one):
+        return False
+    return mean_the_same(one.uses - {a.name}, first, second, bindings, assumed)
+
+
+def mean_the_same(
+    names: Iterable[str],
+    first: ModuleIndex,
+    second: ModuleIndex,
+    bindings: Bindings,
+    assumed: Pairs = frozenset(),
+) -> bool:
+    """Whether each of `names` stands for the same thing in both modules."""
+    for name in names:
+        one, other = bindings.meaning(first, name), bindings.meaning(second, name)
+        if one == other:
+            continue
+        if one is None or other is None:
+            return False
+        if not is_same_definition(one, other, bindings, assumed):
+            return False
+    return True
+
+
+def is_copied_freely(block: Block) -> bool:
+    """Whether one object does for two that `block` would make in two modules.
+
+    So it is for an import under a condition, a number, and a function or a class that keeps nothing
+    between calls; `CACHE = {}` in two modules is two dictionaries.
+    """
+    if block.kind not in ("class", "def"):
+        return block.kind == "guard" or is_plain(block)
+    keeps = re.search(rf"\b(?:{block.name}|cls)\.\w+(?:\[.*\])? *[-+*/|]?=|cache\b", block.text)
+    return keeps is None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,6 +228,11 @@ class FlatBlock:
     aside: bool = False
 
     @property
+    def changes(self) -> frozenset[str]:
+        """The names whose objects the block changes at import."""
+        return changed_names(self.text)
+
+    @property
     def origin(self) -> Symbol:
         """The upstream definition that the block stands for, or its own."""
         if self.parents:
@@ -79,29 +242,18 @@ class FlatBlock:
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes the flat blocks of one plan, each once.
-
-    `spells`: write annotations as strings where `from __future__ import annotations` made them so.
-    """
+    """Makes the flat blocks of one plan, each once."""
 
     naming: Naming
     lineages: Lineages
     merge: Merge
-    spells: bool = False
-    # What `execution.find_executed` has found.
-    executed: dict[BlockId, tuple[str, ...]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
     _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
-    _acting: dict[str, Mapping[Symbol, list[int]]] = field(
+    # The modules that are known to be in the language.
+    _checked: set[str] = field(default_factory=set, repr=False, compare=False)
+    _changers: dict[str, dict[str, list[Block]]] = field(
         default_factory=dict, repr=False, compare=False
     )
-
-    @functools.cached_property
-    def changes(self) -> Changes:
-        """What the statements of any module change when they run."""
-        return Changes(self.naming.bindings, self.naming.plan.layers)
 
     @functools.cached_property
     def layers(self) -> frozenset[str]:
@@ -125,9 +277,7 @@ class Builder:
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
         index = self.index(symbol.module)
-        if symbol.module not in self._acting:
-            self._acting[symbol.module] = self._find_acting(index)
-        found = set(self._acting[symbol.module].get(symbol, ()))
+        found = {block.first for block in self._find_changers(symbol.module, symbol.name)}
         for block in index.blocks_that_bind(symbol.name):
             if block.is_for_types:
                 # Type checkers alone read what it defines, unless a statement that runs does too.
@@ -135,20 +285,32 @@ class Builder:
             else:
                 # An import is a block only where another statement binds its name too.
                 is_import = block.kind == "import"
-                is_meant = is_import and self.naming.bindings.is_contested(index, symbol.name)
+                is_meant = not is_import or self.naming.bindings.is_contested(index, symbol.name)
             if is_meant:
                 found.add(block.first)
         return tuple(BlockId(symbol.module, first) for first in sorted(found))
 
-    def _find_acting(self, index: ModuleIndex) -> Mapping[Symbol, list[int]]:
-        """The statements that bind or change each symbol by what they do when they run."""
-        found: dict[Symbol, list[int]] = {}
-        for block in index.blocks:
-            if block.kind in ("doc", "import") or block.is_for_types:
-                continue
-            for symbol in self.changes.of(index, block).symbols:
-                found.setdefault(symbol, []).append(block.first)
-        return found
+    def _find_changers(self, module: str, name: str) -> list[Block]:
+        """The statements of `module` that change what `name` stands for."""
+        if module not in self._changers:
+            changers: dict[str, list[Block]] = {}
+            for block in self.index(module).blocks:
+                for changed in changed_names(block.text):
+                    changers.setdefault(changed, []).append(block)
+            self._changers[module] = changers
+        return self._changers[module].get(name, [])
+
+    def position(self, block_id: BlockId) -> tuple[int, str, int]:
+        """Where a statement stands in the order in which Python would run them.
+
+        Modules by name, then the modular files, from the one extended most to the nearest.
+        """
+        layers = [layer.source.module for layer in self.naming.plan.layers]
+        rank = 0
+        if block_id.module in layers:
+            # What a file extends was defined before it.
+            rank = len(layers) - layers.index(block_id.module)
+        return (rank, block_id.module, block_id.first)
 
     def block(self, block_id: BlockId) -> FlatBlock:
         """The flat block of `block_id`.  Raises PatchgenError as qualifying and merging do."""
@@ -163,75 +325,49 @@ class Builder:
     def _make_block(self, block_id: BlockId) -> FlatBlock:
         """Make the block: merged where the plan declares a class, else carried."""
         index, block = self.index(block_id.module), self.source_block(block_id)
+        if block_id.module not in self._checked:
+            self._checked.add(block_id.module)
+            check_language(index, self.naming.bindings)
         key = Symbol(block_id.module, block.name or _name_statement(index, block))
         declaration = self.naming.plan.declaration(key)
         if declaration is not None:
             made = self._make_merged(block_id, declaration)
         else:
             made = self._make_copied(block_id, key, index, block)
-        aside = self.naming.aside(key)
-        # A parent whose name its subclass takes gets a private one.
-        if aside is not None:
-            made = _put_aside(made, aside)
-        return made
+        # A parent whose name its subclass takes has a private one.
+        return replace(made, aside=self.naming.aside(key) is not None)
 
     def _make_copied(
         self, block_id: BlockId, key: Symbol, index: ModuleIndex, block: Block
     ) -> FlatBlock:
         """A block that is carried with new names and no other change."""
-        rewritten = self._rewrite_block(index, block, key)
-        is_renamed_class = block.kind == "class" and rewritten.name != key.name
-        # Python mangles `__name` with the name of the class.
-        if is_renamed_class and _PRIVATE.search(block.text):
-            rewritten = replace(rewritten, text=self._keep_private_names(rewritten))
-        lazy = block.lazy_annotations and not self.spells
+        rewritten = qualify_names(index, block, key, self.naming)
         return FlatBlock(
             block_id=block_id,
             kind=block.kind,
             name=rewritten.name,
             leading=rewritten.leading,
             text=rewritten.text,
-            dependencies=find_dependencies(
-                rewritten.text, (rewritten,), lazy, self.naming.bindings
-            ),
+            dependencies=find_dependencies(rewritten.text, (rewritten,), self.naming.bindings),
             defines=rewritten.defines,
             rewritten=(rewritten,),
             notes=note_data_strings(rewritten.text, (rewritten,)),
         )
-
-    def _rewrite_block(
-        self, index: ModuleIndex, block: Block, key: Symbol, chain: tuple[Symbol, ...] = ()
-    ) -> RewrittenBlock:
-        """The block in the names of the flat file."""
-        rewritten = qualify_names(index, block, key, self.naming, chain)
-        if self.spells and block.lazy_annotations:
-            return stringify_annotations(rewritten)
-        return rewritten
-
-    def _keep_private_names(self, rewritten: RewrittenBlock) -> str:
-        """The text of a renamed class, whose `__names` stay mangled with the old name."""
-        bases = tuple(ast.unparse(base) for base in parse_class(rewritten.text).bases)
-        return self.merge(
-            ClassPlan(rewritten.name, (rewritten,), bases, (rewritten.symbol.name,))
-        ).text
 
     def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
         """A class of a modular file, merged with its parents."""
         chain = declaration.chain
         rewritten_blocks = tuple(self._rewrite_class(symbol, chain) for symbol in chain)
         plan = ClassPlan(
-            name=declaration.symbol.name,
+            name=self.naming.aside(declaration.symbol) or declaration.symbol.name,
             chain=rewritten_blocks,
             bases=self._spell_bases(declaration, rewritten_blocks),
             own_names=tuple(symbol.name for symbol in chain),
             beyond=self._make_beyond(declaration),
         )
         merged = self.merge(plan)
-        lazy = self.source_block(block_id).lazy_annotations and not self.spells
-        text = merged.text
-        if not lazy:
-            text = quote_own_name(text, plan.name)
-        dependencies = find_dependencies(text, rewritten_blocks, lazy, self.naming.bindings)
+        text = quote_own_name(merged.text, plan.name)
+        dependencies = find_dependencies(text, rewritten_blocks, self.naming.bindings)
         if any(dependency.eager and dependency.name == plan.name for dependency in dependencies):
             # Of parent and child with one name, the flat file has only the child.
             what = f"the body of {plan.name} reads a parent of that name while the class is made"
@@ -259,7 +395,7 @@ class Builder:
         index = self.index(symbol.module)
         block = index.definition(symbol.name)
         assert block is not None and block.kind == "class"
-        return self._rewrite_block(index, block, symbol, chain)
+        return qualify_names(index, block, symbol, self.naming, chain)
 
     def _make_beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
         """What `super()` can find behind the chain, for `ClassPlan.beyond`."""
@@ -296,21 +432,6 @@ def _choose_leading(rewritten_blocks: tuple[RewrittenBlock, ...]) -> str:
             return rewritten.leading
     # Without a comment, the blank lines of the last parent.
     return rewritten_blocks[-1].leading
-
-
-def _put_aside(block: FlatBlock, name: str) -> FlatBlock:
-    """Bind a class to `name`, because its subclass has taken its own name.
-
-    The class statement keeps the name that it has in Python, which private names and registries
-    read:
-
-        class LlamaMLP(nn.Module): ...
-
-
-        _LlamaMLPParent = LlamaMLP
-    """
-    text = f"{block.text.rstrip()}\n\n\n{name} = {block.name}\n"
-    return replace(block, name=name, text=text, defines=(name,), aside=True)
 
 
 def _name_statement(index: ModuleIndex, block: Block) -> str:

@@ -1,33 +1,245 @@
-"""Write the end of a flat modeling module, which makes transformers treat its classes as its own.
-
-    TinyPreTrainedModel.is_custom_code = classmethod(lambda cls: False)
-    register_checkpoint_conversion_mapping("mixtral", ..., overwrite=True)
+"""Make transformers treat the classes of a flat file as its own.
 
 transformers takes a class outside its package for custom code.  It then converts none of its
-checkpoints (`conversions` says how), and does not initialise modules without parameters of their
-own: a flat GPT-2 lost the scaled initialisation of its projections.
+checkpoints, and does not initialise modules without parameters of their own: a flat GPT-2 lost the
+scaled initialisation of its projections.  A flat file says what its classes are:
+
+    class GPT2PreTrainedModel(PreTrainedModel):
+        @classmethod
+        def is_custom_code(cls):
+            return False
+
+Initialisation.  transformers then initialises every module, also after it has loaded weights.  Its
+functions, and those of `torch.nn.init`, leave a loaded parameter alone.  What a modular file writes
+in another way would overwrite it, and is refused.
+
+Conversions.  transformers rewrites many checkpoints while it loads and saves them: for Mixtral it
+merges the matrices of all experts.  It looks for an entry first by class name, then by
+`config.model_type`.  A flat file registers what has another name than in transformers, and all of
+it where a class may be custom code:
+
+    register_checkpoint_conversion_mapping(
+        "my_mixtral", get_checkpoint_conversion_mapping("mixtral"), overwrite=True
+    )
+
+- The same names and no others.  A conversion under a class name is applied for each nested model,
+  one under a model type once from the root.  To register `MixtralModel` with the entry of `mixtral`
+  would convert twice, in transformers' own class too.
+- A copy of the entry in force.  transformers' own classes then convert as before, the statement may
+  run any number of times, and an entry that the user registered stays.
+- With `overwrite=True`, without which an existing name is a ValueError.
+
+Registration is by name for the whole process.  Other custom code with the same model type or class
+name is converted from then on too; that cannot be avoided.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+import re
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
-from patchgen.compiler.link.conversions import (
-    read_model_types,
-    read_registered_names,
-    render_registrations,
-    select_registered,
-)
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.plan.declare import Declaration
-from patchgen.compiler.plan.kinds import kind_of_module
-from patchgen.facts.modules import CONVERSIONS, MODELING_UTILS, MODELS
-from patchgen.syntax.blocks import Block
+from patchgen.compiler.plan.prefixes import kind_of_module
+from patchgen.facts.modules import (
+    CONVERSIONS,
+    CONVERSIONS_ALIASES,
+    CONVERSIONS_BUILDER,
+    MODELING_UTILS,
+    MODELS,
+)
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.trees import parse_class, parse_once
+from patchgen.syntax.trees import (
+    names_within,
+    parse_class,
+    parse_once,
+    statements_within,
+    walk,
+)
 
-_COMMENT = "# These classes are transformers' own, changed: they are initialised as it does.\n"
+_GET = "get_checkpoint_conversion_mapping"
+_REGISTER = "register_checkpoint_conversion_mapping"
+IMPORT = f"from transformers.conversion_mapping import {_GET}, {_REGISTER}"
+_COMMENT = "# transformers converts no checkpoint of a class outside its package unless asked to.\n"
+
+_IS_CUSTOM_CODE = """@classmethod
+def is_custom_code(cls):
+    # For code outside its package, transformers neither converts checkpoints nor calls
+    # `_init_weights` for modules that have no parameters of their own.
+    return False"""
+
+# What gives a tensor of a module itself, and what gives a new tensor over the same memory.
+_ITSELF = {"getattr", "get_parameter", "parameters", "named_parameters", "zip", "enumerate"}
+_VIEWS = {"data", "T", "mT", "detach", "chunk", "split", "unbind", "view", "reshape", "narrow"}
+_VIEWS |= {"flatten", "squeeze", "unsqueeze", "transpose", "permute", "select", "t", "expand"}
+
+
+# Initialisation
+
+
+def write_is_custom_code(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatBlock, ...]:
+    """Say in the subclasses of `PreTrainedModel` that they are no custom code.
+
+    Raises PatchgenError PG414 where the modular file would overwrite loaded weights.
+    """
+    env = builder.naming.bindings.env
+    # Older releases make no such difference.
+    if env.path(MODELING_UTILS) is None or not env.spells(MODELING_UTILS, "def is_custom_code"):
+        return blocks
+    _refuse_overwriting(blocks)
+    written = []
+    for block in blocks:
+        bases = [each.name for each in block.dependencies if each.symbol.name == "PreTrainedModel"]
+        if _has_base(block, bases) and "is_custom_code" not in block.text:
+            block = replace(block, text=add_method(block.text, _IS_CUSTOM_CODE))
+        written.append(block)
+    return tuple(written)
+
+
+def add_method(text: str, method: str) -> str:
+    """Put `method` before the other methods of a class; it replaces a last `pass` or `...`."""
+    owner, lines = parse_class(text), text.split("\n")
+    methods = [node for node in owner.body if isinstance(node, ast.FunctionDef)]
+    indent = " " * (owner.body[0].col_offset if owner.body[0].lineno > owner.lineno else 4)
+    new = textwrap.indent(method, indent).split("\n")
+    if methods:
+        first = [methods[0].lineno, *(each.lineno for each in methods[0].decorator_list)]
+        end = min(first) - 1
+        while lines[end - 1].strip().startswith("#"):
+            end -= 1
+        return "\n".join([*lines[:end], *new, "", *lines[end:]])
+    last = owner.body[-1]
+    end = last.end_lineno or last.lineno
+    if ast.unparse(last) not in ("pass", "..."):
+        return "\n".join([*lines[:end], "", *new, *lines[end:]])
+    # `class A(B): ...` on one line keeps what stands before the dots.
+    before = lines[last.lineno - 1].encode()[: last.col_offset].decode().rstrip()
+    kept = [*lines[: last.lineno - 1], before] if before else lines[: last.lineno - 1]
+    return "\n".join([*kept, *new, *lines[end:]])
+
+
+def _has_base(block: FlatBlock, names: Collection[str]) -> bool:
+    # Parsing takes longer than the look at the names.
+    if block.kind != "class" or not names:
+        return False
+    return any(ast.unparse(base) in names for base in parse_class(block.text).bases)
+
+
+def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
+    """Raise PG414 where `_init_weights`, or what it calls, writes a tensor that may be loaded.
+
+    What transformers' own code writes is as right or wrong as it is there.
+    """
+    reached = {"_init_weights"}
+    functions: list[tuple[FlatBlock, ast.FunctionDef]] = []
+    for block in blocks:
+        is_changed = any(map(_is_users, (rewritten.symbol.module for rewritten in block.rewritten)))
+        if is_changed or "def _init_weights" in block.text:
+            for node in walk(parse_once(block.text)):
+                if isinstance(node, ast.FunctionDef):
+                    functions.append((block, node))
+    size = 0
+    while size < len(reached):
+        size = len(reached)
+        for _, function in functions:
+            if function.name in reached:
+                calls = [node for node in walk(function) if isinstance(node, ast.Call)]
+                reached |= {ast.unparse(call.func).rpartition(".")[2] for call in calls}
+    for block, function in functions:
+        if function.name in reached and "_is_hf_initialized" not in ast.unparse(function):
+            for node in _find_writes(function, block):
+                _raise_at(node, block)
+
+
+def _is_users(module: str) -> bool:
+    return not module.startswith("transformers.")
+
+
+def _raise_at(write: ast.AST, block: FlatBlock) -> None:
+    """Raise PG414 where a modular file or a part has the code of `write`."""
+    code = ast.unparse(write)
+    for rewritten in block.rewritten:
+        if _is_users(rewritten.symbol.module):
+            for node in walk(parse_once(rewritten.text)):
+                if isinstance(node, ast.expr | ast.stmt) and ast.unparse(node) == code:
+                    at = rewritten.at(node.lineno, node.col_offset)
+                    what = f"`{code}` writes over weights that were loaded"
+                    hint = (
+                        "initialise the parameter itself by a function of torch.nn.init, as in "
+                        "`nn.init.normal_(module.weight)`, or ask for "
+                        '`getattr(module.weight, "_is_hf_initialized", False)` first'
+                    )
+                    raise PatchgenError("PG414", at, what, hint)
+
+
+def _find_writes(function: ast.FunctionDef, block: FlatBlock) -> Iterator[ast.AST]:
+    """The code in `function` that changes a tensor without a look at whether it was loaded."""
+    symbols = {dependency.name: dependency.symbol for dependency in block.dependencies}
+    for node in walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value):
+                if name == "data" or re.match(r"(\w+\.)*Parameter\(", ast.unparse(value)):
+                    yield node
+            case ast.AugAssign(target=ast.Attribute()):
+                yield node
+            case (
+                ast.Assign(targets=[ast.Subscript() as part])
+                | ast.AugAssign(target=ast.Subscript() as part)
+            ):
+                if _is_view(part, function):
+                    yield node
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=arguments):
+                if name.endswith("_") and not name.endswith(("__", "requires_grad_")):
+                    if ast.unparse(owner).rpartition(".")[2] not in ("init", "initialization"):
+                        if _is_view(owner, function) is not None:
+                            yield node
+                    elif arguments and _is_view(arguments[0], function):
+                        yield node
+            # `from torch.nn.init import normal_` is not what transformers makes careful.
+            case ast.Call(func=ast.Name(id=name), args=[tensor, *_]) if name in symbols:
+                home = symbols[name].module
+                if home == "torch.nn.init" or (
+                    "transformers.init" in home and _is_view(tensor, function)
+                ):
+                    yield node
+
+
+def _is_view(value: ast.expr, function: ast.FunctionDef, seen: str = "") -> bool | None:
+    """Whether this is a view of a parameter; False for a parameter itself, None for a new tensor.
+
+    A view has the memory of the parameter, and not the attribute that says whether it was loaded.
+    """
+    match value:
+        case ast.Subscript(value=owner):
+            return _is_view(owner, function, seen) is not None or None
+        case ast.Attribute(value=owner, attr=name) if name in _VIEWS:
+            return _is_view(owner, function, seen) is not None or None
+        case ast.Attribute():
+            return False
+        case ast.Call(func=called, args=arguments):
+            name = ast.unparse(called).rpartition(".")[2]
+            if name in _ITSELF:
+                return False
+            owners = [called.value] if isinstance(called, ast.Attribute) else []
+            kinds = [_is_view(owner, function, seen) for owner in (*owners, *arguments)]
+            return name in _VIEWS and any(kind is not None for kind in kinds) or None
+        case ast.Name(id=name) if name != seen:
+            sources = []
+            for node in walk(function):
+                match node:
+                    case ast.Assign(targets=[target], value=source) | ast.For(target, source):
+                        if name in {each.id for each in names_within(target)}:
+                            sources.append(_is_view(source, function, name))
+            # A parameter of the function is what it was called with.
+            kinds = sources or [False]
+            return True if True in kinds else False if False in kinds else None
+    return None
+
+
+# Conversions
 
 
 def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
@@ -45,113 +257,103 @@ def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
         at = Location(builder.naming.plan.modular.source.path)
         hint = "use a release of transformers that patchgen supports"
         raise PatchgenError("PG405", at, str(error), hint) from error
+    # transformers looks the conversion of a parent up by the name of the class that stands for it.
+    classes = [block for block in blocks if block.kind == "class" and not block.aside]
     # Both kinds of names share one table in transformers.
-    sources = _map_model_types(builder) | _map_classes(blocks)
-    if _are_converted_by_name(blocks, builder):
-        sources = {name: source for name, source in sources.items() if name != source}
-    return render_registrations(select_registered(registered, sources))
-
-
-def _are_converted_by_name(blocks: tuple[FlatBlock, ...], builder: Builder) -> bool:
-    """Whether transformers takes every model of the file for its own, as its conversions read it.
-
-        MixtralPreTrainedModel.is_custom_code = classmethod(lambda cls: False)
-
-    It then finds the entry of "mixtral" for them without a registration.
-    """
+    sources = _map_model_types(builder) | {block.name: block.origin.name for block in classes}
     # Older releases go by the name of the module.
-    if not builder.naming.bindings.env.spells(CONVERSIONS, "is_custom_code"):
-        return False
-    own = _find_initialized_by_transformers(blocks, builder)
+    if env.spells(CONVERSIONS, "is_custom_code") and not _may_be_custom_code(blocks):
+        sources = {name: source for name, source in sources.items() if name != source}
+    return render_registrations(registered, sources)
+
+
+def _may_be_custom_code(blocks: tuple[FlatBlock, ...]) -> bool:
+    """Whether the user decides about a class, or one has a base from where models may be."""
     defined = {block.name for block in blocks}
     for block in blocks:
-        is_model = block.kind == "class" and _derives_from_pretrained_model(block)
-        if (is_model and block not in own) or _derives_from_another_model(block, defined):
-            return False
-    return True
-
-
-def render_initialization(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
-    """The statements that keep transformers' initialisation for its classes.
-
-    A modular file that writes its own `_init_weights` keeps the treatment of custom code, which
-    protects loaded weights from initialisation in place.
-    """
-    env = builder.naming.bindings.env
-    # Older releases make no such difference.
-    if env.path(MODELING_UTILS) is None or not env.spells(MODELING_UTILS, "def is_custom_code"):
-        return ""
-    lines = [
-        f"{block.name}.is_custom_code = classmethod(lambda cls: False)\n"
-        for block in _find_initialized_by_transformers(blocks, builder)
-    ]
-    return "".join([_COMMENT, *lines]) if lines else ""
-
-
-def _find_initialized_by_transformers(
-    blocks: tuple[FlatBlock, ...], builder: Builder
-) -> list[FlatBlock]:
-    """The subclasses of `PreTrainedModel` whose `_init_weights` is transformers' own."""
-    found = []
-    for block in blocks:
-        if block.kind != "class" or not _derives_from_pretrained_model(block):
-            continue
-        classes = (block, *_find_replacing(block, blocks))
-        if not any(_initializes_itself(each, builder) for each in classes):
-            found.append(block)
-    return found
-
-
-def _derives_from_pretrained_model(block: FlatBlock) -> bool:
-    """Whether a base of the class is `PreTrainedModel` itself."""
-    spelled = {
-        dependency.name
-        for dependency in block.dependencies
-        if dependency.symbol.name == "PreTrainedModel"
-    }
-    return _has_base(block, spelled)
-
-
-def _derives_from_another_model(block: FlatBlock, defined: set[str]) -> bool:
-    """Whether a base of the class is imported from where models are, or may be."""
-    spelled = {
-        dependency.name
-        for dependency in block.dependencies
-        if dependency.name not in defined and _may_have_models(dependency.symbol.module)
-    }
-    return block.kind == "class" and _has_base(block, spelled)
+        imported = [
+            dependency.name
+            for dependency in block.dependencies
+            if dependency.name not in defined and _may_have_models(dependency.symbol.module)
+        ]
+        if "is_custom_code" in block.text or _has_base(block, imported):
+            return True
+    return False
 
 
 def _may_have_models(module: str) -> bool:
-    package = module.partition(".")[0]
-    return module.startswith(f"{MODELS}.") or package not in ("torch", "transformers")
+    return module.startswith(f"{MODELS}.") or module.partition(".")[0] not in (
+        "torch",
+        "transformers",
+    )
 
 
-def _has_base(block: FlatBlock, names: set[str]) -> bool:
-    # Parsing takes longer than the look at the names.
-    if not names:
-        return False
-    bases = parse_class(block.text).bases
-    return any(isinstance(base, ast.Name) and base.id in names for base in bases)
+def render_registrations(registered: Collection[str], sources: Mapping[str, str]) -> str:
+    """The statements for the names in `sources` that have an entry; they need `IMPORT`.
 
-
-def _find_replacing(block: FlatBlock, blocks: tuple[FlatBlock, ...]) -> Iterator[FlatBlock]:
-    """The classes that took the name of a parent, and stay subclasses of it."""
-    if not block.aside:
-        return
-    for other in blocks:
-        if block.origin in other.parents:
-            yield other
-
-
-def _initializes_itself(block: FlatBlock, builder: Builder) -> bool:
-    """Whether a modular file writes the initialisation of the class."""
-    if "is_custom_code" in block.text:
-        return True
-    own = [
-        rewritten.text for rewritten in block.rewritten if rewritten.symbol.module in builder.layers
+    `sources` maps each model type and class name of a flat module to the one in transformers.
+    """
+    # Sorted, so that the output does not depend on the order of the classes.
+    calls = [
+        f'{_REGISTER}("{name}", {_GET}("{source}"), overwrite=True)\n'
+        for name, source in sorted(sources.items())
+        if source in registered
     ]
-    return any("def _init_weights" in text for text in own)
+    return "".join([_COMMENT, *calls]) if calls else ""
+
+
+# Each variant of a run asks about the same file, the longest one that is read.
+@functools.lru_cache(maxsize=2)
+def read_registered_names(conversion_mapping: str) -> frozenset[str]:
+    """Every model type and class name with an entry, from the text of conversion_mapping.py.
+
+    Reads the keys of the table of aliases, and the constant keys that the builder function stores
+    into what it returns.  Raises ValueError when the text has no such table and function.
+    """
+    aliases, stored = [], []
+    for node in ast.parse(conversion_mapping).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                if name == CONVERSIONS_ALIASES:
+                    aliases.append(_find_keys(value))
+            case ast.FunctionDef(name=name) if name == CONVERSIONS_BUILDER:
+                stored.append(frozenset(_find_stored_keys(node)))
+    # A release that keeps them otherwise must not look as if it had none.
+    if len(aliases) != 1 or len(stored) != 1:
+        raise ValueError(
+            f"no {CONVERSIONS_ALIASES} and {CONVERSIONS_BUILDER}() in the text; "
+            "transformers keeps its conversions elsewhere"
+        )
+    return aliases[0] | stored[0]
+
+
+def _find_stored_keys(builder: ast.FunctionDef) -> Iterator[str]:
+    """The constant keys under which `builder` stores into the name that it returns."""
+    returned = {
+        ast.unparse(node.value)
+        for node in builder.body
+        if isinstance(node, ast.Return) and node.value is not None
+    }
+    for node in statements_within(builder):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=table)], value=literal) if table in returned:
+                yield from _find_keys(literal)
+            case (
+                ast.Assign(targets=[ast.Subscript(value=stored, slice=ast.Constant(str(key)))])
+                | ast.AugAssign(target=ast.Subscript(value=stored, slice=ast.Constant(str(key))))
+            ):
+                if ast.unparse(stored) in returned:
+                    yield key
+
+
+def _find_keys(table: ast.expr) -> frozenset[str]:
+    """The string keys of a dictionary that is written out; `**other` has none."""
+    keys = table.keys if isinstance(table, ast.Dict) else []
+    constants = [key.value for key in keys if isinstance(key, ast.Constant)]
+    return frozenset(key for key in constants if isinstance(key, str))
+
+
+# Model types
 
 
 def parent_model_types(builder: Builder) -> frozenset[str]:
@@ -159,37 +361,23 @@ def parent_model_types(builder: Builder) -> frozenset[str]:
     return frozenset(_map_model_types(builder).values())
 
 
-def _map_classes(blocks: tuple[FlatBlock, ...]) -> dict[str, str]:
-    """Each flat class with the name that its first parent has in transformers."""
-    # transformers looks the conversion of a parent up by the name of the class that stands for it.
-    classes = [block for block in blocks if block.kind == "class" and not block.aside]
-    return {block.name: block.origin.name for block in classes}
-
-
 def _map_model_types(builder: Builder) -> dict[str, str]:
     """Each model type of the output with the one of its parent."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for module in find_configurations(builder):
         for name in read_model_types(builder.index(module).source.text):
-            found[name] = name
+            sources[name] = name
     for declaration in builder.naming.plan.declarations:
         if declaration.kind != "configuration" or not declaration.parents:
             continue
-        stated = _list_model_types(declaration, builder)
+        stated: list[str] = []
+        for symbol in (declaration.symbol, *declaration.parents):
+            block = builder.index(symbol.module).definition(symbol.name)
+            stated += read_model_types(block.text) if block else ()
         # The first is the variant's, the last the one that transformers knows.
         if stated:
-            found[stated[0]] = stated[-1]
-    return found
-
-
-def _list_model_types(declaration: Declaration, builder: Builder) -> list[str]:
-    """The model types of a configuration, from the variant's own to the last parent's."""
-    stated: list[str] = []
-    for symbol in (declaration.symbol, *declaration.parents):
-        block = builder.index(symbol.module).definition(symbol.name)
-        if block is not None:
-            stated += _find_model_types(block)
-    return stated
+            sources[stated[0]] = stated[-1]
+    return sources
 
 
 def find_configurations(builder: Builder) -> Iterator[str]:
@@ -203,14 +391,16 @@ def find_configurations(builder: Builder) -> Iterator[str]:
                 yield module
 
 
-def _find_model_types(block: Block) -> Iterator[str]:
-    """The values that a class assigns to `model_type`."""
-    for node in ast.walk(parse_once(block.text)):
-        match node:
-            case (
-                ast.Assign(targets=[ast.Name(id="model_type")], value=ast.Constant(value=str(name)))
-                | ast.AnnAssign(
-                    target=ast.Name(id="model_type"), value=ast.Constant(value=str(name))
-                )
-            ):
-                yield name
+@functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
+def read_model_types(text: str) -> tuple[str, ...]:
+    """The model types that the classes in a text declare, in order."""
+    types: list[str] = []
+    for owner in statements_within(ast.parse(text)):
+        for node in owner.body if isinstance(owner, ast.ClassDef) else ():
+            match node:
+                case (
+                    ast.Assign(targets=[ast.Name("model_type")], value=ast.Constant(str(name)))
+                    | ast.AnnAssign(target=ast.Name("model_type"), value=ast.Constant(str(name)))
+                ):
+                    types.append(name)
+    return tuple(types)

@@ -14,17 +14,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.collisions import remove_duplicates
-from patchgen.compiler.link.dependencies import Dependency
-from patchgen.compiler.link.equivalence import is_same_definition
-from patchgen.compiler.link.execution import find_executed, is_followed, with_packages
-from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
-from patchgen.compiler.link.roots import find_roots
-from patchgen.compiler.link.type_imports import leave_out_own_imports
+from patchgen.compiler.link.flatblock import (
+    BlockId,
+    Builder,
+    Dependency,
+    FlatBlock,
+    is_same_definition,
+)
 from patchgen.compiler.plan.bindings import is_kept
-from patchgen.compiler.plan.changes import own_symbols
+from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.kept import recall
+from patchgen.syntax.statements import changed_names
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def gather_blocks(kind: str, requested: tuple[Symbol, ...], builder: Builder) ->
         block_ids += builder.block_ids(symbol)
     reached = _Closure(kind, builder)
     reached.follow(block_ids)
-    blocks = tuple(leave_out_own_imports(reached.blocks(), builder))
+    blocks = tuple(reached.blocks())
     return Gathered(
         kind=kind,
         base=base,
@@ -114,76 +118,37 @@ class _Closure:
     # Statements that change what is carried
 
     def _find_changing(self) -> Iterator[BlockId]:
-        """The statements that change what is carried, in every module that Python would run.
+        """The statements of the blocks' modules that change what is carried.
 
-        A statement that changes nothing of any such file, as `os.environ["X"] = "1"` does, is
-        carried too: a later one may depend on it.
+        One that binds nothing, such as `REGISTRY["a"] = f`, is also carried where the table is
+        imported and a block of its module reads it.
         """
-        carried = self._find_carried_symbols()
-        read = {block_id.module for block_id in self._gathered}
-        for module in self._find_running():
+        bound: dict[str, set[str]] = {}
+        read: dict[str, set[str]] = {}
+        for gathered in self._gathered.values():
+            for rewritten in gathered.rewritten:
+                module = rewritten.symbol.module
+                source = self._builder.source_block(BlockId(module, rewritten.first))
+                bound.setdefault(module, set()).update(source.defines)
+                read.setdefault(module, set()).update(source.uses)
+        for module, names in bound.items():
             index = self._builder.index(module)
-            # The `__init__.py` of a package on the way runs where the flat file is imported too.
-            is_package = index.source.path.endswith("__init__.py")
-            runs_anyway = is_package and module not in read
             for block in index.blocks:
-                if block.kind in ("import", "doc") or block.is_for_types:
+                changed = changed_names(block.text)
+                # Nearly no statement changes anything.
+                if not changed:
                     continue
-                change = self._builder.changes.of(index, block)
-                own = own_symbols(index, block)
-                acts = change.concerns_only_outside(own) and not runs_anyway
-                changes_carried = not carried.isdisjoint(change.symbols - own)
-                if (acts or changes_carried) and self._belongs_here(index, block):
+                concerned = names if block.defines else names | read[module]
+                if changed & concerned and self._belongs_here(index, block):
                     yield BlockId(module, block.first)
-
-    def _find_carried_symbols(self) -> set[Symbol]:
-        """What the blocks that are carried so far define."""
-        carried: set[Symbol] = set()
-        for block_id in self._gathered:
-            names = self._builder.source_block(block_id).defines
-            carried |= {Symbol(block_id.module, name) for name in names}
-        return carried
-
-    def _find_running(self) -> tuple[str, ...]:
-        """The modules that something is carried from, and those of the project that they import."""
-        home = self._builder.naming.plan.modular.source.module
-        found: dict[str, None] = {block_id.module: None for block_id in self._gathered}
-        # Importing `a.b.c` runs `a` and `a.b` before it.
-        for module in with_packages(home):
-            if module == home or is_followed(module, self._bindings):
-                found[module] = None
-        queue = list(found)
-        while queue:
-            imported = self._find_imported(queue.pop())
-            new = dict.fromkeys(module for module in imported if module not in found)
-            found |= new
-            queue += new
-        return tuple(found)
-
-    def _find_imported(self, module: str) -> Iterator[str]:
-        """The modules of the project that an import of `module` runs."""
-        index = self._builder.index(module)
-        for block in index.blocks:
-            for executed in find_executed(index, block, self._builder):
-                if is_followed(executed, self._bindings):
-                    yield executed
 
     def _belongs_here(self, index: ModuleIndex, block: Block) -> bool:
         """Whether this output carries a statement, and not the output of another kind."""
         naming, home = self._builder.naming, index.source.module
-        symbol = Symbol(home, block.name)
-        if naming.plan.declaration(symbol) is not None:
+        if naming.plan.declaration(Symbol(home, block.name)) is not None:
             return False  # a class is reached by its name
-        if self._runs_in_sibling(symbol):
-            return False
         kinds = {naming.resolve(Symbol(home, name), home).kind for name in block.defines}
         return kinds <= {None, self._kind}
-
-    def _runs_in_sibling(self, symbol: Symbol) -> bool:
-        """Whether another output, which this one imports, carries `symbol` as a base of a class."""
-        imported = {kind for kind, _ in self.siblings.values()}
-        declared = self._builder.naming.plan.declarations
-        return any(each.kind in imported and symbol in each.rest for each in declared)
 
     # Names
 
@@ -290,3 +255,155 @@ class _Closure:
 def _has_guard(importing: Iterable[Block]) -> bool:
     """Whether one of the importing statements is more than an import: `try:` or `if` over one."""
     return any(block.kind != "import" for block in importing)
+
+
+def find_roots(kind: str, base: str | None, builder: Builder) -> list[BlockId]:
+    """The blocks that the output of `kind`, which follows the module `base`, begins with."""
+    return [*_find_base_roots(base, builder), *_find_declared_roots(kind, builder)]
+
+
+def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
+    """The blocks of the followed module that stay.
+
+    A private helper that other code of the module reads stays only if the changed code reads it.
+    """
+    if base is None:
+        return []
+    index = builder.index(base)
+    reached = _find_reached_names(index)
+    exported = {*_list_public_names(index), "__all__"}
+    roots: list[BlockId] = []
+    for block in index.blocks:
+        if block.kind == "import":
+            continue
+        own = set(block.defines)
+        # What no code of the module reads is there for other modules.
+        is_helper = bool(reached & own) and not exported & own
+        if not is_helper:
+            roots += _replace_block(BlockId(base, block.first), list(block.defines), builder)
+    return roots
+
+
+def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
+    """What the modular files declare for this output: classes, public functions and constants."""
+    plan = builder.naming.plan
+    kinds = {declaration.kind for declaration in plan.declarations} or {kind}
+    # Functions and constants have no kind of their own.
+    main = MODELING if MODELING in kinds else sorted(kinds)[0]
+    mixins = _find_own_mixins(plan.declarations)
+    roots: list[BlockId] = []
+    for layer in reversed(plan.layers):
+        module = layer.source.module
+        exported = layer.exports or ()
+        for block in layer.blocks:
+            declaration = plan.declaration(Symbol(module, block.name))
+            if declaration is None:
+                is_root = kind == main and _is_kept_unused(block)
+            elif declaration.symbol in mixins and block.name not in exported:
+                # Its members stand in the classes that it was merged into.
+                is_root = False
+            else:
+                is_own = declaration.kind == kind
+                is_root = is_own and not _is_replaced(declaration.symbol, builder)
+            if is_root:
+                roots.append(BlockId(module, block.first))
+    return roots
+
+
+def _is_replaced(symbol: Symbol, builder: Builder) -> bool:
+    """Whether a nearer modular file declares a class of this name."""
+    return builder.naming.resolve(symbol, symbol.module).key != symbol
+
+
+def _find_own_mixins(declarations: tuple[Declaration, ...]) -> set[Symbol]:
+    """The classes of modular files that are merged into others; a class of a parent is no mixin."""
+    merged: set[Symbol] = set()
+    for declaration in declarations:
+        merged.update(declaration.chain[1:])
+    # A class with parents is a variant of its own, whatever else derives from it.
+    heirs = {declaration.symbol for declaration in declarations if declaration.parents}
+    return merged - heirs
+
+
+def _is_kept_unused(block: Block) -> bool:
+    """Whether a statement of a modular file stays if nothing uses what it binds."""
+    if block.kind in ("import", "doc") or block.is_of_exports:
+        return False
+    if not block.defines:
+        return True
+    # A private one stays if it does something: `@register` over `def _mine`.
+    return _is_public(block) or bool(changed_names(block.text))
+
+
+def _is_public(block: Block) -> bool:
+    """Whether the statement binds a public name by something else than an import."""
+    imported = {item.bound for item in block.imports}
+    for name in block.defines:
+        if name not in imported and not name.startswith("_"):
+            return True
+    return False
+
+
+def _replace_block(block_id: BlockId, names: list[str], builder: Builder) -> list[BlockId]:
+    """`block_id`, or the blocks of the modular file that replace it.
+
+    Raises PatchgenError PG118 when only some of the names that the block binds are declared again.
+    """
+    replaced: dict[str, Symbol] = {}
+    for name in names:
+        symbol = Symbol(block_id.module, name)
+        key = builder.naming.resolve(symbol, block_id.module).key
+        if key is not None and key.module != block_id.module:
+            replaced[name] = key
+    if not replaced:
+        return [block_id]
+    # The statement binds all of its names or none.
+    kept = [name for name in names if name not in replaced]
+    if kept:
+        at = builder.index(block_id.module).source.at(block_id.first)
+        declared = next(iter(replaced.values()))
+        what = (
+            f"the statement binds {', '.join(names)}; "
+            f"the modular file declares {declared.name} but not {', '.join(kept)}"
+        )
+        raise PatchgenError("PG118", at, what, "declare all of them, or none")
+    found: list[BlockId] = []
+    for key in replaced.values():
+        found += builder.block_ids(key)
+    return found
+
+
+def _find_reached_names(index: ModuleIndex) -> set[str]:
+    """The names that the exports and the bare statements of a module reach."""
+    # The texts of the statements say everything else about them.
+    texts = [[block.text, block.lazy_annotations] for block in index.blocks]
+    kept = recall("reached", texts)
+    if kept.answer is not None:
+        return set(kept.answer)
+    reached = _reach_names(index)
+    kept.keep(sorted(reached))
+    return reached
+
+
+def _reach_names(index: ModuleIndex) -> set[str]:
+    """As `_find_reached_names`, computed anew."""
+    queue = [*_list_public_names(index), "__all__"]
+    for block in index.blocks:
+        if not block.defines:
+            queue += block.uses
+    reached: set[str] = set()
+    while queue:
+        name = queue.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for block in index.blocks_that_bind(name):
+            queue += block.uses
+    return reached
+
+
+def _list_public_names(index: ModuleIndex) -> list[str]:
+    """The names in `__all__`, or else those without an underscore."""
+    if index.exports is not None:
+        return list(index.exports)
+    return [name for name in index.names if not name.startswith("_")]

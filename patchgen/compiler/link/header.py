@@ -1,21 +1,28 @@
-"""The comments at the top of a flat file: the licences of the files that it was made from.
+"""The text around the blocks of a flat file: licences, `__all__`, and names in docstrings.
 
 modular_tiny.py              # Copyright 2025 The Tiny team
+                             __all__ = ["TinyModel"]
 modeling_llama.py            # Copyright 2022 EleutherAI
+                             __all__ = ["LlamaModel"]
 
 modeling_tiny.py             # Copyright 2025 The Tiny team
                              #
                              # Copyright 2022 EleutherAI
+                             __all__ = ["LlamaModel", "TinyModel"]
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.plan.declare import ModulePlan
+from patchgen.compiler.plan.prefixes import MODELING
+from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import ModuleIndex
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.text import declares_another_encoding
 
 # transformers marks its generated files with lines between two of these.
@@ -25,9 +32,7 @@ _GENERATED_MARK = "🚨"
 def render_header(gathered: Gathered, builder: Builder) -> str:
     """The first comments of the modular file and of its parents, each text once."""
     plan = builder.naming.plan
-    parents: Sequence[str] = plan.parents
-    if gathered.base:
-        parents = [gathered.base]
+    parents: Sequence[str] = [gathered.base] if gathered.base else plan.parents
     sources = (plan.modular.source.module, *parents, *find_origins(gathered.blocks, plan))
     texts = [_find_first_comment(builder.index(module)) for module in sources]
     return "#\n".join(dict.fromkeys(text for text in texts if text))
@@ -36,38 +41,120 @@ def render_header(gathered: Gathered, builder: Builder) -> str:
 def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
     """The modules of others that `blocks` were copied from."""
     layers = {layer.source.module for layer in plan.layers}
-    origins: dict[str, None] = {}
-    for block in blocks:
-        for rewritten in block.rewritten:
-            module = rewritten.symbol.module
-            if module in layers:
-                continue
-            # The licence of a part is that of patchgen, whose output belongs to its user.
-            is_foreign = module in plan.parents or module.startswith("transformers.")
-            if is_foreign:
-                origins[module] = None
-    return tuple(origins)
+    modules = [rewritten.symbol.module for block in blocks for rewritten in block.rewritten]
+    # The licence of a part is that of patchgen, whose output belongs to its user.
+    return tuple(
+        module
+        for module in dict.fromkeys(modules)
+        if module not in layers and (module in plan.parents or module.startswith("transformers."))
+    )
 
 
 def _find_first_comment(index: ModuleIndex) -> str:
     """The first comment block of a file, without shebang and coding lines."""
-    text = index.tail
-    if index.blocks:
-        text = index.blocks[0].leading
+    text = index.blocks[0].leading if index.blocks else index.tail
     lines = [line for line in text.splitlines(True) if not _is_directive(line)]
     # What stands between the marks is true of the generated file, not of a copy.
     marks = [number for number, line in enumerate(lines) if _GENERATED_MARK in line]
     if marks:
-        first, last = marks[0], marks[-1]
-        lines = lines[:first] + lines[last + 1 :]
-    comment = "".join(lines)
-    if not comment.strip():
-        return ""
-    return comment.strip("\n") + "\n"
+        lines = lines[: marks[0]] + lines[marks[-1] + 1 :]
+    comment = "".join(lines).strip("\n")
+    return f"{comment}\n" if comment.strip() else ""
 
 
 def _is_directive(line: str) -> bool:
     """Whether a comment is read by the system or by Python; outputs are UTF-8."""
-    if line.startswith("#!") or "coding:" in line:
-        return True
-    return declares_another_encoding(line)
+    return line.startswith("#!") or "coding:" in line or declares_another_encoding(line)
+
+
+# Exports
+
+
+def render_exports(gathered: Gathered, builder: Builder) -> str:
+    """The statement that binds `__all__`; "" leaves the one of the followed module as it is.
+
+    Raises PatchgenError PG134 where a module works out its `__all__` when it runs.
+    """
+    defined = {name for block in gathered.blocks for name in block.defines}
+    layers = builder.naming.plan.layers
+    # The file that is extended most first; a file may export names of several outputs.
+    declared = [name for layer in reversed(layers) for name in layer.exports or ()]
+    declared = [name for name in declared if name in defined]
+    base = builder.index(gathered.base) if gathered.base is not None else None
+    # Its own statement is carried, and says all there is to say.
+    if base is not None and (base.exports is None or set(declared) <= set(base.exports)):
+        return ""
+    for module in (*layers, base):
+        if module is not None and module.unread_exports is not None:
+            at = module.source.at(module.unread_exports.first)
+            hint = "write the names out, as strings in a list"
+            raise PatchgenError("PG134", at, "__all__ is worked out when the file runs", hint)
+    followed = list(base.exports or ()) if base is not None else []
+    names = followed + [name for name in declared if name not in followed]
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"\n\n__all__ = [{listed}]\n" if names else ""
+
+
+# Docstrings
+
+DOCSTRING_IMPORT = "import contextlib\n"
+
+_AUTO_DOCSTRING = '''
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__{replaced}
+    return documented
+'''
+# What transformers writes where it finds no name, by the kind of output.
+_NAMELESS = {
+    MODELING: {
+        "The None ": "The {name} ",
+        "bare None ": "bare {name} ",
+        "[`None`]": "[`{config}`]",
+    },
+    "configuration": {"a None.": "a {name} model.", "instantiate a None": "instantiate a {name}"},
+}
+_CONFIG = re.compile(r'^ +config(?:_class =|:) "?(\w*Config)\b', re.MULTILINE)
+
+
+def _may_add_parameters(block: FlatBlock) -> bool:
+    """Whether a documented class has an `__init__` or fields from a modular file."""
+    if len(block.rewritten) < 2 or "@auto_docstring" not in block.text:
+        return False
+    return (
+        re.search(r"^    (?:def __init__|\w+:)", block.rewritten[0].text, re.MULTILINE) is not None
+    )
+
+
+def render_auto_docstring(gathered: Gathered, builder: Builder) -> str:
+    """A decorator `auto_docstring` that names the model, where transformers' would not.
+
+    That is in a new model, and where a variant has parameters that transformers would report as not
+    documented.  It needs `DOCSTRING_IMPORT`.
+    """
+    imported = {each.name for each in gathered.imports if each.symbol.name == "auto_docstring"}
+    nameless = _NAMELESS.get(gathered.kind)
+    if nameless is None or "auto_docstring" not in imported:
+        return ""
+    if gathered.base is not None and not any(map(_may_add_parameters, gathered.blocks)):
+        return ""
+    # As transformers has it: the folder of a model, in words.
+    name = builder.naming.plan.modular.source.path.rpartition("/")[2]
+    name = name.removeprefix("modular_").removesuffix(".py")
+    if gathered.base is not None and gathered.base.startswith(f"{MODELS}."):
+        name = gathered.base.split(".")[2]
+    title = " ".join(word.title() for word in name.split("_"))
+    # A part of a model may have a configuration of its own, with a longer name.
+    configs = [match[1] for block in gathered.blocks for match in _CONFIG.finditer(block.text)]
+    config = min(configs, key=len, default="PreTrainedConfig")
+    *others, last = [
+        f'.replace("{old}", "{new.format(name=title, config=config)}")'
+        for old, new in nameless.items()
+    ]
+    replaced = f"{''.join(others)}\n    documented.__doc__ = text{last}"
+    return _AUTO_DOCSTRING.replace("{replaced}", replaced)

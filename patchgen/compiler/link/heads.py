@@ -1,105 +1,117 @@
-"""Let the generic heads of transformers use the base model of the flat file.
-
-    class LlamaForTokenClassification(GenericForTokenClassification, LlamaPreTrainedModel): ...
+"""Let the models of a flat file be built of the models of that file.
 
     class LlamaForTokenClassification(GenericForTokenClassification, LlamaPreTrainedModel):
         def __init__(self, config):
             super(GenericForTokenClassification, self).__init__(config)
-            self.model = LlamaModel._from_config(config)      # was AutoModel.from_config(config)
+            self.model = LlamaModel._from_config(config)         # was AutoModel.from_config(config)
 
-A generic head builds its base model through `AutoModel`, which knows transformers' own class for
-the model type and no variant.  Without this change, the classifier of a variant would silently use
-the parent's model.  The order in which modules are made, and so initialised at random, stays.
+    class Qwen3VLModel(Qwen3VLPreTrainedModel):
+        def __init__(self, config):
+            self.language_model = Qwen3VLTextModel._from_config(config.text_config)
 
-Nothing changes where the base model of the file equals the parent's.  A model that itself asks
-`AutoModel` for its parts gets a note, because its configuration decides at run time which class is
-built.
+`AutoModel` builds transformers' own class for the type of a configuration, and no variant.  Without
+this change the classifier of a variant would silently train the parent's model.  Where the file
+has the class that AutoModel would take, and the variant changes it, that class is named.
+
+- The generic heads of transformers ask AutoModel in their own `__init__`.  Its statements become
+  the `__init__` of the head, or take the place of `super().__init__(config)` in the one it has.
+- A model of several models asks AutoModel for the parts of its configuration.  The class of a part
+  is known where the parent's configuration says it (`sub_configs_defaults`).  What may be of any
+  type stays with AutoModel and gets a note, as everything does in a variant with a configuration of
+  its own.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator, Mapping
+import re
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from patchgen.compiler.link.dependencies import Dependency
-from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.link.footer import parent_model_types
+from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
+from patchgen.compiler.link.footer import add_method, find_configurations, parent_model_types
 from patchgen.compiler.link.gather import Gathered
-from patchgen.compiler.link.own_models import differs, find_models, read_base_models
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
-from patchgen.facts.modules import GENERIC_HEADS
-from patchgen.syntax.scopes import references
-from patchgen.syntax.trees import parse_class
+from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS, SUB_CONFIGS
+from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.same import is_same_code
+from patchgen.syntax.trees import names_within, parse_class, walk
 
-_AUTO_CALL = "AutoModel.from_config(config)"
+# The name of a configuration class, its model type, and its parts with their classes.
+_Configuration = tuple[str, str, tuple[tuple[str, str], ...]]
+
 _SUPER_CALL = "super().__init__(config)"
+_HEAD_MODEL = "AutoModel.from_config(config)"
+_PART_MODEL = re.compile(r"\bAutoModel\.from_config(?=\(config\.(\w+)\))")
 
 
 def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
-    """Put every generic head on the base model of the file, where that is not the parent's."""
+    """Put every generic head on the base model of the file, where that is not the parent's.
+
+    Raises PatchgenError PG415 for a head whose `__init__` asks for its base model in another way.
+    """
     # A diff base declares nothing, and is transformers' own file.
-    is_diff_base = not any(_is_declared(block, builder) for block in gathered.blocks)
-    if not is_diff_base:
+    if any(block.rewritten[0].symbol.module in builder.layers for block in gathered.blocks):
         blocks = tuple(_note_auto_model(block) for block in gathered.blocks)
         gathered = replace(gathered, blocks=blocks)
-    heads: dict[str, Symbol] = {}
-    for block in gathered.blocks:
-        for generic in _find_generic_bases(block):
-            heads[block.name] = generic
+    heads = {block.name: base for block in gathered.blocks for base in _find_generic_bases(block)}
     if not heads:
         return gathered
-    models = _find_base_models(gathered.blocks, builder)
+    types = _read_base_models(builder)
+    names = {types[name] for name in parent_model_types(builder) if name in types}
+    models = _find_models(names, gathered.blocks)
     # With an equal base model, AutoModel's answer is right.
-    if not any(differs(model, gathered.blocks, builder) for model in models):
+    if not any(_differs(model, gathered.blocks, builder) for model in models):
         return gathered
-    return _rebind_all(gathered, heads, models, builder)
-
-
-def _is_declared(block: FlatBlock, builder: Builder) -> bool:
-    """Whether a modular file has the block."""
-    return block.rewritten[0].symbol.module in builder.layers
-
-
-def _rebind_all(
-    gathered: Gathered,
-    heads: Mapping[str, Symbol],
-    models: tuple[FlatBlock, ...],
-    builder: Builder,
-) -> Gathered:
-    """`gathered` with each of `heads`, by name with its generic class, on the model of the file."""
     imports = {dependency.name: dependency for dependency in gathered.imports}
     rebound = []
     for block in gathered.blocks:
         if block.name in heads:
-            block, added = _rebind_head(block, heads[block.name], models, builder)
+            possible = _select_models(block, models, gathered.blocks, builder)
+            block, needed = _rebind_head(block, heads[block.name], possible, builder)
             # An import that was there before wins.
-            for dependency in added:
+            for dependency in needed:
                 imports.setdefault(dependency.name, dependency)
         rebound.append(block)
     return replace(gathered, blocks=tuple(rebound), imports=tuple(imports.values()))
+
+
+def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
+    """Name the changed models of the file where AutoModel is asked for the parts of a model."""
+    if not any(_PART_MODEL.search(block.text) for block in gathered.blocks):
+        return gathered
+    declared = builder.naming.plan.declarations
+    if not declared or any(declaration.kind == "configuration" for declaration in declared):
+        return gathered
+    models: dict[str, str] = {}
+    for part, name in _map_parts(builder).items():
+        classes = _find_models({name}, gathered.blocks)
+        if len(classes) == 1 and _differs(classes[0], gathered.blocks, builder):
+            models[part] = classes[0].name
+    blocks = tuple(_name_parts(block, models) for block in gathered.blocks)
+    read = {dependency.name for block in blocks for dependency in block.dependencies}
+    imports = tuple(
+        dependency
+        for dependency in gathered.imports
+        if dependency.name in read or dependency.name != "AutoModel"
+    )
+    return replace(gathered, blocks=blocks, imports=imports)
 
 
 def _note_auto_model(block: FlatBlock) -> FlatBlock:
     """Add a note where the code of a class asks AutoModel for a model."""
     if block.kind != "class" or "AutoModel" not in block.text:
         return block
-    asked = set()
-    for node in ast.walk(parse_class(block.text)):
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            if called.startswith("AutoModel"):
-                asked.add(called)
-    if not asked:
-        return block
-    # One is enough, and always the same one.
-    return _add_note(block, f"a model from {min(asked)}")
+    calls = [node for node in walk(parse_class(block.text)) if isinstance(node, ast.Call)]
+    names = {ast.unparse(call.func) for call in calls}
+    asked = sorted(name for name in names if name.startswith("AutoModel"))
+    return _add_note(block, f"a model from {asked[0]}") if asked else block
 
 
 def _add_note(block: FlatBlock, what: str) -> FlatBlock:
-    """`block` with a note that AutoModel decides which class `what` is of."""
     note = (
         f"{block.name} takes {what}, which knows transformers' own classes: "
         "what this file changes in such a model runs there only while the variant stands behind "
@@ -108,128 +120,279 @@ def _add_note(block: FlatBlock, what: str) -> FlatBlock:
     return replace(block, notes=(*block.notes, note))
 
 
+# The models that AutoModel would build
+
+
+def _read_base_models(builder: Builder) -> Mapping[str, str]:
+    """Model type and base model, from transformers' table; empty where a release has none.
+
+    MODEL_MAPPING_NAMES = OrderedDict([("llama", "LlamaModel"), ...])
+    """
+    if builder.naming.bindings.env.path(AUTO_MODELS) is not None:
+        for block in builder.index(AUTO_MODELS).blocks_that_bind(AUTO_MODELS_TABLE):
+            if f"{AUTO_MODELS_TABLE} = " in block.text:
+                return _read_pairs(block.text)
+    return {}
+
+
+@functools.lru_cache(maxsize=4)  # of one release, for every variant
+def _read_pairs(table: str) -> Mapping[str, str]:
+    """Every pair of two strings that is written as a tuple."""
+    pairs = {}
+    for node in ast.walk(ast.parse(table)):
+        match node:
+            case ast.Tuple(elts=[ast.Constant(value=str(kind)), ast.Constant(value=str(model))]):
+                pairs[kind] = model
+    return pairs
+
+
+def _find_models(names: Collection[str], blocks: tuple[FlatBlock, ...]) -> tuple[FlatBlock, ...]:
+    """The classes of the file that stand for transformers' classes of these names."""
+    # A parent that was put aside is not the model of this file.
+    classes = [block for block in blocks if block.kind == "class" and not block.aside]
+    return tuple(block for block in classes if block.origin.name in names)
+
+
+def _differs(model: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) -> bool:
+    """Whether a model of the file, or anything that it uses, is not the parent's."""
+    by_name = {name: block for block in blocks for name in block.defines}
+    waiting, seen = [model], {model.block_id}
+    while waiting:
+        block = waiting.pop()
+        source = block.rewritten[-1]
+        if source.symbol.module in builder.layers:
+            return True
+        # Comments and docstrings may differ.
+        if block.text != source.text and not is_same_code(_parse(block.text), _parse(source.text)):
+            return True
+        for dependency in block.dependencies:
+            used = by_name.get(dependency.name)
+            if used is not None and used.block_id not in seen:
+                seen.add(used.block_id)
+                waiting.append(used)
+    return model.name != model.rewritten[-1].symbol.name
+
+
+def _parse(text: str) -> ast.Module:
+    """The code of a block without docstrings, which change nothing of a model."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node):
+                node.body = node.body[1:]
+    return tree
+
+
+# Heads
+
+
+def _select_models(
+    head: FlatBlock, models: tuple[FlatBlock, ...], blocks: tuple[FlatBlock, ...], builder: Builder
+) -> tuple[FlatBlock, ...]:
+    """Those of `models` that AutoModel would build for the configuration that a head states.
+
+    class Gemma3TextForSequenceClassification(GenericForSequenceClassification, ...):
+        config: Gemma3TextConfig
+    """
+    if len(models) == 1:
+        return models
+    types = {name: kind for name, kind, _ in _read_all_configurations(builder)}
+    for declaration in builder.naming.plan.declarations:
+        if declaration.parents:
+            types[declaration.symbol.name] = types.get(declaration.parents[-1].name, "")
+    classes = {block.name: block for block in blocks if block.kind == "class"}
+    waiting = [head.name]
+    for name in waiting:
+        text = classes[name].text if name in classes else ""
+        stated = re.search(r"^ +config: (\w+)$", text, re.MULTILINE)
+        if stated:
+            model = _read_base_models(builder).get(types.get(stated[1], ""))
+            return tuple(each for each in models if each.origin.name == model)
+        waiting += [ast.unparse(base) for base in parse_class(text).bases] if text else []
+    return ()
+
+
 def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
-    """The generic heads among the bases of a class."""
-    if block.kind != "class":
-        return
-    generics: dict[str, Symbol] = {}
-    for dependency in block.dependencies:
-        if _is_generic(dependency.symbol):
-            generics[dependency.name] = dependency.symbol
+    """The generic heads of transformers among the bases of a class."""
+    symbols = {dependency.name: dependency.symbol for dependency in block.dependencies}
+    generics = {name: symbol for name, symbol in symbols.items() if symbol.module == GENERIC_HEADS}
     # Parsing takes longer than the look at the names.
-    if not generics:
+    if block.kind != "class" or not generics:
         return
-    bases = parse_class(block.text).bases
-    names = {base.id for base in bases if isinstance(base, ast.Name)}
-    for name, symbol in generics.items():
-        if name in names:
+    for base in parse_class(block.text).bases:
+        symbol = generics.get(ast.unparse(base))
+        if symbol is not None and symbol.name.startswith("GenericFor"):
             yield symbol
-
-
-def _is_generic(symbol: Symbol) -> bool:
-    """Whether a class is one of the heads that transformers has for any model."""
-    return symbol.module == GENERIC_HEADS and symbol.name.startswith("GenericFor")
-
-
-def _find_base_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatBlock, ...]:
-    """The classes of the file that AutoModel would take for one of the parent's configurations."""
-    known = read_base_models(builder)
-    wanted = {known[name] for name in parent_model_types(builder) if name in known}
-    return find_models(wanted, blocks)
 
 
 def _rebind_head(
     block: FlatBlock, generic: Symbol, models: tuple[FlatBlock, ...], builder: Builder
 ) -> tuple[FlatBlock, tuple[Dependency, ...]]:
-    """The head on the base model of the file, and what it imports for that.
-
-    Where it is not clear how to change the head, it gets a note.
-    """
-    if len(models) == 1:
-        rebound = _write_init(models[0].name, block, generic, builder)
-        if rebound is not None:
-            return rebound
-    return _add_note(block, f"its base model from AutoModel, by {generic.name}"), ()
-
-
-def _write_init(
-    own: str, block: FlatBlock, generic: Symbol, builder: Builder
-) -> tuple[FlatBlock, tuple[Dependency, ...]] | None:
-    """The head with an `__init__` that builds `own`, and what that method needs.
-
-    None where the head has an `__init__`, or the one of the generic class is not as expected.
-    """
-    if _find_init(block.text) is not None:
-        return None
+    """The head on the base model of the file, and what it imports for that."""
     source = builder.index(GENERIC_HEADS).definition(generic.name)
     assert source is not None
     # In the names of the flat file, whose imports may have other aliases.
     rewritten = qualify_names(builder.index(GENERIC_HEADS), source, generic, builder.naming)
-    inherited = _find_init(rewritten.text)
-    if inherited is None or not _is_as_expected(inherited):
-        return None
-    base = next(
-        dependency.name for dependency in block.dependencies if dependency.symbol == generic
-    )
-    method = _rewrite_init(inherited, own, base)
-    read = {reference.name for reference in references(_parse_method(method).body, True)}
-    needed: list[Dependency] = []
-    for name, symbol in rewritten.dependencies.items():
-        # `own` is a class of this file.
-        if name in read and name != own:
-            needed.append(Dependency(name, symbol, GENERIC_HEADS, False))
-    return replace(block, text=_add_method(block.text, method)), tuple(needed)
-
-
-@functools.lru_cache(maxsize=64)  # Every variant asks about the same few generic classes.
-def _is_as_expected(method: str) -> bool:
-    """Whether both calls that `_rewrite_init` changes stand in the method once.
-
-    Another release may build the model in another way.
-    """
-    return method.count(_SUPER_CALL) == 1 and _count_auto_calls(method) == 1
-
-
-def _rewrite_init(method: str, own: str, base: str) -> str:
-    """The method of the generic class `base` for a subclass, with the model `own`."""
-    lines = []
-    for line in method.split("\n"):
-        # The comments of the generic class explain the call of AutoModel.
-        if not line.lstrip().startswith("#"):
-            lines.append(line.replace(_AUTO_CALL, f"{own}._from_config(config)"))
+    method = _read_init(rewritten.text)
+    # Another release may build the model in another way.
+    is_expected = method.count(_SUPER_CALL) == method.count(_HEAD_MODEL) == 1
+    if not is_expected or len(models) != 1:
+        return _add_note(block, f"its base model from AutoModel, by {generic.name}"), ()
+    model = models[0].name
+    base = next(each.name for each in block.dependencies if each.symbol == generic)
+    method = method.replace(_HEAD_MODEL, f"{model}._from_config(config)")
     # The head comes before its generic class in the MRO, so that `super()` would call that one.
-    return "\n".join(lines).replace(_SUPER_CALL, f"super({base}, self).__init__(config)")
+    method = method.replace(_SUPER_CALL, f"super({base}, self).__init__(config)")
+    init = _find_init(block.text)
+    if init is None:
+        text = add_method(block.text, method)
+    elif _find_super_calls(init, base):
+        text = _insert_statements(block, init, base, method)
+    else:
+        return block, ()
+    read = {name.id for name in names_within(ast.parse(method))}
+    # The model is a class of this file.
+    needed = {name: symbol for name, symbol in rewritten.dependencies.items() if name != model}
+    return replace(block, text=text), tuple(
+        Dependency(name, symbol, GENERIC_HEADS, False)
+        for name, symbol in needed.items()
+        if name in read
+    )
 
 
-def _find_init(text: str) -> str | None:
-    """The lines of `__init__` in the text of a class, as they are indented there."""
+def _find_init(text: str) -> ast.FunctionDef | None:
+    """`__init__` in the text of a class."""
     for node in parse_class(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            return "\n".join(text.split("\n")[node.lineno - 1 : node.end_lineno])
+            return node
     return None
 
 
-def _count_auto_calls(method: str) -> int:
-    """How often a method makes its base model by AutoModel."""
-    nodes = ast.walk(_parse_method(method))
-    return sum(ast.unparse(node) == _AUTO_CALL for node in nodes)
+def _read_init(text: str) -> str:
+    """`__init__` of a generic class, without its comments: they explain the call of AutoModel."""
+    init = _find_init(text)
+    lines = text.split("\n")[init.lineno - 1 : init.end_lineno] if init else []
+    return textwrap.dedent("\n".join(line for line in lines if not line.lstrip().startswith("#")))
 
 
-def _parse_method(method: str) -> ast.Module:
-    """The tree of an indented method."""
-    return ast.parse(f"if True:\n{method}\n")
+def _find_super_calls(init: ast.FunctionDef, base: str) -> list[str]:
+    """The calls in `init` that run the `__init__` of the generic class `base`."""
+    functions = ("super().__init__", f"{base}.__init__")
+    calls = [node for node in walk(init) if isinstance(node, ast.Call)]
+    return [ast.unparse(call) for call in calls if ast.unparse(call.func) in functions]
 
 
-def _add_method(text: str, method: str) -> str:
-    """Add a method to the text of a class; it replaces a last `pass` or `...`."""
-    last = parse_class(text).body[-1]
-    lines = text.split("\n")
-    end = last.end_lineno or last.lineno
-    if ast.unparse(last) not in ("pass", "..."):
-        return "\n".join([*lines[:end], "", method, *lines[end:]])
-    # `class A(B): ...` on one line keeps what stands before the dots.
-    before = lines[last.lineno - 1].encode()[: last.col_offset].decode().rstrip()
-    kept = lines[: last.lineno - 1]
-    if before:
-        kept.append(before)
-    return "\n".join([*kept, method, *lines[end:]])
+def _insert_statements(block: FlatBlock, init: ast.FunctionDef, base: str, method: str) -> str:
+    """The head with the statements of `method` in place of `super().__init__(config)`."""
+    (inherited,) = ast.parse(method).body
+    assert isinstance(inherited, ast.FunctionDef)
+    stored = {name.id for name in names_within(inherited) if isinstance(name.ctx, ast.Store)}
+    shared = stored & {name.id for name in names_within(init)}
+    lines = block.text.split("\n")
+    for statement in init.body:
+        last = (statement.end_lineno or statement.lineno) - 1
+        before = lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
+        after = lines[last].encode()[statement.end_col_offset :].decode()
+        is_alone = not before.strip() and after.lstrip()[:1] in ("", "#")
+        if is_alone and not shared and [ast.unparse(statement)] == _find_super_calls(init, base):
+            body = "\n".join(method.split("\n")[inherited.body[0].lineno - 1 :])
+            new = textwrap.indent(textwrap.dedent(body), before).split("\n")
+            new[0] += after
+            return "\n".join([*lines[: statement.lineno - 1], *new, *lines[last + 1 :]])
+    at = block.rewritten[0].at(1, 0)
+    for rewritten in reversed(block.rewritten):
+        own = _find_init(rewritten.text)
+        if own is not None:
+            at = rewritten.at(own.lineno, own.col_offset)
+    what = f"{block.name}.__init__ leaves it to transformers which base model is built"
+    hint = f"write `{_SUPER_CALL}` once, on a line of its own outside any other statement"
+    if shared:
+        hint += f", and rename {min(shared)}"
+    raise PatchgenError("PG415", at, what, hint)
+
+
+# The parts of a model
+
+
+def _map_parts(builder: Builder) -> dict[str, str]:
+    """Each part of a configuration with the model that AutoModel builds of it.
+
+        sub_configs_defaults = {"text_config": Qwen3VLTextConfig, ...}
+
+    A part that has different classes in two configurations is left out.
+    """
+    types: dict[str, str] = {}
+    classes: dict[str, set[str]] = {}
+    for name, model_type, parts in _read_all_configurations(builder):
+        types[name] = model_type
+        for part, part_class in parts:
+            classes.setdefault(part, set()).add(part_class)
+    models = _read_base_models(builder)
+    alone = {part: names.pop() for part, names in classes.items() if len(names) == 1}
+    typed = {part: types.get(name, "") for part, name in alone.items()}
+    return {part: models[name] for part, name in typed.items() if name in models}
+
+
+def _read_all_configurations(builder: Builder) -> Iterator[_Configuration]:
+    """The configuration classes of the parents."""
+    for module in find_configurations(builder):
+        yield from _read_configurations(builder.index(module).source.text)
+
+
+@functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
+def _read_configurations(text: str) -> tuple[_Configuration, ...]:
+    """The configuration classes of a module."""
+    configurations = []
+    for owner in ast.parse(text).body:
+        if isinstance(owner, ast.ClassDef):
+            values: dict[str, ast.expr] = {}
+            for node in owner.body:
+                match node:
+                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                        values[name] = value
+                    case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                        values[name] = value
+            stated = values.get("model_type")
+            model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
+            parts = [part for key in SUB_CONFIGS for part in _find_parts(values.get(key))]
+            configurations.append((owner.name, model_type, tuple(parts)))
+    return tuple(configurations)
+
+
+def _find_parts(table: ast.expr | None) -> Iterator[tuple[str, str]]:
+    """The parts in a table, with the names of their classes.
+
+    {"text_config": ToyTextConfig, "vision_config": SubConfigSpec(config_class=ToyVisionConfig)}
+    """
+    if not isinstance(table, ast.Dict):
+        return
+    for key, value in zip(table.keys, table.values, strict=True):
+        if isinstance(value, ast.Call):
+            stated = [each.value for each in value.keywords if each.arg == "config_class"]
+            value = stated[0] if stated else value
+        if isinstance(key, ast.Constant):
+            # An unknown form makes the part ambiguous, and it is left to AutoModel.
+            yield str(key.value), ast.unparse(value)
+
+
+def _name_parts(block: FlatBlock, models: Mapping[str, str]) -> FlatBlock:
+    """The class, with its models named where its `__init__` asks AutoModel for them."""
+    if block.kind != "class" or not _PART_MODEL.search(block.text):
+        return block
+    init = _find_init(block.text)
+    if init is None or "config" not in [argument.arg for argument in init.args.args]:
+        return block
+    lines = block.text.split("\n")
+    for number in range(init.lineno - 1, init.end_lineno or init.lineno):
+        lines[number] = _PART_MODEL.sub(
+            lambda asked: f"{models[asked[1]]}._from_config" if asked[1] in models else asked[0],
+            lines[number],
+        )
+    text = "\n".join(lines)
+    read = {name.id for name in names_within(parse_class(text))}
+    dependencies = tuple(
+        dependency
+        for dependency in block.dependencies
+        if dependency.name in read or dependency.name != "AutoModel"
+    )
+    return replace(block, text=text, dependencies=dependencies)

@@ -12,11 +12,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen.compiler.link.dependencies import Dependency
-from patchgen.compiler.link.flatblock import BlockId, Builder
-from patchgen.compiler.link.future_annotations import has_future_annotations
+from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency
 from patchgen.compiler.link.gather import Gathered
-from patchgen.compiler.plan.kinds import output_name
+from patchgen.compiler.plan.prefixes import output_name
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.errors import Location
 
@@ -60,11 +58,6 @@ def render_imports(
     statements += [
         _render_sibling(kind, dependency, builder) for kind, dependency in gathered.siblings
     ]
-    modules = {block.block_id.module for block in gathered.blocks}
-    is_lazy = any(has_future_annotations(builder.index(module)) for module in modules)
-    # Without the import, `spells` has made the annotations strings.
-    if is_lazy and not builder.spells:
-        statements.insert(0, "from __future__ import annotations\n")
     return tuple(dict.fromkeys(statements))
 
 
@@ -77,9 +70,7 @@ def _select_imports(
     """The needed imports of one module; `submodules` are the names that its code reads."""
     read_here = submodules & set(needed)
     for block in index.blocks:
-        # `render_imports` decides about the future imports of all modules together.
-        is_future = any(item.module == "__future__" for item in block.imports)
-        if block.kind != "import" or is_future:
+        if block.kind != "import":
             continue
         wanted = []
         for item in block.imports:

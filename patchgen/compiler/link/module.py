@@ -5,31 +5,37 @@ where it has nothing to do; `patchgen explain` prints what each of them left:
 
     blocks        what the output holds: the blocks, and the names that it imports
     heads         generic heads stand on the base model of the file
-    imports       the import statements, and those that have to stay below a statement
+    imports       the import statements
     order         the blocks in an order in which Python can run them
-    ending        checkpoint conversions and initialisation, registered for custom code
+    custom code   classes say that they are none; their checkpoint conversions are registered
     text          everything above as two texts, `opening` and `body`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.link.conversions import IMPORT
-from patchgen.compiler.link.exports import render_exports
+from patchgen.compiler.link.collisions import find_conflicts
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.link.footer import render_conversions, render_initialization
-from patchgen.compiler.link.gather import Gathered, gather_blocks
-from patchgen.compiler.link.header import render_header
-from patchgen.compiler.link.heads import rebind_heads
+from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
+from patchgen.compiler.link.gather import Gathered, gather_blocks, list_kinds
+from patchgen.compiler.link.header import (
+    DOCSTRING_IMPORT,
+    render_auto_docstring,
+    render_exports,
+    render_header,
+)
+from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
 from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
-from patchgen.compiler.link.late_imports import find_late_imports
 from patchgen.compiler.link.order import order_blocks
-from patchgen.compiler.link.submodels import rebind_submodels
-from patchgen.compiler.plan.kinds import MODELING
+from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.syntax.blocks import Block
+from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
+from patchgen.syntax.trees import list_parameters, names_within, parse_once
 
 
 @dataclass(frozen=True)
@@ -53,8 +59,7 @@ class FlatModule:
 class Draft:
     """A flat module on its way through `PASSES`.
 
-    `requested` are the symbols that other outputs import from this one.  `late` are the imports
-    among `blocks` that have to stay below a statement.
+    `requested` are the symbols that other outputs import from this one.
     """
 
     kind: str
@@ -62,10 +67,8 @@ class Draft:
     builder: Builder
     gathered: Gathered
     imports: tuple[NeededImport, ...] = ()
-    late: tuple[FlatBlock, ...] = ()
     blocks: tuple[FlatBlock, ...] = ()
     ending: str = ""
-    has_conversions: bool = False
     opening: str = ""
     body: str = ""
 
@@ -101,15 +104,8 @@ def put_heads_on_own_model(draft: Draft) -> Draft:
 
 
 def choose_imports(draft: Draft) -> Draft:
-    """Find the import statements; those that a statement above may affect become blocks."""
-    gathered = draft.gathered
-    imports = find_needed_imports(gathered, draft.builder)
-    late = find_late_imports(imports, gathered, draft.builder)
-    # An import whose name something else binds too is a block already.
-    held = {block.block_id for block in gathered.blocks}
-    added = tuple(block for block in late if block.block_id not in held)
-    gathered = replace(gathered, blocks=(*gathered.blocks, *added))
-    return replace(draft, gathered=gathered, imports=imports, late=late)
+    """Find the import statements."""
+    return replace(draft, imports=find_needed_imports(draft.gathered, draft.builder))
 
 
 def order(draft: Draft) -> Draft:
@@ -118,15 +114,14 @@ def order(draft: Draft) -> Draft:
 
 
 def register_custom_code(draft: Draft) -> Draft:
-    """Write the statements that make transformers treat the classes as its own."""
+    """Make transformers treat the classes as its own."""
     if draft.kind != MODELING or not draft.declares:
         return draft
-    initialization = render_initialization(draft.blocks, draft.builder)
-    conversions = render_conversions(draft.blocks, draft.builder)
-    ending = initialization + conversions
-    if not ending:
+    ending = render_conversions(draft.blocks, draft.builder)
+    blocks = write_is_custom_code(draft.blocks, draft.builder)
+    if not ending and blocks == draft.blocks:
         return draft
-    return replace(draft, ending=ending, has_conversions=bool(conversions))
+    return replace(draft, blocks=blocks, ending=ending)
 
 
 def write_text(draft: Draft) -> Draft:
@@ -137,11 +132,14 @@ def write_text(draft: Draft) -> Draft:
     opening = [render_header(gathered, builder)]
     opening += [block.text for block in docstring]
     opening += _render_imports_at_top(draft)
+    documentation = render_auto_docstring(gathered, builder) if draft.declares else ""
+    if documentation:
+        opening.append(DOCSTRING_IMPORT)
     blocks = [block for block in draft.blocks if block not in docstring]
     tail = _find_tail(draft)
     if gathered.base:
         tail = builder.index(gathered.base).tail + tail
-    body = assemble(blocks, tail, render_exports(gathered, builder))
+    body = documentation + assemble(blocks, tail, render_exports(gathered, builder))
     # Below `__all__`, as the statements read classes of the file.
     if draft.ending:
         body += f"\n\n{draft.ending}"
@@ -164,10 +162,8 @@ def _is_carried(block: Block) -> bool:
 
 def _render_imports_at_top(draft: Draft) -> list[str]:
     """The import statements that the formatter may sort."""
-    in_place = {block.block_id for block in draft.late}
-    at_top = tuple(each for each in draft.imports if each.block_id not in in_place)
-    imports = [*render_imports(draft.gathered, at_top, draft.builder)]
-    if draft.has_conversions:
+    imports = [*render_imports(draft.gathered, draft.imports, draft.builder)]
+    if draft.ending:
         imports.append(f"{IMPORT}\n")
     return imports
 
@@ -180,19 +176,11 @@ PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
         lambda draft: "inner models are those of the file",
     ),
     ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
-    ("imports", choose_imports, lambda draft: _describe_imports(draft)),
+    ("imports", choose_imports, lambda draft: _count(draft.imports, "imported name")),
     ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
-    ("ending", register_custom_code, lambda draft: _count_lines(draft.ending)),
+    ("custom code", register_custom_code, lambda draft: "classes say that they are none"),
     ("text", write_text, lambda draft: _count_lines(draft.opening + draft.body)),
 )
-
-
-def _describe_imports(draft: Draft) -> str:
-    """How many names are imported, for `patchgen explain`."""
-    described = _count(draft.imports, "imported name")
-    if draft.late:
-        described += f", {len(draft.late)} of them below other blocks"
-    return described
 
 
 def _count(things: Sequence[object], what: str) -> str:
@@ -268,3 +256,136 @@ def _find_leading(block: FlatBlock) -> str:
     if is_licence:
         return "\n\n"
     return block.leading or "\n"
+
+
+# The classes that are subclasses of a parent in the output, with the reason.
+Kept = Mapping[Symbol, str]
+
+
+@dataclass(frozen=True)
+class Linked:
+    """The modules of a modular file, and the builder that made their blocks."""
+
+    builder: Builder
+    modules: tuple[FlatModule, ...]
+
+
+def link_modules(make_builder: Callable[[Kept], Builder]) -> Linked:
+    """Link all outputs.  Raises PatchgenError with every problem of the first step that has any."""
+    kept: dict[Symbol, str] = {}
+    # Each round keeps at least one class more, so that there is a last one.
+    while True:
+        builder = make_builder(kept)
+        merge_classes(builder)
+        modules = _link_all(builder)
+        blocks = [block for module in modules for block in module.blocks]
+        subclasses = find_subclasses(blocks, builder)
+        if not subclasses:
+            return Linked(builder, modules)
+        kept |= subclasses
+
+
+def merge_classes(builder: Builder) -> None:
+    """Merge every declared class.
+
+    Raises Refusals with what is wrong with each of them, so that one run reports all of it.
+    """
+    problems: list[Problem] = list(find_conflicts(builder))
+    for declaration in builder.naming.plan.declarations:
+        for block_id in builder.block_ids(declaration.symbol):
+            try:
+                builder.block(block_id)
+            except PatchgenError as error:
+                problems += problems_of(error)
+    if problems:
+        raise Refusals(problems)
+
+
+# Parents that the output has as well
+
+
+def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
+    """The merged classes among `blocks` whose parent stands in the output as well, and why.
+
+    Raises PatchgenError PG119 where such a class edits or removes what it inherits, which a
+    subclass cannot, and code asks for the parent.
+    """
+    carried = {block.rewritten[0].symbol: block for block in blocks if block.kind == "class"}
+    found: dict[Symbol, str] = {}
+    for block in blocks:
+        declaration = builder.naming.plan.declaration(block.rewritten[0].symbol)
+        if declaration is None or not declaration.is_merged:
+            continue
+        for parent in declaration.parents:
+            if parent not in carried:
+                continue
+            if declaration.rewrites:
+                _refuse_questions(declaration, carried[parent], parent, blocks)
+            else:
+                why = f"{carried[parent].name} stands in the file as well"
+                found.setdefault(declaration.symbol, why)
+    return found
+
+
+def _refuse_questions(
+    declaration: Declaration, carried: FlatBlock, parent: Symbol, blocks: Sequence[FlatBlock]
+) -> None:
+    """Raise PG119 where code of `blocks` uses `parent` in a way that depends on its subclasses."""
+    for block in blocks:
+        # Most blocks do not name the class, and need not be parsed.
+        if all(used.symbol != parent for used in block.dependencies):
+            continue
+        at = _find_question(block, carried.name)
+        if at is not None:
+            name = declaration.symbol.name
+            asking = block.name or "a statement"
+            what = f"{asking} asks for {parent}, which is merged into {name}"
+            hint = f"{name} would be its subclass if it did not edit or remove what it inherits"
+            raise PatchgenError("PG119", at, what, hint)
+
+
+def _find_question(block: FlatBlock, name: str) -> Location | None:
+    """Where a block reads a class other than as a base, in an annotation or to make an object."""
+    tree = parse_once(block.text)
+    harmless = {id(node) for node in _find_harmless_uses(tree)}
+    for node in names_within(tree):
+        is_read = node.id == name and isinstance(node.ctx, ast.Load)
+        if is_read and id(node) not in harmless:
+            rewritten = block.rewritten[0]
+            # In a merged class, the line is not known.
+            is_merged = len(block.rewritten) > 1
+            return rewritten.at(1, 0) if is_merged else rewritten.at(node.lineno, node.col_offset)
+    return None
+
+
+def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes that name a class whatever its subclasses are."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(bases=bases):
+                yield from bases
+            case ast.Call(func=ast.Name() as called):
+                yield called
+            # A decorator might read the annotations.
+            case ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]):
+                annotations = [parameter.annotation for parameter in list_parameters(node.args)]
+                for annotation in [*annotations, node.returns]:
+                    if annotation is not None:
+                        yield from ast.walk(annotation)
+
+
+def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
+    """The module of every kind that is declared, and of those that they import from in turn."""
+    requested: dict[str, tuple[Symbol, ...]] = dict.fromkeys(list_kinds(builder), ())
+    while True:
+        modules = tuple(link_module(kind, symbols, builder) for kind, symbols in requested.items())
+        wanted = dict(requested)
+        for module in modules:
+            for kind, symbol in module.requests:
+                known = wanted.get(kind, ())
+                if symbol not in known:
+                    wanted[kind] = (*known, symbol)
+        # A module that another one imports more from may need other modules in turn.
+        if wanted == requested:
+            return modules
+        requested = wanted

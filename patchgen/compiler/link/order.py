@@ -1,221 +1,207 @@
-"""Order the blocks of a flat file.
+"""Order the blocks of a flat file by one rule.
 
-A file that follows a parent keeps the parent's order, with changed blocks in place.  Every other
-block stands just before its first user.  A file that follows none begins with the modular file's
-order.
+A block stands above the first block that reads it at import.  Statements of one module that are
+more than plain values keep their order.  Where that leaves a choice, a file that follows a parent
+keeps the parent's order, with changed blocks in place; a new model has the modular file's order,
+and every other block stands just before its first user:
 
-That order reads best, and it holds as long as it cannot change what the module does.  Where one
-statement changes what another reads or changes, they stand in the order in which Python would run
-them (`execution`):
-
-    LIMIT = 3                     LIMIT = 3
-    class Base:                   class Base:          the modular file's class, which reads LIMIT
-        low = LIMIT        ->         low = LIMIT      where the parent's did
-    LIMIT = 5                     LIMIT = 5
-
-A merged class stands for its parent's statement and for the modular file's.  Where no place is
-right for both, it stays a subclass, and each statement stands in its own place.  A class that has
-to be merged is refused with the file.
+    class TinyPreTrainedModel(...):                 class TinyAttention(nn.Module): ...
+        _can_record_outputs = {
+            "attentions": TinyAttention     ->      class TinyPreTrainedModel(...):
+        }                                               _can_record_outputs = {
+    class TinyAttention(...): ...                           "attentions": TinyAttention ...
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+
 from patchgen.compiler.link.collisions import choose_reported_block
-from patchgen.compiler.link.constraints import Before, find_constraints
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.blocks import Block
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.statements import is_plain
 
-
-class OrderError(PatchgenError):
-    """Statements that have to come before each other.
-
-    `merged` are the classes among them that were merged.
-    """
-
-    def __init__(self, at: Location, names: str, merged: tuple[Symbol, ...]) -> None:
-        hint = "move what is evaluated at import (a base, a decorator, a default) into a function"
-        super().__init__("PG403", at, f"{names} need each other when the module is imported", hint)
-        self.merged = merged
+# For each block those that have to stand above it.
+Above = dict[BlockId, set[BlockId]]
 
 
 def order_blocks(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
-    """The blocks of `gathered`, each after what it needs when it is imported.
+    """The blocks of `gathered`, each below what it reads at import.
 
-    Raises OrderError (PG403) where no order is the one in which Python runs them.
+    Raises PatchgenError PG403, with both places, where two blocks have to stand above each other.
     """
     blocks = {block.block_id: block for block in gathered.blocks}
-    given = _find_given_order(gathered, builder, blocks)
-    placing = _Placing(blocks, given, find_constraints(gathered.blocks, builder))
-    others = sorted(blocks, key=lambda block_id: _sort_key(block_id, builder))
-    for block_id in (*given, *others):
+    preferred = _find_preferred_order(gathered, builder, blocks)
+    placing = _Placing(blocks, preferred, _find_above(blocks, builder))
+    for block_id in (*preferred, *sorted(blocks, key=builder.position)):
         placing.place(block_id, ())
     return tuple(placing.placed.values())
 
 
-def _find_given_order(
-    gathered: Gathered, builder: Builder, blocks: dict[BlockId, FlatBlock]
+# What has to stand above what
+
+
+def _find_above(blocks: Mapping[BlockId, FlatBlock], builder: Builder) -> Above:
+    """For each block those that have to stand above it."""
+    binders: dict[str, list[BlockId]] = {}
+    changers: dict[str, list[BlockId]] = {}
+    statements: dict[str, list[BlockId]] = {}
+    for block_id in sorted(blocks, key=builder.position):
+        block = blocks[block_id]
+        for name in block.defines:
+            binders.setdefault(name, []).append(block_id)
+        for name in block.changes:
+            changers.setdefault(name, []).append(block_id)
+        source = builder.source_block(block_id)
+        if block.kind in ("assign", "guard", "other") and not is_plain(source):
+            statements.setdefault(block_id.module, []).append(block_id)
+    above: Above = {block_id: set() for block_id in blocks}
+    # Statements of one module keep their order.
+    for in_order in statements.values():
+        for upper, lower in zip(in_order, in_order[1:], strict=False):
+            above[lower].add(upper)
+    for block_id, block in blocks.items():
+        read = {dependency.name for dependency in block.dependencies if dependency.eager}
+        for name in read | set(block.changes):
+            for binder in binders.get(name, ()):
+                # `NAMES += [...]` below a reader of its module is read by none above it.
+                if not _stands_below(binder, block_id):
+                    above[block_id].add(binder)
+            # A change comes before what reads it in Python, and after what was read before.
+            if name in binders:
+                for changer in changers.get(name, ()):
+                    upper, lower = sorted((changer, block_id), key=builder.position)
+                    above[lower].add(upper)
+        above[block_id].discard(block_id)
+    return above
+
+
+def _stands_below(lower: BlockId, upper: BlockId) -> bool:
+    """Whether `lower` stands below `upper` in one module."""
+    return lower.module == upper.module and lower.first > upper.first
+
+
+# The order that reads best
+
+
+def _find_preferred_order(
+    gathered: Gathered, builder: Builder, blocks: Mapping[BlockId, FlatBlock]
 ) -> tuple[BlockId, ...]:
-    """The blocks whose order is given: the followed module's, or the modular file's own classes."""
+    """The order of the followed module, or of the modular file's own classes."""
     if gathered.base is None:
-        return _find_own_classes(blocks, builder)
-    given: dict[BlockId, None] = {}
+        return tuple(_find_own_classes(blocks, builder))
+    preferred: dict[BlockId, None] = {}
     for block in builder.index(gathered.base).blocks:
         # A block of the modular file stands where the one that it replaces stood.
-        given.update(dict.fromkeys(_find_replacing(block, gathered.base, builder)))
-        given.setdefault(BlockId(gathered.base, block.first))
-    return tuple(block_id for block_id in given if block_id in blocks)
+        preferred.update(dict.fromkeys(_find_replacing(block, gathered.base, builder)))
+        preferred.setdefault(BlockId(gathered.base, block.first))
+    return tuple(block_id for block_id in preferred if block_id in blocks)
 
 
-def _find_own_classes(blocks: dict[BlockId, FlatBlock], builder: Builder) -> tuple[BlockId, ...]:
+def _find_own_classes(blocks: Mapping[BlockId, FlatBlock], builder: Builder) -> Iterator[BlockId]:
     """The classes of the modular files, in their order.
 
     Functions and constants stand with the class that uses them first.
     """
-    found: list[BlockId] = []
-    for block_id, block in blocks.items():
-        if block.kind == "class" and block_id.module in builder.layers:
-            found.append(block_id)
-    return tuple(sorted(found, key=lambda block_id: _sort_key(block_id, builder)))
+    for block_id in sorted(blocks, key=builder.position):
+        if blocks[block_id].kind == "class" and block_id.module in builder.layers:
+            yield block_id
 
 
-def _find_replacing(block: Block, module: str, builder: Builder) -> list[BlockId]:
+def _find_replacing(block: Block, module: str, builder: Builder) -> Iterator[BlockId]:
     """The statements of modular files that define what `block` of `module` defines."""
-    replacing: list[BlockId] = []
     for name in block.defines:
         key = builder.naming.resolve(Symbol(module, name), module).key
         if key is not None and key.module != module:
-            replacing += builder.block_ids(key)
-    return replacing
+            yield from builder.block_ids(key)
 
 
-def _sort_key(block_id: BlockId, builder: Builder) -> tuple[int, str, int]:
-    """Modules by name, then the modular files, from the one extended most to the nearest."""
-    layers = [layer.source.module for layer in builder.naming.plan.layers]
-    rank = 0
-    if block_id.module in layers:
-        # What a file extends was defined before it.
-        rank = len(layers) - layers.index(block_id.module)
-    return (rank, block_id.module, block_id.first)
-
-
-def _stands_later(needed: BlockId, block_id: BlockId) -> bool:
-    """Whether `needed` stands below `block_id` in one module: `N += [...]` below `N = []`."""
-    return needed.module == block_id.module and needed.first > block_id.first
+# Placing
 
 
 class _Placing:
-    """Places blocks one after the other, each with what has to stand before it."""
+    """Places blocks one after the other, each below what has to stand above it."""
 
     def __init__(
-        self, blocks: dict[BlockId, FlatBlock], given: tuple[BlockId, ...], before: Before
+        self, blocks: Mapping[BlockId, FlatBlock], preferred: Iterable[BlockId], above: Above
     ) -> None:
-        self._blocks = blocks
-        self._given = frozenset(given)
-        self._before = before
-        # Several blocks may bind one name: `NAMES = []` and `NAMES += [...]`.
-        self._definers: dict[str, list[BlockId]] = {}
+        self._blocks, self._above = blocks, above
+        self._preferred = frozenset(preferred)
+        self._binders: dict[str, list[BlockId]] = {}
+        self._changers: dict[str, list[BlockId]] = {}
         for block_id, block in blocks.items():
             for name in block.defines:
-                self._definers.setdefault(name, []).append(block_id)
-        self._followers = self._find_followers()
+                self._binders.setdefault(name, []).append(block_id)
+            for name in block.changes:
+                self._changers.setdefault(name, []).append(block_id)
         self.placed: dict[BlockId, FlatBlock] = {}
 
-    def place(self, block_id: BlockId, below: tuple[BlockId, ...]) -> None:
-        """Place `block_id`, for which the blocks `below` are waiting.
-
-        What it needs comes first.  What changes it further down its own module comes after it.
-        """
+    def place(self, block_id: BlockId, waiting: tuple[BlockId, ...]) -> None:
+        """Place `block_id`, for which the blocks in `waiting` wait, below what it needs."""
         if block_id in self.placed:
             return
-        after = self._place_needed(block_id, below)
-        # Placing what it needs may have placed it too.
-        self.placed.setdefault(block_id, self._blocks[block_id])
-        for needed in after:
-            if needed not in self._given and self._is_free(needed, below):
-                self.place(needed, below)
-        for follower in self._followers.get(block_id, ()):
-            if follower not in self._given and self._can_follow(follower, below):
-                self.place(follower, below)
-
-    def _place_needed(self, block_id: BlockId, below: tuple[BlockId, ...]) -> list[BlockId]:
-        """Place what `block_id` needs; returns what changes it later, which is not placed yet."""
-        required = self._before.get(block_id, {})
-        waiting = (*below, block_id)
-        after = []
+        inner = (*waiting, block_id)
+        below: list[BlockId] = []
         for needed in self._find_needed(block_id):
             if needed in self.placed or needed == block_id:
                 continue
-            if needed in required:
-                self._place_required(needed, block_id, below)
-            elif _stands_later(needed, block_id):
-                after.append(needed)
-            # What is only read when a function runs need not come first, but reads better so.
-            elif needed not in self._given and self._is_free(needed, waiting):
+            if needed in self._above[block_id]:
+                if needed in inner:
+                    self._refuse_circle(needed, block_id)
+                self.place(needed, inner)
+            elif _stands_below(needed, block_id):
+                below.append(needed)
+            # What is only read when a function runs need not stand above, but reads better so.
+            elif self._may_move(needed, inner):
+                self.place(needed, inner)
+        # Placing what it needs may have placed it too.
+        self.placed.setdefault(block_id, self._blocks[block_id])
+        # What changes it follows, as `@operator.register_fake` does behind `operator`.
+        for name in self._blocks[block_id].defines:
+            below += (*self._binders[name], *self._changers.get(name, ()))
+        for needed in below:
+            if needed not in self.placed and self._may_move(needed, waiting):
                 self.place(needed, waiting)
-        return after
-
-    def _find_followers(self) -> dict[BlockId, list[BlockId]]:
-        """For each block the statements below it that change it and that no code needs.
-
-        They follow it as in their own module, `@operator.register_fake` behind `operator`.
-        Otherwise they would stand at the end of the file.
-        """
-        needed: set[str] = set()
-        for block in self._blocks.values():
-            needed.update(dependency.name for dependency in block.dependencies)
-        followers: dict[BlockId, list[BlockId]] = {}
-        for block_id in sorted(
-            self._blocks, key=lambda block_id: (block_id.module, block_id.first)
-        ):
-            if not needed.isdisjoint(self._blocks[block_id].defines):
-                continue
-            for changed in self._before.get(block_id, {}):
-                if _stands_later(block_id, changed):
-                    followers.setdefault(changed, []).append(block_id)
-        return followers
-
-    def _can_follow(self, block_id: BlockId, below: tuple[BlockId, ...]) -> bool:
-        """Whether `block_id` can be placed now, with no block of the given order out of order."""
-        waiting = [needed for needed in self._before.get(block_id, {}) if needed not in self.placed]
-        return self._is_free(block_id, below) and self._given.isdisjoint(waiting)
-
-    def _place_required(
-        self, needed: BlockId, block_id: BlockId, below: tuple[BlockId, ...]
-    ) -> None:
-        """Place `needed` before `block_id`.
-
-        Raises OrderError where `needed` waits for `block_id` in turn.
-        """
-        if needed not in below:
-            self.place(needed, (*below, block_id))
-            return
-        pair = [self._blocks[needed], self._blocks[block_id]]
-        names = " and ".join(block.name or "a statement" for block in pair)
-        reported = choose_reported_block([self._blocks[block_id], self._blocks[needed]])
-        # The blocks that wait for each other: one of them may be a class that was merged.
-        cycle = [self._blocks[each] for each in (*below[below.index(needed) :], block_id)]
-        merged = tuple(block.rewritten[0].symbol for block in cycle if len(block.rewritten) > 1)
-        raise OrderError(reported.rewritten[0].at(1, 0), names, merged)
-
-    def _is_free(self, needed: BlockId, below: tuple[BlockId, ...]) -> bool:
-        """Whether `needed` can be placed now: none of `below` has to stand before it."""
-        seen: set[BlockId] = set()
-        queue = [needed]
-        while queue:
-            block_id = queue.pop()
-            if block_id in below:
-                return False
-            if block_id not in seen and block_id not in self.placed:
-                seen.add(block_id)
-                queue += self._before.get(block_id, {})
-        return True
 
     def _find_needed(self, block_id: BlockId) -> list[BlockId]:
-        """What has to stand before `block_id` or is read by it, in the order of the files."""
-        found = set(self._before.get(block_id, ()))
-        for dependency in self._blocks[block_id].dependencies:
-            found |= set(self._definers.get(dependency.name, ()))
-        return sorted(found, key=lambda needed: (needed.module, needed.first))
+        """What `block_id` needs, and what that needs in turn, in the order of the files."""
+        needed: set[BlockId] = set()
+        queue = [block_id]
+        while queue:
+            reader = queue.pop()
+            read = set(self._above[reader])
+            for dependency in self._blocks[reader].dependencies:
+                read.update(self._binders.get(dependency.name, ()))
+            for other in read - needed - self.placed.keys():
+                needed.add(other)
+                # What has a place of its own brings what it needs there.
+                if other not in self._preferred:
+                    queue.append(other)
+        return sorted(needed, key=lambda needed: (needed.module, needed.first))
+
+    def _may_move(self, block_id: BlockId, waiting: tuple[BlockId, ...]) -> bool:
+        """Whether `block_id` can be placed now, without a preferred block out of its order."""
+        seen: set[BlockId] = set()
+        queue = [block_id]
+        while queue:
+            needed = queue.pop()
+            if needed in waiting or needed in self._preferred:
+                return False
+            for upper in self._above[needed] - seen - self.placed.keys():
+                seen.add(upper)
+                queue.append(upper)
+        return True
+
+    def _refuse_circle(self, needed: BlockId, block_id: BlockId) -> None:
+        """Raise PG403 for two blocks that have to stand above each other."""
+        pair = [self._blocks[block_id], self._blocks[needed]]
+        reported = choose_reported_block(pair)
+        other = pair[1] if reported is pair[0] else pair[0]
+        there = other.rewritten[0].at(1, 0)
+        names = " and ".join(block.name or "a statement" for block in reversed(pair))
+        what = f"{names} need each other when the module is imported (the other: {there})"
+        hint = "move what is evaluated at import (a base, a decorator, a default) into a function"
+        raise PatchgenError("PG403", reported.rewritten[0].at(1, 0), what, hint)

@@ -16,32 +16,29 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import re
+import unicodedata
 from collections.abc import Iterator
 
-from patchgen.compiler.link.absolute_imports import make_imports_absolute
-from patchgen.compiler.link.module_state import refuse_module_state
-from patchgen.compiler.link.qualify_checks import (
-    refuse_replaced,
-    refuse_star_import,
-    refuse_unbound,
-)
 from patchgen.compiler.link.strings import (
+    TextChange,
+    apply_changes,
     find_data_strings,
     looks_up_class_names,
     rename_in_text,
+    rename_words,
 )
-from patchgen.compiler.link.textchanges import TextChange, apply_changes, rename_words
-from patchgen.compiler.link.written_names import find_span, is_called, is_inside_super
-from patchgen.compiler.plan.indentation import normalize_indentation
+from patchgen.compiler.plan.declare import is_edit
 from patchgen.compiler.plan.model import DataString, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.reads import Reference
 from patchgen.syntax.text import parse
-from patchgen.syntax.trees import parse_once, sets_attributes
+from patchgen.syntax.trees import parse_once, sets_attributes, statements_within
 
+_RELATIVE_IMPORT = re.compile(r"from\s+\.[.\w]*\s+import\b")
 _BUILTINS = frozenset(dir(builtins)) | {
     "__name__",
     "__file__",
@@ -61,11 +58,11 @@ def qualify_names(
     them becomes `__parent_<index>__.method(self)`, which the resolution of `super()` reads.
 
     Raises PatchgenError PG103 for a `module.Name` that does not exist, PG113 for a flattened module
-    that is used as a value, and what `qualify_checks` and `module_state` refuse.
+    that is used as a value, PG117 for a parent's definition that the flat file replaces, PG402 for
+    a name of a modular file that nothing binds, and PG114 and PG120 where the text cannot say what
+    is meant.
     """
-    refuse_module_state(module, block, naming)
-    qualifier = _Qualifier(module, block, key, naming, chain)
-    return normalize_indentation(qualifier.make_rewritten_block())
+    return _Qualifier(module, block, key, naming, chain).make_rewritten_block()
 
 
 class _Qualifier:
@@ -85,9 +82,8 @@ class _Qualifier:
         self._lines = tuple(block.text.split("\n"))
         self._needs: dict[str, Symbol] = {}
         self._changes: set[TextChange] = set()
-        layers = {layer.source.module for layer in naming.plan.layers}
-        self._is_modular = module.source.module in layers
-        self._has_stars = any(item.name == "*" for item in module.imports)
+        self._layers = {layer.source.module for layer in naming.plan.layers}
+        self._is_modular = module.source.module in self._layers
         # A modular file names its new classes as they will be called.  Only in the strings of
         # parents do the names of classes have to change.
         self._renamed: dict[str, str] = {}
@@ -102,8 +98,7 @@ class _Qualifier:
         name = self._rename_definition()
         # The search spares the parse of nearly every block.
         if "import" in block.text:
-            changes = make_imports_absolute(self._module, block, self._tree, self._naming)
-            self._changes |= set(changes)
+            self._changes.update(self._make_imports_absolute())
         data: tuple[DataString, ...] = ()
         if self._renamed:
             taken = {(change.line, change.start) for change in self._changes}
@@ -148,38 +143,37 @@ class _Qualifier:
     def _qualify(self, reference: Reference) -> None:
         """Give one name its name in the flat file, and record what it stands for."""
         symbol = self._resolve_name(reference)
-        if self._has_stars:
-            refuse_star_import(self._module, reference.name, self._naming)
         if symbol is None:
             if reference.name not in _BUILTINS:
                 self._record_unbound(reference)
             return
         symbol, used = self._follow_attributes(symbol, reference)
         self._require_definition(symbol, reference)
-        place = self._find_place(symbol, reference)
-        if place.key is None:
-            name = self._name_in_parent(reference, symbol, used)
-            if name is None:
-                self._record_import(reference, symbol, used)
-            else:
-                self._needs[name] = symbol
-                self._replace(reference, used, name)
+        resolution = self._find_definition(symbol, reference)
+        name = resolution.name
+        if resolution.key is None:
+            imported = self._name_in_parent(reference, symbol, used)
+            if imported is not None:
+                self._needs[imported] = symbol
+                self._replace(reference, used, imported)
+                return
+            # In `mistral.MistralMLP`, of a module that is no parent, the module stays imported.
+            module = self._bindings.meaning(self._module, reference.name) if used else None
+            self._needs[reference.name] = module or symbol
             return
-        called = self._is_modular and is_called(self._lines, reference, used)
-        at = self._locate(reference)
-        refuse_replaced(self._module, symbol, place, at, self._naming, called)
-        if place.name in reference.hidden:
+        self._refuse_replaced(symbol, resolution, reference, used)
+        if name in reference.hidden:
             written = ".".join([reference.name, *reference.attributes[:used]])
-            what = f"{written} is {place.name} in the flat file, but a local name here hides that"
-            raise PatchgenError("PG120", at, what, f"give the local {place.name} another name")
+            what = f"{written} is {name} in the flat file, but a local name here hides that"
+            hint = f"give the local {name} another name"
+            raise PatchgenError("PG120", self._locate(reference), what, hint)
         # Strings may name the class too.
-        if place.name not in (symbol.name, self._naming.aside(symbol)):
-            self._renamed[symbol.name] = place.name
-        new = self._mark_parent(symbol, reference, used)
-        if new is None:
-            new = place.name
-            self._needs[place.name] = place.key
-        self._replace(reference, used, new)
+        if name not in (symbol.name, self._naming.aside(symbol)):
+            self._renamed[symbol.name] = name
+        marked = self._mark_parent(symbol, reference, used)
+        if marked is None:
+            self._needs[name] = resolution.key
+        self._replace(reference, used, marked or name)
 
     def _require_definition(self, symbol: Symbol, reference: Reference) -> None:
         """Raise PG103 or PG113 where a name of a flattened module is no definition of it."""
@@ -204,13 +198,31 @@ class _Qualifier:
         return self._bindings.meaning(self._module, reference.name)
 
     def _record_unbound(self, reference: Reference) -> None:
-        if self._is_modular:
-            at = self._locate(reference)
-            refuse_unbound(self._module, self._block, reference, at, self._naming)
+        """Record a name that nothing binds: the flat file must not bind it by chance.
+
+        Raises PG402 for one in a modular file.
+        """
         # An annotation in quotes is a string, and means what the flat file has under the name.
         if reference.quoted:
             return
-        self._needs.setdefault(reference.name, Symbol("", reference.name))
+        name = reference.name
+        if self._is_modular:
+            hint = did_you_mean(name, self._module.names) or "import or define it"
+            if self._is_inside_edit(reference):
+                parameter = f"list {name} among the edit's parameters if it is a name of the method"
+                hint = f"{parameter}; else {hint}"
+            at = self._locate(reference)
+            raise PatchgenError("PG402", at, f"the name {name} is bound by nothing", hint)
+        self._needs.setdefault(name, Symbol("", name))
+
+    def _is_inside_edit(self, reference: Reference) -> bool:
+        """Whether `reference` stands in a function that `@edit` decorates."""
+        for node in statements_within(self._tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                stands_inside = node.lineno <= reference.line <= (node.end_lineno or 0)
+                if stands_inside and is_edit(self._module, node, self._bindings):
+                    return True
+        return False
 
     def _follow_attributes(self, symbol: Symbol, reference: Reference) -> tuple[Symbol, int]:
         """Follow `llama.LlamaMLP` into flattened modules.
@@ -238,24 +250,50 @@ class _Qualifier:
         flattens = self._bindings.flatten_scope.flattens(symbol.module)
         return flattens and self._bindings.env.path(symbol.module) is not None
 
-    def _find_place(self, symbol: Symbol, reference: Reference) -> Resolution:
+    def _find_definition(self, symbol: Symbol, reference: Reference) -> Resolution:
         """Where the flat file defines what `reference` reads.
 
         Where a subclass took the name of its parent, code means the subclass.  Two kinds of code
         mean the parent: its own `super(Parent, self)`, and what sets or reads its attributes when
         the module is imported.
         """
-        place = self._naming.resolve(symbol, self._module.source.module)
-        if place.key is None or place.key == symbol:
-            return place
+        resolution = self._naming.resolve(symbol, self._module.source.module)
+        if resolution.key is None or resolution.key == symbol:
+            return resolution
         aside = self._naming.aside(symbol)
         if aside is None:
-            return place
-        in_own_super = symbol == self._key and is_inside_super(self._lines, reference)
+            return resolution
+        before = self._lines[reference.line - 1].encode()[: reference.column].rstrip()
+        in_own_super = symbol == self._key and before.endswith(b"super(")
         has_attribute = bool(reference.attributes) or self._changes_attributes
-        if in_own_super or (reference.eager and has_attribute):
-            return Resolution(symbol, aside, place.kind)
-        return place
+        calls_itself = symbol == self._key and symbol in self._naming.plan.named
+        if calls_itself or in_own_super or (reference.eager and has_attribute):
+            return Resolution(symbol, aside, resolution.kind)
+        return resolution
+
+    def _refuse_replaced(
+        self, symbol: Symbol, resolution: Resolution, reference: Reference, used: int
+    ) -> None:
+        """Raise PG117 where a modular file uses the definition of a parent that it replaces.
+
+            class LlamaMLP(llama.LlamaMLP): ...
+            old = llama.LlamaMLP()          # LlamaMLP is the new class in the flat file
+
+        A class that is used as a base, as an annotation or in `isinstance` means the new class.
+        """
+        if not self._is_modular or symbol.module in self._layers or resolution.key == symbol:
+            return
+        at = self._locate(reference)
+        # Only a call makes an object, which would be one of the new class.
+        is_class = self._bindings.require(symbol, at).kind == "class"
+        if is_class and not self._is_called(reference, used):
+            return
+        what = (
+            f"{symbol} is used here, but in the flat file {resolution.name} is the one "
+            "that this modular file declares"
+        )
+        hint = f"write {resolution.name} for the new one, or give the new one another name"
+        raise PatchgenError("PG117", at, what, hint)
 
     @functools.cached_property
     def _changes_attributes(self) -> bool:
@@ -282,30 +320,15 @@ class _Qualifier:
         is_imported = symbol in meanings and meanings <= {None, symbol}
         return name if is_imported else None
 
-    def _record_import(self, reference: Reference, symbol: Symbol, used: int) -> None:
-        """Record a name that an import statement of the flat file will bind."""
-        if used:
-            # In `mistral.MistralMLP`, of a module that is no parent, the module stays imported.
-            module = self._bindings.meaning(self._module, reference.name)
-            self._needs[reference.name] = module or symbol
-        else:
-            self._needs[reference.name] = symbol
-
     def _mark_parent(self, symbol: Symbol, reference: Reference, used: int) -> str | None:
-        """`__parent_<index>__` for a merged parent that is named explicitly, else None.
-
-        Explicit are `Parent.method(self)` and `super(Parent, self)`.
-        """
+        """`__parent_<index>__` for a merged parent in `Parent.method(self)`, else None."""
         if symbol not in self._chain or self._key not in self._chain:
             return None
         index = self._chain.index(symbol)
         # Python would search from there on; a class before it is no parent.
         if index <= self._chain.index(self._key):
             return None
-        has_attribute = len(reference.attributes) > used
-        if has_attribute or is_inside_super(self._lines, reference):
-            return f"__parent_{index}__"
-        return None
+        return f"__parent_{index}__" if len(reference.attributes) > used else None
 
     def _replace(self, reference: Reference, used: int, new: str) -> None:
         """Write `new` for the name and the first `used` of its attributes."""
@@ -315,33 +338,96 @@ class _Qualifier:
         if reference.quoted:
             self._renamed[old] = new  # `rename_in_text` does it
             return
-        span = find_span(self._lines, reference, used, old)
+        span = self._find_span(reference, used, old)
         if span is None:
             at = self._locate(reference)
             hint = "bind it to a name on a line before"
             raise PatchgenError("PG114", at, f"{old} cannot be renamed here", hint)
         self._changes.add(TextChange(reference.line, *span, new))
 
-    # Definitions and strings
+    # What is written around a name; columns count bytes, as those of `ast` do
+
+    def _find_span(self, reference: Reference, used: int, old: str) -> tuple[int, int] | None:
+        """The bytes of the name and the first `used` of its attributes, which are spelled `old`.
+
+        None where the text there is another one and `old` does not stand on the line once.
+        """
+        line = self._lines[reference.line - 1].encode()
+        end_line, end = self._find_end(reference, used)
+        if end_line == reference.line:
+            written = line[reference.column : end].decode(errors="ignore")
+            # Python reads `ﬁeld` as `field`.
+            if unicodedata.normalize("NFKC", written) == old:
+                return reference.column, end
+        # Python before 3.12 gives wrong positions inside f-strings.
+        spans = [match.span() for match in re.finditer(rf"\b{re.escape(old)}\b".encode(), line)]
+        return spans[0] if len(spans) == 1 else None
+
+    def _find_end(self, reference: Reference, used: int) -> tuple[int, int]:
+        """The line and the byte behind the name and the first `used` of its attributes."""
+        if used:
+            return reference.ends[used - 1]
+        line = self._lines[reference.line - 1].encode()
+        # Decoded, as `\w` of bytes knows ASCII alone.
+        name = re.match(r"\w*", line[reference.column :].decode(errors="ignore"))
+        assert name is not None
+        return reference.line, reference.column + len(name.group().encode())
+
+    def _is_called(self, reference: Reference, used: int) -> bool:
+        """Whether an open bracket follows the name and its first `used` attributes."""
+        if len(reference.attributes) > used or reference.quoted:
+            return False
+        line, end = self._find_end(reference, used)
+        return self._lines[line - 1].encode()[end:].lstrip().startswith(b"(")
+
+    # Definitions, imports and strings
+
+    def _make_imports_absolute(self) -> Iterator[TextChange]:
+        """The changes that make relative imports absolute: the flat file lies in another folder.
+
+        Raises PG114 for one that cannot be changed.
+        """
+        for node in statements_within(self._tree):
+            if not isinstance(node, ast.ImportFrom) or not node.level:
+                continue
+            at = self._at(node.lineno, node.col_offset)
+            target = self._bindings.absolute(self._module, node.module or "", node.level, at)
+            # Latin-1 has one character for each byte, so that columns of both are the same.
+            line = self._lines[node.lineno - 1].encode().decode("latin-1")
+            written = _RELATIVE_IMPORT.match(line, node.col_offset)
+            if written is None:
+                what = "this import cannot be made absolute"
+                hint = "write it on one line, as `from ..module import name`"
+                raise PatchgenError("PG114", at, what, hint)
+            yield TextChange(node.lineno, *written.span(), f"from {target} import")
 
     def _rename_definition(self) -> str:
         """Rename the class or function that the block defines.  Returns its name."""
         own = self._key.name
         if not own:
             return ""
-        name = self._naming.resolve(self._key, self._module.source.module).name
+        name = self._naming.aside(self._key)
+        if name is None:
+            name = self._naming.resolve(self._key, self._module.source.module).name
         if name == own or not name:
             return name
         self._renamed[own] = name
         for node in self._tree.body:
-            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            if node.name == own:
-                written = defined_name(self._lines, node)
-                line = self._lines[written.line - 1]
-                start = len(line[: written.start].encode())
-                end = len(line[: written.end].encode())
-                self._changes.add(TextChange(written.line, start, end, name))
+            match node:
+                case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef() if (
+                    node.name == own
+                ):
+                    written = defined_name(self._lines, node)
+                    line = self._lines[written.line - 1]
+                    start = len(line[: written.start].encode())
+                    end = len(line[: written.end].encode())
+                    self._changes.add(TextChange(written.line, start, end, name))
+                case (
+                    ast.Assign(targets=[ast.Name(id=target) as bound])
+                    | ast.AnnAssign(target=ast.Name(id=target) as bound)
+                ) if target == own:
+                    start, end = bound.col_offset, bound.end_col_offset or 0
+                    self._changes.add(TextChange(bound.lineno, start, end, name))
         return name
 
     def _find_data(self) -> Iterator[DataString]:

@@ -6,19 +6,30 @@
 A string surely names a class in documentation, in log messages, in quoted annotations, in
 transformers' lists of layers, and in comparisons with the name of a class.  Everywhere else, also
 in the message of an exception, it is data and stays.
+
+A `TextChange` replaces bytes of one line; no change adds or removes a line.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import io
+import re
+import tokenize
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.link.textchanges import TextChange, find_words
-from patchgen.compiler.plan.model import RewrittenBlock
-from patchgen.syntax.annotations import quoted_annotations
+from patchgen.compiler.plan.model import Edit, RewrittenBlock
+from patchgen.syntax.annotations import find_annotations, quoted_annotations
 from patchgen.syntax.errors import PatchgenError
-from patchgen.syntax.trees import Position, list_arguments, position_of, walk
+from patchgen.syntax.trees import (
+    Position,
+    list_arguments,
+    mentions,
+    parse_once,
+    position_of,
+    walk,
+)
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
 # How the decorators of documentation end: `auto_docstring`, `add_start_docstrings`.
@@ -40,6 +51,14 @@ _LOG_METHODS = frozenset(
 )
 _NAMES = frozenset({"__name__", "__qualname__"})
 
+_TEXT_TOKENS = frozenset(
+    {
+        tokenize.STRING,
+        tokenize.COMMENT,
+        # Python 3.12 reads the text of an f-string as tokens of its own.
+        getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING),
+    }
+)
 Text = ast.Constant | ast.JoinedStr
 
 
@@ -257,3 +276,111 @@ def _lists_classes(node: ast.AST) -> bool:
         if name in _LISTS or name.endswith(_FOR_DOCUMENTATION):
             return True
     return False
+
+
+# Changes of a text
+
+
+@dataclass(frozen=True, slots=True)
+class TextChange:
+    """The bytes `start` to `end` of a line become `new`."""
+
+    line: int
+    start: int
+    end: int
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An identifier in a string or comment, with the line and the byte on which it begins."""
+
+    line: int
+    start: int
+    text: str
+    is_comment: bool
+
+    @property
+    def end(self) -> int:
+        """The byte behind the word."""
+        return self.start + len(self.text.encode())
+
+
+def apply_changes(lines: Iterable[str], changes: set[TextChange]) -> tuple[str, tuple[Edit, ...]]:
+    """Make all changes.  Returns the text, and each change again with its column in characters."""
+    changed = list(lines)
+    edits: list[Edit] = []
+    # From the last change to the first, so that the positions of the others stay true.
+    in_order = sorted(changes, key=lambda change: (change.line, change.start), reverse=True)
+    for change in in_order:
+        raw = changed[change.line - 1].encode()
+        before, old, after = (
+            raw[: change.start].decode(),
+            raw[change.start : change.end].decode(),
+            raw[change.end :].decode(),
+        )
+        edits.append(Edit(change.line, len(before), old, change.new))
+        changed[change.line - 1] = before + change.new + after
+    return "\n".join(changed), tuple(reversed(edits))
+
+
+def find_words(text: str, words: Iterable[str]) -> Iterator[Word]:
+    """Each of `words` that stands in a string or a comment of `text`."""
+    pattern = _compile_words(words)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _TEXT_TOKENS:
+            continue
+        first_line, column = token.start
+        is_comment = token.type == tokenize.COMMENT
+        for offset, line in enumerate(token.string.split("\n")):
+            # The token begins at `column`, its further lines at the start of theirs.
+            before = token.line.split("\n")[0][:column] if offset == 0 else ""
+            base = len(before.encode())
+            for found in pattern.finditer(line):
+                start = base + len(line[: found.start()].encode())
+                yield Word(first_line + offset, start, found.group(), is_comment)
+
+
+def rename_words(text: str, renamed: Mapping[str, str]) -> str:
+    """Rename whole identifiers anywhere in `text`."""
+    if not renamed or not text.strip():
+        return text
+    pattern = _compile_words(renamed)
+    return pattern.sub(lambda found: renamed[found.group()], text)
+
+
+def _compile_words(words: Iterable[str]) -> re.Pattern[str]:
+    # The longest first: of `LlamaMLP|Llama`, an alternation takes the first that matches.
+    alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    return re.compile(rf"(?<![\w.])(?:{alternatives})(?!\w)")
+
+
+def quote_own_name(text: str, name: str) -> str:
+    """Put each unquoted annotation of the class statement `text` that reads `name` in quotes.
+
+    In the modular file it names the parent, which exists already; in the flat file it names the
+    class itself, which does not exist before its body has run.
+
+    class LlamaMLP(llama.LlamaMLP):                      class LlamaMLP(nn.Module):
+        def link(self, other: llama.LlamaMLP): ...  ->       def link(self, other: "LlamaMLP"): ...
+
+    Annotations with quotes of their own, or over several lines, stay as they are.
+    """
+    # Once is the class statement itself.
+    if text.count(name) < 2:
+        return text
+    lines = text.split("\n")
+    found = [node for node in find_annotations(parse_once(text)) if mentions(node, name)]
+    # From the last to the first, so that the positions of the others stay true.
+    for node in sorted(found, key=position_of, reverse=True):
+        if node.end_lineno != node.lineno:
+            continue
+        # Columns of `ast` count bytes.
+        line = lines[node.lineno - 1].encode()
+        before = line[: node.col_offset]
+        written = line[node.col_offset : node.end_col_offset]
+        after = line[node.end_col_offset :]
+        if b'"' in written or b"'" in written:
+            continue
+        lines[node.lineno - 1] = b"".join([before, b'"', written, b'"', after]).decode()
+    return "\n".join(lines)

@@ -1,77 +1,61 @@
-"""Warn of classes of a variant that nothing uses: their names are probably misspelt.
+"""Say what of a modular file nobody uses: its name is probably misspelt, or upstream gave it up.
 
-    class LlamaRMSNrm(llama.LlamaRMSNorm): ...      # LlamaRMSNorm stays in use, as it was
+    class LlamaRMSNrm(llama.LlamaRMSNorm): ...      PG420: LlamaRMSNorm stays in use, as it was
+    class LlamaMLP(llama.LlamaMLP):
+        def foward(self, x): ...                    PG422: overrides nothing, and nothing calls it
+    def rotate_hlaf(x): ...                         PG423: nothing calls it
 
-In: the modules of one plan.  Out: a warning for each class of the modular file that has another
-name than its parent, while the parent stays in the output, and that neither code nor `__all__`
-names.  Models and configurations are for those who import the output: of them, only a name that is
-nearly the parent's is worth a warning.
+In: the blocks of all outputs of one plan.  Out: a warning for each such declaration of the modular
+file itself, and an error, PG424, where it replaces nothing of the model that it is named after.
+
+A name counts as used where the word stands anywhere in the outputs but at its own definition, if
+only in a string: a warning that is wrong does more harm than one that is missing.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
-from patchgen.compiler.plan.declare import Declaration, ModulePlan
+from patchgen.compiler.plan.declare import Declaration, is_edit, removed_name
 from patchgen.compiler.plan.model import Symbol
-from patchgen.facts.bases import FOR_USERS
-from patchgen.syntax.errors import PatchgenError, Problem
+from patchgen.compiler.plan.outside import outside
+from patchgen.compiler.plan.prefixes import MODELING
+from patchgen.facts.bases import CALLED_BY_NAME, FOR_USERS
+from patchgen.syntax.blocks import Block
+from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.trees import parse_class, parse_once
 
-# Two names are similar if so much of their letters is the same, in the same order.
-_SIMILAR = 0.9
+# A word that is not the name of a definition.
+_WORD = re.compile(r"(?<!\bdef )(?<!\bclass )\b[^\W\d]\w*")
+_OR_EXPORT = "delete it, or list it in __all__ if others import it"
 
 
-def find_unused_classes(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Problem]:
-    """A warning for each such class; `blocks` are those of all outputs."""
+def find_unused(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Problem]:
+    """What nothing uses: functions, then classes and their methods."""
     plan = builder.naming.plan
-    if not plan.bases:
-        return  # without a followed parent, nothing is replaced
-    # What the author exports is for others to use.
-    exported: set[str] = set()
-    for layer in plan.layers:
-        exported.update(layer.exports or ())
-    for declaration in plan.declarations:
-        # The classes of a file that is extended are the business of that file.
-        is_own = declaration.symbol.module == plan.modular.source.module
-        if is_own and declaration.symbol.name not in exported:
-            yield from _check_use(declaration, blocks, builder)
-
-
-def _check_use(
-    declaration: Declaration, blocks: Sequence[FlatBlock], builder: Builder
-) -> Iterator[Problem]:
-    """The warning for one class, if there is cause for one."""
-    name = declaration.symbol.name
-    ancestors = find_ancestors(declaration, builder)
-    parent = _find_parent(name, ancestors, builder.naming.plan)
-    if parent is None or not _is_left_unused(name, parent.name, blocks):
+    # Without a parent there is no name that can be missed.
+    if not plan.parents:
         return
-    is_similar = _is_similar(name, parent.name)
-    is_for_users = any(symbol.name in FOR_USERS for symbol in ancestors)
-    if is_similar or not is_for_users:
-        yield _make_warning(declaration, parent, is_similar)
-
-
-def _is_left_unused(name: str, parent: str, blocks: Sequence[FlatBlock]) -> bool:
-    """Whether the class and its parent are both carried, and nothing names the class."""
-    if not _is_carried(parent, blocks) or not _is_carried(name, blocks):
-        return False
-    return not _is_named(name, blocks)
-
-
-def _make_warning(declaration: Declaration, parent: Symbol, is_similar: bool) -> Problem:
-    """The warning, with the parent's name if that may have been meant."""
-    name = declaration.symbol.name
-    what = f"nothing uses the class {name}, and {parent.name} stays as it is"
-    hint = (
-        "only a class with its parent's name takes its place; what others import belongs in __all__"
-    )
-    if is_similar:
-        hint = f"did you mean {parent.name}? {hint}"
-    return Problem(declaration.at, "PG420", what, hint, "warning")
+    outputs = _Outputs(blocks, builder)
+    refusal = _refuse_variant_of_nothing(outputs)
+    if refusal is not None:
+        yield refusal
+        return
+    for block in plan.modular.blocks:
+        if block.kind == "def":
+            yield from _check_function(block, outputs)
+    for declaration in outputs.own:
+        warnings = [*_check_class(declaration, outputs)]
+        # Of a class that nothing uses, the methods are not worth more words.
+        yield from warnings or _check_methods(declaration, outputs)
 
 
 def find_ancestors(declaration: Declaration, builder: Builder) -> tuple[Symbol, ...]:
@@ -82,30 +66,202 @@ def find_ancestors(declaration: Declaration, builder: Builder) -> tuple[Symbol, 
         return ()
 
 
-def _find_parent(name: str, ancestors: Sequence[Symbol], plan: ModulePlan) -> Symbol | None:
-    """The nearest ancestor that is a model's class; None where one of them has the `name`."""
-    if any(symbol.name == name for symbol in ancestors):
+@dataclass(frozen=True)
+class _Outputs:
+    """The blocks of all outputs, and what they name."""
+
+    blocks: Sequence[FlatBlock]
+    builder: Builder
+
+    @cached_property
+    def words(self) -> Counter[str]:
+        """How often each word stands in the outputs."""
+        counted: Counter[str] = Counter()
+        for block in self.blocks:
+            counted.update(_WORD.findall(block.text))
+        return counted
+
+    @cached_property
+    def carried(self) -> frozenset[str]:
+        """The names that the outputs define."""
+        return frozenset(name for block in self.blocks for name in block.defines)
+
+    @cached_property
+    def own(self) -> tuple[Declaration, ...]:
+        """The classes of the modular file itself."""
+        plan = self.builder.naming.plan
+        module = plan.modular.source.module
+        return tuple(each for each in plan.declarations if each.symbol.module == module)
+
+    @cached_property
+    def exported(self) -> frozenset[str]:
+        """What the author exports is for others to use."""
+        layers = self.builder.naming.plan.layers
+        return frozenset(name for layer in layers for name in layer.exports or ())
+
+    @cached_property
+    def replacing(self) -> frozenset[Symbol | None]:
+        """The declarations that code of the parents finds in place of the parents' classes."""
+        naming, index = self.builder.naming, self.builder.index
+        return frozenset(
+            naming.resolve(Symbol(module, name), module).key
+            for module in naming.plan.parents
+            for name in index(module).classes
+        )
+
+    def names(self, name: str, definition: str) -> bool:
+        """Whether `name` stands anywhere but in the text of its `definition`."""
+        return self.words[name] > _WORD.findall(definition).count(name)
+
+    def is_for_users(self, declaration: Declaration) -> bool:
+        """Whether nothing in the outputs has to mention the class: users import it."""
+        ancestors = find_ancestors(declaration, self.builder)
+        is_for_users = any(symbol.name in FOR_USERS for symbol in ancestors)
+        return is_for_users or declaration.kind != MODELING
+
+
+def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
+    """A warning of a class that takes nothing's place and that nothing names."""
+    name, naming = declaration.symbol.name, outputs.builder.naming
+    definitions = [block.text for block in outputs.blocks if name in block.defines]
+    is_used = declaration.symbol in outputs.replacing or name in outputs.exported
+    # A mixin stands in the classes that it was merged into, and nowhere else.
+    if is_used or not definitions or outputs.names(name, "\n".join(definitions)):
+        return
+    ancestors = find_ancestors(declaration, outputs.builder)
+    parent = next((symbol for symbol in ancestors if symbol.module in naming.plan.parents), None)
+    is_for_users = outputs.is_for_users(declaration)
+    what = f"the class {name}"
+    if parent is None:
+        if not is_for_users:
+            hint = f"{_suggest(name, outputs.carried - {name})}{_OR_EXPORT}"
+            yield _warn(declaration.at, "PG420", what, hint)
+        return
+    # Code of the parent finds the parent under this name.
+    stays = naming.resolve(parent, parent.module).name
+    is_misspelt = _is_misspelt(name, (stays, parent.name))
+    if stays in outputs.carried and (is_misspelt or not is_for_users):
+        hint = f"did you mean {stays}? " if is_misspelt else ""
+        hint += f"only a class of the name {stays} takes its place; {_OR_EXPORT}"
+        yield _warn(declaration.at, "PG420", f"{what}, and {stays} stays as it is", hint)
+
+
+def _check_function(block: Block, outputs: _Outputs) -> Iterator[Problem]:
+    """A warning of a function that nothing names."""
+    name, builder = block.name, outputs.builder
+    node = parse_once(block.text).body[0]
+    # A decorator may use what stands below it: `@register`.
+    is_decorated = bool(getattr(node, "decorator_list", ()))
+    if is_decorated or name in outputs.exported or outputs.names(name, block.text):
+        return
+    functions: set[str] = set()
+    for module in builder.naming.plan.parents:
+        index = builder.index(module)
+        functions |= {other.name for other in index.blocks if other.kind == "def"}
+        replaced = index.definition(name)
+        words = _WORD.findall(index.source.text)
+        # A function that its own module never called is there for others.
+        if replaced is not None and words.count(name) == _WORD.findall(replaced.text).count(name):
+            return
+    at = builder.naming.plan.modular.source.at(block.first)
+    hint = f"{_suggest(name, functions - {name})}{_OR_EXPORT}"
+    yield _warn(at, "PG423", f"the function {name}", hint)
+
+
+def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
+    """A warning of each method of a class that overrides nothing and that nothing names."""
+    name, naming = declaration.symbol.name, outputs.builder.naming
+    block = naming.plan.modular.definition(name)
+    assert block is not None
+    unnamed = [
+        node
+        for node in parse_class(block.text).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not _is_named(node, block, outputs)
+        # An edit has a name of its own, and a removal overrides.
+        and not is_edit(naming.plan.modular, node, naming.bindings)
+        and removed_name(node) is None
+    ]
+    bases = outside(naming.bindings.env)
+    inherited = bases.inherited(declaration.symbol, naming.plan) if unnamed else None
+    # What cannot be read may have any method.
+    if inherited is None:
+        return
+    # Those who import a model call what is public.
+    is_for_users = outputs.is_for_users(declaration)
+    called = bases.texts_of_bases(naming.plan)
+    for node in unnamed:
+        is_likely_used = is_for_users and not node.name.startswith("_")
+        if node.name in inherited or re.search(rf"\b{node.name}\b", called):
+            continue
+        if not is_likely_used or _is_misspelt(node.name, inherited):
+            at = naming.plan.modular.source.at(block.first + node.lineno - 1, node.col_offset)
+            what = f"{name}.{node.name}, and it overrides nothing"
+            hint = "delete it, or name it in the docstring of the class if others call it"
+            yield _warn(at, "PG422", what, f"{_suggest(node.name, inherited)}{hint}")
+
+
+def _is_named(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, block: Block, outputs: _Outputs
+) -> bool:
+    """Whether Python or torch calls the method, or the outputs name it or its beginning.
+
+    getattr(self, f"attend_{kind}")     may call `attend_locally`
+    """
+    name = node.name
+    if name in CALLED_BY_NAME or (name.startswith("__") and name.endswith("__")):
+        return True
+    text = "\n".join(block.text.split("\n")[node.lineno - 1 : node.end_lineno])
+    beginnings = [name[: match.end()] for match in re.finditer("(?<=[^_])_", name)]
+    return outputs.names(name, text) or any(outputs.words[start] for start in beginnings)
+
+
+def _refuse_variant_of_nothing(outputs: _Outputs) -> Problem | None:
+    """The error of a file that is named after a parent's model, and has no model in it."""
+    plan = outputs.builder.naming.plan
+    if plan.bases or any(
+        outputs.is_for_users(declaration) or declaration.symbol.name in outputs.exported
+        for declaration in outputs.own
+    ):
         return None
-    models = {*plan.parents, *plan.bases.values()}
-    for symbol in ancestors:
-        if symbol.module in models:
-            return symbol
+    name = plan.modular.source.module.rpartition(".")[2].removeprefix("modular_")
+    for declaration in outputs.own:
+        for base in declaration.bases:
+            parent = base.symbol.module
+            _, _, model = parent.rpartition(".")[2].partition("_")
+            if parent in plan.parents and model and f"{name}_".startswith(f"{model}_"):
+                what = f"no class takes the place of one of {parent}: the output has no model"
+                hint = (
+                    f"write `class {base.symbol.name}({base.expression})`, with the parent's name; "
+                    "list classes that others import in __all__"
+                )
+                return Problem(declaration.at, "PG424", what, hint)
     return None
 
 
-def _is_carried(name: str, blocks: Sequence[FlatBlock]) -> bool:
-    """Whether one of `blocks` defines `name`."""
-    return any(name in block.defines for block in blocks)
+def _suggest(name: str, others: Iterable[str]) -> str:
+    """`did you mean X? ` with the nearest of `others`, if one is near."""
+    alike = sorted(other for other in others if other.startswith("_") == name.startswith("_"))
+    near = difflib.get_close_matches(name, alike, n=1, cutoff=0.75)
+    return f"did you mean {near[0]}? " if near else ""
 
 
-def _is_named(name: str, blocks: Sequence[FlatBlock]) -> bool:
-    """Whether the word stands outside its own class, if only in a string."""
-    word = re.compile(rf"\b{re.escape(name)}\b")
-    return any(name not in block.defines and word.search(block.text) for block in blocks)
+def _is_misspelt(name: str, others: Iterable[str]) -> bool:
+    """Whether a letter is missing or too much in `name`, or two are swapped.
+
+    `get_decoder` is no misspelt `get_encoder`, nor `LlamaNorm2` a misspelt `LlamaNorm`.
+    """
+    for other in others:
+        start = len(os.path.commonprefix([name, other]))
+        rest = [name[start:], other[start:]]
+        end = len(os.path.commonprefix([text[::-1] for text in rest]))
+        here, there = (text[: len(text) - end] for text in rest)
+        is_swapped = len(here) == 2 and here == there[::-1]
+        if (here + there).islower() and (is_swapped or len(here + there) == 1):
+            return True
+    return False
 
 
-def _is_similar(name: str, other: str) -> bool:
-    """Whether one name may be the other misspelt; `LlamaNorm2` is meant as it is."""
-    if name.startswith(other) or name.endswith(other):
-        return False
-    return difflib.SequenceMatcher(None, name, other, autojunk=False).ratio() >= _SIMILAR
+def _warn(at: Location, code: str, what: str, hint: str) -> Problem:
+    """The warning that nothing uses `what`."""
+    return Problem(at, code, f"nothing uses {what}", hint, "warning")

@@ -1,8 +1,8 @@
-"""Make one flat class of a class plan, in six passes.
+"""Make one flat class of a class plan, in passes.
 
 In: a `ClassPlan`, whose texts have the names of the flat file.  Out: the text of the class, and
 notes.  The flat class does what Python's inheritance does; where that is not possible, the problems
-of the class are raised.
+of the class are raised.  What a class body may contain was checked before.
 
     class Parent(nn.Module):                class Flat(nn.Module):
         def forward(self, x):                   def forward(self, x):
@@ -13,149 +13,28 @@ of the class are raised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from patchgen.compiler.classes.classbody import ClassBody, read_class_body
-from patchgen.compiler.classes.fields import find_field_problems, read_fields
-from patchgen.compiler.classes.fragment import INDENT
-from patchgen.compiler.classes.statement import Statement
 from patchgen.compiler.edits.editing import apply_edits
-from patchgen.compiler.merge.classreads import write_out_literals
-from patchgen.compiler.merge.classscope import (
-    Key,
-    find_changed_reads,
-    find_movable,
-    lay_over,
-    read_written_order,
-    report_capture,
+from patchgen.compiler.merge.fields import find_field_problems, read_fields
+from patchgen.compiler.merge.head import make_class_head
+from patchgen.compiler.merge.members import (
+    ClassBody,
+    Function,
+    Statement,
+    lay,
+    read_class_body,
 )
-from patchgen.compiler.merge.deletions import find_useless_deletions
-from patchgen.compiler.merge.overrides import find_claimed_twice, find_missing_parameters
-from patchgen.compiler.merge.private import write_out_private_names
-from patchgen.compiler.merge.removal import find_remaining, mark_removals
-from patchgen.compiler.merge.signature import make_class_head
-from patchgen.compiler.merge.specials import settle_specials
-from patchgen.compiler.plan.indentation import normalize_indentation
-from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
-from patchgen.compiler.supers.inline import is_placeholder
-from patchgen.compiler.supers.resolve import resolve_supers
-from patchgen.syntax.errors import PatchgenError, Problem, Refusals
+from patchgen.compiler.merge.supers import resolve_supers
+from patchgen.compiler.merge.text import INDENT
+from patchgen.compiler.plan.declare import removed_name
+from patchgen.compiler.plan.model import ClassPlan, MergedClass
+from patchgen.syntax.bound import names_in, parameters
+from patchgen.syntax.errors import PatchgenError, Problem, Refusals, did_you_mean
 
 Trace = Callable[[str, str], None]
-Statements = tuple[Statement, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A class between two passes: the classes of the chain, the merged body, and what was found.
-
-    `after` are members that come after the parents' (`members.lay`), `changed` the edited methods.
-    """
-
-    plan: ClassPlan
-    bodies: tuple[ClassBody, ...]
-    order: tuple[Statement, ...] = ()
-    after: frozenset[Key] = frozenset()
-    changed: frozenset[str] = frozenset()
-    decorators: tuple[tuple[str, str], ...] = ()
-    head: str = ""
-    notes: tuple[str, ...] = ()
-    edits: tuple[EditMatch, ...] = ()
-    problems: tuple[Problem, ...] = ()
-
-    def found(self, *problems: Problem) -> Draft:
-        """The draft with `problems` added."""
-        return replace(self, problems=(*self.problems, *problems))
-
-    @property
-    def text(self) -> str:
-        """The class so far; before its members are merged, every class of the chain."""
-        if self.order or len(self.bodies) == 1:
-            return _class_text(self.head or f"class {self.plan.name}:\n", self.bodies, self.order)
-        texts = [_class_text(f"{body.head}\n", [body], body.statements) for body in self.bodies]
-        return "\n".join(texts)
-
-
-def check_declaration(draft: Draft) -> Draft:
-    """Check for members that the child defines twice, and mark those that it removes."""
-    removals = mark_removals(draft.bodies)
-    useless = find_useless_deletions(draft.bodies, draft.plan.bases)
-    checked = replace(draft, bodies=removals.bodies).found(*removals.problems, *useless)
-    # A class that is not merged keeps Python's behaviour, whatever it is.
-    if len(draft.bodies) == 1:
-        return checked
-    return checked.found(*find_claimed_twice(draft.bodies[0]))
-
-
-def make_edits(draft: Draft) -> Draft:
-    """Make the edits of the chain in the parents' methods."""
-    edited = apply_edits(draft.bodies)
-    made = replace(draft, bodies=edited.bodies, changed=edited.methods, edits=edited.matches)
-    return made.found(*edited.problems)
-
-
-def settle_names(draft: Draft) -> Draft:
-    """Settle reads of parents, the names that Python itself reads, and fields of dataclasses."""
-    reads = write_out_literals(draft.bodies)
-    specials = settle_specials(reads.bodies, draft.plan.name)
-    fields = find_field_problems(specials.bodies, read_fields(draft.plan, specials.bodies))
-    return replace(draft, bodies=specials.bodies).found(
-        *reads.problems, *specials.problems, *fields
-    )
-
-
-def lay_members(draft: Draft) -> Draft:
-    """Lay the child's members over the parents', from the last class of the chain to the first."""
-    laid = _in_order(draft, lambda order: order)
-    # Notes tell the author something, and refuse nothing.
-    notes = tuple(find_missing_parameters(draft.bodies))
-    return replace(laid, notes=notes).found(*find_remaining(laid.bodies, laid.order))
-
-
-def resolve(draft: Draft) -> Draft:
-    """Inline or hoist what every `super()` finds in a class of the chain."""
-    problems: set[Problem] = set()
-
-    def resolve_order(order: Statements) -> Statements:
-        result = resolve_supers(draft.plan, draft.bodies, order)
-        problems.update(result.problems)
-        return result.statements
-
-    return _in_order(draft, resolve_order).found(*problems)
-
-
-def _in_order(draft: Draft, step: Callable[[Statements], Statements]) -> Draft:
-    """Find an order of the members in which, after `step`, the class body reads what it read."""
-    written = read_written_order(draft.bodies)
-    after = draft.after
-    while True:
-        order = step(lay_over(draft.bodies, after))
-        changes = find_changed_reads(order, written)
-        more = find_movable(draft.bodies, changes) - after
-        # Each round moves more members below the parents, so the loop ends.
-        if not more:
-            problems = [report_capture(draft.bodies, change) for change in changes]
-            return replace(draft, order=order, after=after).found(*problems)
-        after |= more
-
-
-def write_head(draft: Draft) -> Draft:
-    """Write the decorators, bases and keywords."""
-    head = make_class_head(
-        draft.plan, draft.bodies, draft.changed, draft.order, dict(draft.decorators)
-    )
-    return replace(draft, head=head.text, notes=(*draft.notes, *head.notes)).found(*head.problems)
-
-
-PASSES: tuple[tuple[str, Callable[[Draft], Draft]], ...] = (
-    ("declaration", check_declaration),
-    ("edits", make_edits),
-    ("names", settle_names),
-    ("members", lay_members),
-    ("super", resolve),
-    ("head", write_head),
-)
 
 
 def merge_class(
@@ -167,42 +46,208 @@ def merge_class(
     Raises Refusals with every problem that the first pass with problems finds.
     """
     try:
-        # Deep code overflows Python's stack here as anywhere below.
-        draft = replace(make_draft(plan), decorators=tuple(decorators))
-        for name, step in PASSES:
-            draft = step(draft)
-            # Later passes rely on what earlier ones have settled.
-            if draft.problems:
-                raise Refusals(draft.problems)
-            if trace:
-                trace(name, draft.text)
+        return _merge(plan, trace or (lambda name, text: None), dict(decorators))
+    # Deep code overflows Python's stack here as anywhere below.
     except RecursionError as error:
         at = plan.chain[0].at(1, 0)
         what = "is nested too deeply to be merged"
         raise PatchgenError("PG006", at, what, "bind parts of it to names") from error
-    return MergedClass(plan.name, draft.text, draft.notes, draft.edits)
 
 
-def make_draft(plan: ClassPlan) -> Draft:
-    """Read the classes of the chain, with private names that mean the same in the flat class."""
-    bodies = []
-    for place, (block, own) in enumerate(zip(plan.chain, plan.own_names, strict=True)):
-        # Statements are moved as text, which needs equal indentation.
-        plain = normalize_indentation(block)
-        bodies.append(read_class_body(write_out_private_names(plain, own, plan.name), own, place))
-    return Draft(plan, tuple(bodies))
+def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedClass:
+    pairs = zip(plan.chain, plan.own_names, strict=True)
+    bodies = tuple(read_class_body(*pair, level) for level, pair in enumerate(pairs))
+
+    bodies, problems = _mark_removals(bodies)
+    _require_none(problems)
+    trace("removals", _write_chain(bodies))
+
+    edited = apply_edits(bodies)
+    bodies, fields = edited.bodies, read_fields(plan, edited.bodies)
+    _require_none(edited.problems or find_field_problems(bodies, fields))
+    trace("edits", _write_chain(bodies))
+
+    # From the last parent on, as each child overrides what is behind it.
+    laid = bodies[-1].statements
+    for body in reversed(bodies[:-1]):
+        laid = lay(body.statements, laid)
+    laid = tuple(statement for statement in laid if not statement.removes)
+    written = _read_written_order(bodies)
+    _require_none((*_find_changed_reads(bodies, laid, written), *_find_lost(bodies, laid)))
+    trace("members", _write_class(f"class {plan.name}:\n", bodies, laid))
+
+    resolved = resolve_supers(plan, bodies, laid, fields)
+    order = resolved.statements
+    _require_none(resolved.problems or _find_changed_reads(bodies, order, written))
+    trace("super", _write_class(f"class {plan.name}:\n", bodies, order))
+
+    head = make_class_head(plan, bodies, edited.methods, order, decorators)
+    _require_none(head.problems)
+    text = _write_class(head.text, bodies, order)
+    trace("head", text)
+    notes = (*_find_missing_parameters(bodies), *head.notes)
+    return MergedClass(plan.name, text, notes, edited.matches)
 
 
-def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
+def _require_none(problems: Iterable[Problem]) -> None:
+    """Raises Refusals: later passes rely on what earlier ones have settled."""
+    if problems := tuple(problems):
+        raise Refusals(problems)
+
+
+# Removals
+
+
+def _mark_removals(bodies: Sequence[ClassBody]) -> tuple[tuple[ClassBody, ...], list[Problem]]:
+    """Mark the statements that remove what a later class of the chain binds.
+
+    A method whose body is only `raise AttributeError(...)`, and an attribute `x = AttributeError()`
+    remove the inherited member, as in transformers' modular files.  Python's inheritance would
+    keep a member that raises or is an exception: this is a deliberate difference.
+    """
+    marked: list[ClassBody] = []
+    problems: list[Problem] = []
+    # From the end: the last class of the chain has nothing to remove.
+    behind: set[str] = set()
+    for level, body in reversed(list(enumerate(bodies))):
+        statements = []
+        for statement in body.statements:
+            name = removed_name(statement.node)
+            statements.append(replace(statement, removes=name in behind))
+            tied = [s for other in bodies[level + 1 :] for s in other.binders(name or "")]
+            if any(len(other.names) > 1 for other in tied):
+                what = f"{name} cannot be removed alone: it is bound together with something else"
+                hint = "override what is bound with it"
+                problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
+            # A part may remove what only some models have.
+            if name is not None and name not in behind and level == 0 and len(bodies) > 1:
+                what = f"{name} is removed, but no class that {body.own_name} is merged with has it"
+                hint = did_you_mean(name, behind) or "what a base outside has cannot be removed"
+                problems.append(PatchgenError("PG230", body.at(statement), what, hint).problem)
+        marked.insert(0, replace(body, statements=tuple(statements)))
+        behind |= body.names
+    return tuple(marked), problems
+
+
+# What code in the class body reads
+
+Key = tuple[int, int]
+
+
+def _read_written_order(bodies: Sequence[ClassBody]) -> dict[tuple[Key, str], Key]:
+    """For each statement and name that it reads: the statement above it that bound the name."""
+    binders: dict[tuple[Key, str], Key] = {}
+    for body in bodies:
+        bound: dict[str, Key] = {}
+        for statement in body.statements:
+            for name in statement.reads:
+                if name in bound:
+                    binders[statement.key, name] = bound[name]
+            bound.update(dict.fromkeys(statement.names, statement.key))
+    return binders
+
+
+def _find_changed_reads(
+    bodies: Sequence[ClassBody], order: Sequence[Statement], written: dict[tuple[Key, str], Key]
+) -> Iterator[Problem]:
+    """Every read in the class body `order` that does not find what it found as written.
+
+    Attribute values, decorators, defaults and annotations are evaluated in the class body, where
+    they see the names bound above them.
+
+        class Parent:                   class Flat:
+            size = 1                        size = 5
+            double = size * 2               double = size * 2       # would be 10
+        class Child(Parent):
+            size = 5
+    """
+    bound: dict[str, Statement] = {}
+    for statement in order:
+        for name in sorted(statement.reads):
+            before, now = written.get((statement.key, name)), bound.get(name)
+            # A copy reads the members that were copied with it, under their new names.
+            is_of_copy = now is not None and now.hoisted and statement.hoisted
+            if not is_of_copy and before != (now.key if now else None):
+                body = bodies[statement.origin]
+                new = f"{bodies[now.origin].own_name}'s {name}" if now else f"a global {name}"
+                old = f"the {name} above it" if before else f"a global {name}"
+                what = f"{body.own_name} reads {old} in its class body and would read {new}"
+                hint = "give one of them another name, or write the value out"
+                yield PatchgenError("PG201", body.at(statement), what, hint).problem
+        # Only now: a statement does not read what it binds itself.
+        bound.update(dict.fromkeys(statement.names, statement))
+
+
+def _find_lost(bodies: Sequence[ClassBody], order: Sequence[Statement]) -> Iterator[Problem]:
+    """Members that are overridden, and that change another one when they are made.
+
+    @f.register                     # stays registered, whatever the child calls `_`
+    def _(self, x: int): ...
+    """
+    kept = {statement.key for statement in order}
+    for body in bodies[1:]:
+        for statement in body.statements:
+            if statement.key in kept or statement.removes:
+                continue
+            node = statement.node
+            calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+            parts = node.decorator_list if isinstance(node, Function) else calls
+            changed = sorted((names_in(parts) & body.names) - set(statement.names))
+            if changed:
+                name = statement.names[0]
+                what = f"{name} of {body.own_name} is overridden, and may change {changed[0]}"
+                hint = "give the other one another name"
+                yield PatchgenError("PG201", body.at(statement), what, hint).problem
+
+
+# Notes
+
+
+def _find_missing_parameters(bodies: Sequence[ClassBody]) -> Iterator[str]:
+    """Notes on overrides that do not take a parameter that a caller may pass by name."""
+    for level, body in enumerate(bodies):
+        for name, (statement, *others) in body.by_name.items():
+            override = statement.node
+            # A removal is written as a method that raises; `**kwargs` takes any parameter.
+            if others or statement.removes or not isinstance(override, Function):
+                continue
+            behind = (other for other in bodies[level + 1 :] if name in other.names)
+            parent = next(behind, None)
+            if override.args.kwarg or parent is None:
+                continue
+            old = parent.binders(name)[0].node
+            # A property and its setter are two definitions of one name.
+            if len(parent.binders(name)) > 1 or not isinstance(old, Function):
+                continue
+            taken = {*parameters(override)}
+            # `*args` takes whatever is given by position; those of the parent have no names.
+            if override.args.vararg:
+                taken.update(argument.arg for argument in old.args.args)
+            taken.update(star.arg for star in (old.args.vararg, old.args.kwarg) if star)
+            for parameter in parameters(old)[1:]:
+                if parameter not in taken:
+                    taker, inherited = f"{body.own_name}.{name}", f"{parent.own_name}.{name}"
+                    yield f"{taker} does not take {parameter}, which {inherited} takes"
+
+
+# Text
+
+
+def _write_chain(bodies: Sequence[ClassBody]) -> str:
+    """Every class of the chain, before its members are merged."""
+    return "\n".join(_write_class(f"{b.head}\n", [b], b.statements) for b in bodies)
+
+
+def _write_class(head: str, bodies: Sequence[ClassBody], order: Sequence[Statement]) -> str:
     """The head, the nearest docstring, the statements, and the comments below the last ones."""
-    docstrings = [each.leading + each.text for body in bodies if (each := body.docstring)]
-    kept = list(order)
-    remarks = ""
-    is_merged = len(bodies) > 1
-    if is_merged:
+    docstrings = [d.leading + d.text for body in bodies if (d := body.docstring)]
+    kept, remarks = list(order), ""
+    if len(bodies) > 1:
         # A merged class has members, so that `pass` and `...` of its parents can go.
-        kept = [statement for statement in order if not is_placeholder(statement.node)]
-        remarks = _read_remarks(order)
+        kept = [statement for statement in order if not statement.is_placeholder]
+        # In an empty body, the comments above them are about the class.
+        above = "".join(statement.leading for statement in order if statement.is_placeholder)
+        remarks = "".join(line for line in above.splitlines(True) if line.strip())
     members = "".join(statement.leading + statement.text for statement in kept)
     if remarks and members:
         # The blank line keeps them apart from the first member, which they do not describe.
@@ -212,10 +257,3 @@ def _class_text(head: str, bodies: Sequence[ClassBody], order: Sequence[Statemen
         members = order[0].text if order else f"{INDENT}pass\n"
     tails = [body.tail for body in reversed(bodies)]
     return "".join([head, *docstrings[:1], remarks, members, *tails])
-
-
-def _read_remarks(order: Sequence[Statement]) -> str:
-    """The comments above placeholders: in an empty body, they are about the class."""
-    empty = [statement.leading for statement in order if is_placeholder(statement.node)]
-    lines = [line for leading in empty for line in leading.splitlines(True)]
-    return "".join(line for line in lines if line.strip())

@@ -1,12 +1,12 @@
-"""Find what a name in a module stands for: a definition or an import, followed through re-exports.
+"""Decide which modules are flattened, which are only read, and which are left alone.
 
-In: a name, and the module that uses it.  Out: the `Symbol` that it means, or None for a builtin and
-for a name that nothing binds.  Only modules that exist as files below the roots are read, and only
-those that may hold a class to flatten; what comes from elsewhere (torch, the standard library) gets
-the name that the import statement gives it.
+Flattened: `transformers.models.*`, `patchgen.parts.*`, the modular file's own package and the
+packages that the project names.  Only read: the `__init__` of transformers, which re-exports its
+models.  The flat file imports from everything else as it stands.
 
-    from transformers import LlamaModel     # in a modular file
-    LlamaModel                              # transformers.models.llama.modeling_llama.LlamaModel
+    from transformers.models.llama.modeling_llama import LlamaMLP   carried, or merged
+    from transformers import LlamaMLP                               followed to the line above
+    from torch import nn                                            stays an import
 """
 
 from __future__ import annotations
@@ -16,12 +16,72 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from patchgen.compiler.plan.flatten_scope import FlattenScope
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.rebinding import is_read_between
+from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.syntax.locate import Environment
+from patchgen.syntax.locate import Environment, is_beside
+
+PARTS = "patchgen.parts"
+
+
+@dataclass(frozen=True, slots=True)
+class FlattenScope:
+    """The packages to flatten.
+
+    `own` is the top-level package of the modular file, `extra` those that the project names.
+    """
+
+    own: str
+    extra: tuple[str, ...] = ()
+
+    def flattens(self, module: str) -> bool:
+        """Whether classes and functions of `module` are carried into the flat file."""
+        return _flattens(module, self.own, self.extra)
+
+    def is_own(self, module: str) -> bool:
+        """Whether `module` is flattened and belongs neither to transformers nor to patchgen.
+
+        Nothing but the flat file would run its statements.
+        """
+        if _is_inside(module, MODELS) or _is_inside(module, PARTS):
+            return False
+        return self.flattens(module)
+
+    def looks_into(self, module: str) -> bool:
+        """Whether re-exports of `module` are followed."""
+        return module == "transformers" or self.flattens(module)
+
+    def knows_bases_of(self, module: str) -> bool:
+        """Whether the bases of classes of `module` are read; the classes of torch are leaves."""
+        return _is_inside(module, "transformers") or self.flattens(module)
+
+
+class Everywhere(FlattenScope):
+    """Follows re-exports and bases wherever there are files, for what is only read."""
+
+    def looks_into(self, module: str) -> bool:
+        """Always."""
+        return True
+
+    def knows_bases_of(self, module: str) -> bool:
+        """Always."""
+        return True
+
+
+@functools.lru_cache(maxsize=4096)  # asked thousands of times about few modules
+def _flattens(module: str, own: str, extra: tuple[str, ...]) -> bool:
+    if is_beside(module):
+        return True
+    packages = [MODELS, PARTS, *extra]
+    # A file inside transformers does not make all of transformers its own.
+    if own != "transformers":
+        packages.append(own)
+    return any(_is_inside(module, package) for package in packages)
+
+
+def _is_inside(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
 @dataclass(frozen=True)
@@ -34,9 +94,6 @@ class Bindings:
         default_factory=dict, repr=False, compare=False
     )
     _deciding: dict[tuple[str, int, str], Import | Block | Symbol | None] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-    _contested: dict[tuple[str, int, str], bool] = field(
         default_factory=dict, repr=False, compare=False
     )
     _ends: dict[Symbol, Symbol] = field(default_factory=dict, repr=False, compare=False)
@@ -99,10 +156,7 @@ class Bindings:
         if are_packages and len(own) == len(imports):
             return own[-1]
         # `try: import x` and `except ImportError: x = None`: only running shows which one counts.
-        if last.is_guarded:
-            is_certain = self._is_one_import(module, binders, imports)
-        else:
-            is_certain = not is_read_between(module, binders, name)
+        is_certain = not last.is_guarded or self._is_one_import(module, binders, imports)
         return own[-1] if is_certain else last
 
     def counts(self, module: ModuleIndex, item: Import) -> bool:
@@ -116,20 +170,10 @@ class Bindings:
         return symbol.is_same(self.imported_symbol(module, says))
 
     def is_contested(self, module: ModuleIndex, name: str) -> bool:
-        """Whether several statements bind `name` and a value before the last one may count."""
-        key = _key(module, name)
-        if key not in self._contested:
-            self._contested[key] = self._is_contested(module, name)
-        return self._contested[key]
-
-    def _is_contested(self, module: ModuleIndex, name: str) -> bool:
-        """As `is_contested`, computed anew."""
+        """Whether a condition decides which statement binds `name`."""
         if not isinstance(self._says(module, name), Block):
             return False
-        binders = module.binders(name)
-        if any(block.is_guarded for block in binders):
-            return True
-        return is_read_between(module, binders, name)
+        return any(block.is_guarded for block in module.binders(name))
 
     def _is_one_import(
         self, module: ModuleIndex, binders: tuple[Block, ...], items: list[Import]

@@ -13,13 +13,13 @@ because of that, with the reason.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.class_body import find_meaning, first_name
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.annotations import find_annotations
 from patchgen.syntax.blocks import Block, ModuleIndex
+from patchgen.syntax.errors import Location
 from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import Position, names_within, parse_once, position_of, walk
 
@@ -28,6 +28,29 @@ _OF_CLASS_OBJECT = frozenset(
     "__annotations__ __base__ __bases__ __dict__ __doc__ __module__ __mro__ __name__"
     " __orig_bases__ __qualname__ __subclasses__ mro".split()
 )
+
+
+def find_named_definitions(
+    layers: Sequence[ModuleIndex],
+    parents: Container[str],
+    merged: Container[Symbol],
+    bindings: Bindings,
+) -> frozenset[Symbol]:
+    """What a modular file names of the modules `parents`, and binds anew without deriving from it.
+
+    TABLE = {**llama.TABLE, "fast": Fast}       llama.TABLE is carried as `_TABLEParent`
+    """
+    bound = {name for layer in layers for name in layer.names if layer.definition(name)}
+    named: set[Symbol] = set()
+    for layer in layers:
+        for block in layer.blocks:
+            for reference in _find_uses(block):
+                symbol, _ = find_meaning(layer, reference, bindings)
+                if symbol is not None and symbol.module in parents and symbol not in merged:
+                    index = bindings.env.index(symbol.module, Location(""))
+                    if symbol.name in bound and index.definition(symbol.name) is not None:
+                        named.add(symbol)
+    return frozenset(named)
 
 
 def find_mentions(
@@ -170,3 +193,28 @@ def _find_classes(node: ast.AST) -> Sequence[ast.expr]:
 def _starts_at(node: ast.expr, reference: Reference) -> bool:
     """Whether an expression such as `a.b(c)` begins with the name that was read."""
     return position_of(first_name(node)) == reference.position
+
+
+def first_name(node: ast.expr) -> ast.expr:
+    """What a chain of attributes, calls and subscripts begins with: `a.b(c)[0]` gives `a`."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node
+
+
+def find_meaning(
+    index: ModuleIndex, reference: Reference, bindings: Bindings
+) -> tuple[Symbol | None, int]:
+    """What the read name means, and how many of the attributes behind it that takes.
+
+    `llama.LlamaMLP.forward`: the attributes of a module are definitions, those of a class not.
+    """
+    symbol = bindings.meaning(index, reference.name)
+    used = 0
+    for attribute in reference.attributes:
+        # A symbol without a name is a module.
+        if symbol is None or symbol.name:
+            break
+        symbol = bindings.canonical(Symbol(symbol.module, attribute), Location(""))
+        used += 1
+    return symbol, used

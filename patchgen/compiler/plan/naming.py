@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.declare import ModulePlan
-from patchgen.compiler.plan.kinds import kind_of_module
 from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.errors import Location
@@ -65,12 +65,12 @@ class Naming:
         return self._known[key]
 
     def aside(self, symbol: Symbol) -> str | None:
-        """The private name of a parent that its own subclass replaces in the flat file.
+        """The private name of a parent's definition that is replaced in the flat file, and named.
 
-        Only the modular code means the parent itself; all other code gets the subclass.  None for
-        any other class.
+        Only the modular code means the parent's; all other code gets the new one.  None for any
+        other definition.
         """
-        if self.plan.subclass_of(symbol) is None:
+        if self.plan.subclass_of(symbol) is None and symbol not in self.plan.named:
             return None
         # Without the subclass, this is what code of its own module would find.
         place = self._find(symbol, symbol.module in self._layer_modules, True)
@@ -79,11 +79,12 @@ class Naming:
         return self._private(symbol, place.name)
 
     def _private(self, symbol: Symbol, name: str) -> str:
-        """`_LlamaMLPParent`, with a number where that means something else."""
+        """`_LlamaMLPParent`, `_rotate_half_parent`, numbered where that is something else."""
         # The name must be free in every text that the flat file can carry.
         modules = {*self._layer_modules, *self.plan.parents, symbol.module}
         text = "".join(self._index(module).source.text for module in sorted(modules))
-        wanted = f"_{name.lstrip('_')}Parent"
+        ending = "_PARENT" if name.isupper() else "_parent" if name.islower() else "Parent"
+        wanted = f"_{name.lstrip('_')}{ending}"
         # Each layer can have a parent of this name: the number tells them apart.
         layers = len(self.plan.layers)
         number = layers - self.plan.layer(symbol.module) + 1
@@ -139,10 +140,10 @@ class Naming:
         return renames
 
     def replaced_imports(self, module: ModuleIndex) -> dict[str, Symbol]:
-        """What a modular file defines in place of what a parent imports under a condition.
+        """What a modular file defines in place of what a parent imports.
 
-        parent:   if is_fast_available():          modular file:   fast_attention = None
-                      from fast import fast_attention
+        parent:   from ...masking_utils import create_causal_mask
+        modular:  def create_causal_mask(config, **kwargs): ...
         """
         home = module.source.module
         if home not in self._replaced:
@@ -158,8 +159,7 @@ class Naming:
             return {}
         names: set[str] = set()
         for block in module.blocks:
-            if block.is_guarded:
-                names.update(item.bound for item in block.imports)
+            names.update(item.bound for item in block.imports)
         replaced: dict[str, Symbol] = {}
         for name in sorted(names):
             place = self._declared(name)

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from patchgen.compiler.plan.bindings import Bindings
+from patchgen.compiler.plan.bindings import Bindings, Everywhere
 from patchgen.compiler.plan.declare import Declaration, ModulePlan
-from patchgen.compiler.plan.flatten_scope import Everywhere
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import Symbol
+from patchgen.facts.bases import MODULE_MEMBERS
 from patchgen.facts.decorators import ADDED_MEMBERS
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.bound import bound_names
@@ -62,8 +62,8 @@ class Outside:
             # A statement below a merged class sets the attribute.
             if name in found:
                 return None
-            inherited = self._inherited(declaration.rest)
-            beside = self._inherited(self._beside(declaration, plan))
+            inherited = self._members_of(declaration.rest)
+            beside = self._members_of(self._beside(declaration, plan))
             # One after the other: most searches end at the first class.
             for names in chain(inherited, beside):
                 if names is None or name in names:
@@ -72,6 +72,46 @@ class Outside:
         except PatchgenError:
             return None  # what cannot be read cannot be known
         return frozenset(found)
+
+    def inherited(self, symbol: Symbol, plan: ModulePlan) -> frozenset[str] | None:
+        """What the class `symbol` of a modular file may override; None where it cannot be known.
+
+        A mixin overrides what its heirs inherit.
+        """
+        inherited: frozenset[str] = frozenset()
+        try:
+            for declaration in plan.declarations:
+                mro = self.lineages.mro(declaration.symbol, declaration.at)
+                for ancestor in mro if symbol in mro else ():
+                    members = frozenset() if ancestor == symbol else self._likely_members(ancestor)
+                    if members is None:
+                        return None
+                    inherited |= members
+        except PatchgenError:
+            return None
+        return inherited
+
+    def _likely_members(self, symbol: Symbol) -> frozenset[str] | None:
+        """What a class has, whatever its decorators add: nobody overrides that."""
+        members = self._members(symbol)
+        if members is not None:
+            return members
+        # torch need not be installed.
+        if self._env.path(symbol.module) is None:
+            is_module = symbol.module.startswith("torch.nn") and symbol.name == "Module"
+            return MODULE_MEMBERS if is_module else None
+        block = self._env.index(symbol.module, _NOWHERE).definition(symbol.name)
+        return _own_names(block.text) if block is not None and block.kind == "class" else None
+
+    def texts_of_bases(self, plan: ModulePlan) -> str:
+        """The files of the classes that stay bases of classes of the plan, parents' and new ones.
+
+        What is left of the parents' own files stands in the outputs.
+        """
+        modules = {symbol.module for mro in self._mros_of(plan) for symbol in mro}
+        modules -= {*plan.parents, *(layer.source.module for layer in plan.layers)}
+        files = sorted(module for module in modules if self._env.path(module) is not None)
+        return "\n".join(self._env.index(module, _NOWHERE).source.text for module in files)
 
     def _beside(self, declaration: Declaration, plan: ModulePlan) -> Iterator[Symbol]:
         """What follows the chain in the MRO of classes of the plan that derive from a class of it.
@@ -97,7 +137,7 @@ class Outside:
     def _env(self) -> Environment:
         return self.lineages.bindings.env
 
-    def _inherited(self, symbols: Iterable[Symbol]) -> Iterator[frozenset[str] | None]:
+    def _members_of(self, symbols: Iterable[Symbol]) -> Iterator[frozenset[str] | None]:
         """The attributes of each class and of its bases, nearest first; None for the unknown."""
         seen: set[Symbol] = set()
         waiting = list(symbols)
@@ -106,11 +146,11 @@ class Outside:
             if symbol in seen:
                 continue
             seen.add(symbol)
-            yield self._own(symbol)
+            yield self._members(symbol)
             for base in self.lineages.direct_bases(symbol, _NOWHERE) or ():
                 waiting.append(base.symbol)
 
-    def _own(self, symbol: Symbol) -> frozenset[str] | None:
+    def _members(self, symbol: Symbol) -> frozenset[str] | None:
         """What a class itself has; None where it cannot be known."""
         # Builtin classes are the same wherever patchgen runs.
         if symbol.module == "builtins":
@@ -178,7 +218,7 @@ def _own_names(text: str) -> frozenset[str]:
     node = parse_class(text)
     found = {*bound_names(node.body), *_find_attributes_set(walk(node))}
     for decorator in _read_decorators(node):
-        found.update(ADDED_MEMBERS[decorator])
+        found.update(ADDED_MEMBERS.get(decorator, ()))
     return ALWAYS | found
 
 

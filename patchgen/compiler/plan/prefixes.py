@@ -1,9 +1,8 @@
-"""Derive the names of carried classes from the names of declared ones.
+"""Which output file a class belongs to: modeling, configuration, processing and so on.
 
-Each pair of a new class and its parent shows which prefix replaces which; all pairs of one parent
-module must agree.
-
-    class GemmaAttention(LlamaAttention)        Llama -> Gemma: LlamaMLP becomes GemmaMLP
+class TinyMLP(llama.LlamaMLP)       modeling_tiny.py, as its parent stands in modeling_llama.py
+class TinyConfig(LlamaConfig)       configuration_tiny.py
+class TinyTokenizer                 tokenization_tiny.py, by the end of its name
 """
 
 from __future__ import annotations
@@ -13,7 +12,55 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from patchgen.syntax.errors import Location, PatchgenError
+MODELING = "modeling"
+# The longest first: `image_processing_pil_x` is not an `image_processing` file of a model `pil_x`.
+KINDS = (
+    "image_processing_pil",
+    "image_processing",
+    "video_processing",
+    "feature_extraction",
+    "configuration",
+    "tokenization",
+    "processing",
+    MODELING,
+)
+# The kind of a class without a parent follows from the end of its name; the longest counts.
+_ENDINGS = {
+    "Config": "configuration",
+    "Tokenizer": "tokenization",
+    "Processor": "processing",
+    "ProcessorKwargs": "processing",
+    "ImageProcessor": "image_processing",
+    "ImageProcessorKwargs": "image_processing",
+    "ImageProcessorPil": "image_processing_pil",
+    "VideoProcessor": "video_processing",
+    "VideoProcessorKwargs": "video_processing",
+    "FeatureExtractor": "feature_extraction",
+}
+
+
+def kind_of_module(module: str) -> str | None:
+    """The kind of the file `module`, or None when its name does not say."""
+    name = module.rpartition(".")[2]
+    for kind in KINDS:
+        if name.startswith(f"{kind}_"):
+            return kind
+    return None
+
+
+def kind_of_class(name: str) -> str:
+    """The kind of a class without a parent, by the end of its name."""
+    found = [ending for ending in _ENDINGS if name.endswith(ending)]
+    if not found:
+        return MODELING
+    # `ImageProcessor` ends with `Processor` too.
+    longest = max(found, key=len)
+    return _ENDINGS[longest]
+
+
+def output_name(modular_file: str, kind: str) -> str:
+    """`modular_llama_loss.py` gives `modeling_llama_loss.py`."""
+    return modular_file.replace("modular_", f"{kind}_", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,32 +124,17 @@ def derive(new: str, parent: str, model: str) -> Prefix | None:
     return Prefix((old,), new.removesuffix(suffix), given)
 
 
-def agree(found: Sequence[tuple[Prefix, Location]], module: str) -> Prefix | None:
+def agree(pairs: Sequence[Prefix]) -> Prefix | None:
     """The one new prefix that all pairs of a parent module show.
 
-    Raises PatchgenError PG110 at the first pair that says something else than the first one.
+    None where they show several: what is carried beside them then keeps its name.
     """
-    if not found:
+    if len({prefix.new for prefix in pairs}) != 1:
         return None
-    first = found[0][0]
-    olds: set[str] = set()
-    for prefix, at in found:
-        # Classes that are carried with them could have either name.
-        if prefix.new != first.new:
-            what = f"two prefixes for the classes of {module}: {_pair(first)}, {_pair(prefix)}"
-            hint = (
-                "use one prefix, or derive the classes that need "
-                f"{prefix.new} in a modular file of their own"
-            )
-            raise PatchgenError("PG110", at, what, hint)
-        olds.update(prefix.olds)
+    olds = {old for prefix in pairs for old in prefix.olds}
     # The longest first: `Mamba2` before `Mamba`.
     longest_first = sorted(olds, key=lambda old: (-len(old), old))
-    return Prefix(tuple(longest_first), first.new, first.why)
-
-
-def _pair(prefix: Prefix) -> str:
-    return f"{prefix} by class {prefix.why[0]}({prefix.why[1]})"
+    return Prefix(tuple(longest_first), pairs[0].new, pairs[0].why)
 
 
 def _find_common_suffix(a: str, b: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgen.project.disk.write import replace_file
+from patchgen.project.write import replace_file
 from patchgen.training.bench.result import Result, from_json
 
 FORMAT = 1

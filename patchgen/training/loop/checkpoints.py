@@ -16,7 +16,7 @@ from typing import Any
 from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from patchgen.project.disk.write import replace_file
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import wait

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen.project.disk.write import replace_file
+from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.recipe import Recipe, recipe_of
 from patchgen.training.parallel.engine import Engine

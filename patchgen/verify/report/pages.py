@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen.project.disk.write import replace_file
 from patchgen.project.markdown import table_lines
+from patchgen.project.write import replace_file
 from patchgen.verify.mutation.mutant_result import counted
 from patchgen.verify.mutation.page import format_mutants_page
 from patchgen.verify.report.earlier import make_record, read_record

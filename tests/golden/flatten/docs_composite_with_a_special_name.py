@@ -33,7 +33,7 @@ class AriaTextDecoderLayer(LlamaDecoderLayer):
 class AriaTextModel(LlamaModel):
     pass
 # --- flat configuration_aria.py: AriaTextConfig
-# defines AriaTextConfig
+# defines auto_docstring, AriaTextConfig
 
 
 @strict
@@ -92,6 +92,7 @@ class AriaTextConfig(PreTrainedConfig):
     attention_dropout: int | float | None = 0.0
     mlp_bias: bool = False
     head_dim: int | None = None
+    moe_num_experts: int = 8
 
     def __post_init__(self, **kwargs):
         if self.head_dim is None:
@@ -108,10 +109,8 @@ class AriaTextConfig(PreTrainedConfig):
                 f"The hidden size ({self.hidden_size}) is not a multiple of the number of attention "
                 f"heads ({self.num_attention_heads})."
             )
-
-    moe_num_experts: int = 8
 # --- flat modeling_aria.py: AriaTextMLP, AriaTextDecoderLayer
-# defines AriaSharedExpertsMLP, AriaTextMLP, AriaTextRMSNorm, rotate_half, apply_rotary_pos_emb, repeat_kv, eager_attention_forward, AriaTextAttention, AriaTextDecoderLayer, AriaTextRotaryEmbedding, AriaTextPreTrainedModel, AriaTextModel
+# defines auto_docstring, AriaSharedExpertsMLP, AriaTextMLP, AriaTextRMSNorm, rotate_half, apply_rotary_pos_emb, repeat_kv, eager_attention_forward, AriaTextAttention, AriaTextDecoderLayer, AriaTextRotaryEmbedding, AriaTextPreTrainedModel, AriaTextModel
 
 
 class AriaTextMLP(nn.Module):

@@ -10,6 +10,9 @@ class MyNewMLP(LlamaMLP):
     def __init__(self, config):
         nn.Module.__init__(self)
         self.config = config
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size)
         self.act_fn = nn.GELU()
 # --- flat modeling_my_new.py: MyNewMLP
 # defines MyNewMLP
@@ -19,6 +22,9 @@ class MyNewMLP(nn.Module):
     def __init__(self, config):
         nn.Module.__init__(self)
         self.config = config
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size)
         self.act_fn = nn.GELU()
 
     def forward(self, x):

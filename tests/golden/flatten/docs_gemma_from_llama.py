@@ -35,7 +35,7 @@ class GemmaModel(LlamaModel):
 class GemmaForCausalLM(LlamaForCausalLM):
     pass
 # --- flat modeling_gemma.py: GemmaRMSNorm, GemmaMLP
-# defines GemmaRMSNorm, GemmaMLP, GemmaRotaryEmbedding, rotate_half, apply_rotary_pos_emb, repeat_kv, eager_attention_forward, GemmaAttention, GemmaDecoderLayer, GemmaPreTrainedModel, GemmaModel, GemmaForCausalLM
+# defines auto_docstring, GemmaRMSNorm, GemmaMLP, GemmaRotaryEmbedding, rotate_half, apply_rotary_pos_emb, repeat_kv, eager_attention_forward, GemmaAttention, GemmaDecoderLayer, GemmaPreTrainedModel, GemmaModel, GemmaForCausalLM
 
 
 class GemmaRMSNorm(nn.Module):

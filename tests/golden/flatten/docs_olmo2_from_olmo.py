@@ -57,7 +57,7 @@ class Olmo2Model(OlmoModel):
 class Olmo2ForCausalLM(OlmoForCausalLM):
     pass
 # --- flat configuration_olmo2.py: Olmo2Config
-# defines Olmo2Config
+# defines auto_docstring, Olmo2Config
 
 
 @strict
@@ -116,15 +116,14 @@ class Olmo2Config(PreTrainedConfig):
     rope_parameters: RopeParameters | dict | None = None
     attention_bias: bool = False
     attention_dropout: float | int = 0.0
+    rms_norm_eps: float = 1e-5
 
     def __post_init__(self, **kwargs):
         if self.num_key_value_heads is None:
             self.num_key_value_heads = self.num_attention_heads
         super().__post_init__(**kwargs)
-
-    rms_norm_eps: float = 1e-5
 # --- flat modeling_olmo2.py: Olmo2RMSNorm, Olmo2DecoderLayer
-# defines Olmo2RMSNorm, repeat_kv, eager_attention_forward, rotate_half, apply_rotary_pos_emb, Olmo2Attention, Olmo2LayerNorm, Olmo2MLP, Olmo2DecoderLayer, Olmo2RotaryEmbedding, Olmo2PreTrainedModel, Olmo2Model, Olmo2ForCausalLM
+# defines auto_docstring, Olmo2RMSNorm, rotate_half, repeat_kv, eager_attention_forward, apply_rotary_pos_emb, Olmo2Attention, Olmo2LayerNorm, Olmo2MLP, Olmo2DecoderLayer, Olmo2RotaryEmbedding, Olmo2PreTrainedModel, Olmo2Model, Olmo2ForCausalLM
 
 
 @use_kernel_forward_from_hub("RMSNorm")

@@ -12,7 +12,7 @@ class MyNewRMSNorm(LlamaRMSNorm):
     def extra_repr(self):
         raise AttributeError("Not needed for MyNew")
 # --- flat modeling_my_new.py: MyNewPreTrainedModel, MyNewRMSNorm
-# defines rotate_half, apply_rotary_pos_emb, repeat_kv, eager_attention_forward, MyNewAttention, MyNewMLP, MyNewDecoderLayer, MyNewPreTrainedModel, MyNewRMSNorm
+# defines auto_docstring, rotate_half, apply_rotary_pos_emb, MyNewMLP, repeat_kv, eager_attention_forward, MyNewAttention, MyNewDecoderLayer, MyNewPreTrainedModel, MyNewRMSNorm
 
 
 @auto_docstring
@@ -30,6 +30,12 @@ class MyNewPreTrainedModel(PreTrainedModel):
         "hidden_states": MyNewDecoderLayer,
         "attentions": MyNewAttention,
     }
+
+    @classmethod
+    def is_custom_code(cls):
+        # For code outside its package, transformers neither converts checkpoints nor calls
+        # `_init_weights` for modules that have no parameters of their own.
+        return False
 
 
 @use_kernel_forward_from_hub("RMSNorm")

@@ -17,7 +17,7 @@ class MyNewConfig(LlamaConfig):
         super().__post_init__(**kwargs)
         self.doubled = self.new_argument * 2
 # --- flat configuration_my_new.py: MyNewConfig
-# defines MyNewConfig
+# defines auto_docstring, MyNewConfig
 
 
 @strict
@@ -75,6 +75,7 @@ class MyNewConfig(PreTrainedConfig):
     attention_dropout: int | float | None = 0.0
     mlp_bias: bool = False
     head_dim: int | None = None
+    new_argument: int = 3
 
     def __post_init__(self, **kwargs):
         if self.head_dim is None:
@@ -92,5 +93,3 @@ class MyNewConfig(PreTrainedConfig):
                 f"The hidden size ({self.hidden_size}) is not a multiple of the number of attention "
                 f"heads ({self.num_attention_heads})."
             )
-
-    new_argument: int = 3

@@ -48,10 +48,23 @@ class RobertaForMaskedLM(BertForMaskedLM):
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
+import contextlib
+
 from huggingface_hub.dataclasses import strict
 
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.utils import auto_docstring
+
+
+def auto_docstring(documented=None, write=auto_docstring, **arguments):
+    """transformers' decorator, which knows the names and the arguments of its own models only."""
+    if documented is None:
+        return lambda documented: auto_docstring(documented, **arguments)
+    with contextlib.redirect_stdout(None):
+        write(documented, **arguments)
+    text = documented.__doc__.replace("a None.", "a Roberta model.")
+    documented.__doc__ = text.replace("instantiate a None", "instantiate a Roberta")
+    return documented
 
 
 @auto_docstring(checkpoint="google-bert/bert-base-uncased")
@@ -96,7 +109,7 @@ class RobertaConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = None
     tie_word_embeddings: bool = True
 # --- flat modeling_roberta.py: RobertaEmbeddings, RobertaForMaskedLM
-# defines RobertaEmbeddings, eager_attention_forward, RobertaSelfAttention, RobertaCrossAttention, RobertaSelfOutput, RobertaAttention, RobertaIntermediate, RobertaOutput, RobertaLayer, RobertaEncoder, RobertaPooler, RobertaPredictionHeadTransform, RobertaLMPredictionHead, RobertaPreTrainedModel, RobertaModel, RobertaOnlyMLMHead, RobertaForMaskedLM
+# defines auto_docstring, RobertaEmbeddings, eager_attention_forward, RobertaSelfAttention, RobertaCrossAttention, RobertaSelfOutput, RobertaAttention, RobertaIntermediate, RobertaOutput, RobertaLayer, RobertaEncoder, RobertaPooler, RobertaPredictionHeadTransform, RobertaLMPredictionHead, RobertaPreTrainedModel, RobertaModel, RobertaOnlyMLMHead, RobertaForMaskedLM
 
 
 class RobertaEmbeddings(nn.Module):

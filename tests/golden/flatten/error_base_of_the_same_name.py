@@ -9,5 +9,5 @@ from .modeling_toy import ToyA
 class ToyA(ToyA):
     size = 2
 # --- error
-toy/modular_toy_fast.py:4:12: PG106 the base ToyA has the name of the class, and a name means one thing in a file
-    hint: import the parent under another name: `import ToyA as ToyAParent`
+toy/modular_toy_fast.py:4:1: PG100 ToyA is bound here and on line 1: this is not in the language of modular files
+    hint: bind it once; import what it takes the place of under another name

@@ -31,4 +31,4 @@ class ToyModel(toy.ToyModel):
         self.mlp = ToyFastMLP()
 # --- error
 toy/modular_toy_fast.py:15:1: PG119 ToyModel asks for toy.modeling_toy.ToyMLP, which is merged into ToyFastMLP
-    hint: ToyFastMLP would stay a subclass if it did not edit or remove what it inherits
+    hint: ToyFastMLP would be its subclass if it did not edit or remove what it inherits

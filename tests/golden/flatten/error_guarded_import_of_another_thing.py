@@ -2,9 +2,9 @@
 # --- parent toy/modeling_toy.py
 """A toy."""
 
-from importlib.util import find_spec
+from quickness import is_quick_available
 
-if find_spec("quick") is not None and not find_spec("slow"):
+if is_quick_available():
     from quick import scale
 else:
     scale = None
@@ -14,11 +14,11 @@ class ToyA:
     def forward(self, x):
         return x if scale is None else scale(x)
 # --- modular toy/modular_toy_fast.py
-from importlib.util import find_spec
+from quickness import is_quick_available
 
 from . import modeling_toy as toy
 
-if find_spec("quicker") is not None:
+if is_quick_available():
     from quicker import scale
 else:
     scale = None

@@ -2,7 +2,8 @@
 try:
     from fast import one, two
 except ImportError:
-    two, one = None, None
+    two = None
+    one = None
 
 
 class ToyA:

@@ -17,5 +17,5 @@ class ToyA(toy.ToyA):
     def stop(self, x):
         return toy.LIMIT + x
 # --- error
-toy/modular_toy_fast.py:6:16: PG103 toy.modeling_toy defines no LIMIT, which its __getattr__ may make while the program runs
-    hint: name the definition that it gives, or import the name inside a function: such an import stays
+toy/modeling_toy.py:6:1: PG100 `def __getattr__(name):` at the top level of a file: this is not in the language of modular files
+    hint: define or import each name

@@ -35,11 +35,10 @@ def scale(x):
 
 class ToyA:
     scale = 2
+    size = 2
 
     def run(self, x):
         return self.scale * x + dict(scale=1)["scale"]
-
-    size = 2
 
 
 class ToyB:

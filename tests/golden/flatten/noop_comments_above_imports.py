@@ -33,10 +33,10 @@ from fused import norm  # a kernel
 
 
 class ToyA:
+    size = 2
+
     def run(self, x):
         return norm(x) * tables.SCALE
-
-    size = 2
 
 
 class ToyB:

@@ -26,14 +26,13 @@ class ToyA(toy.ToyA):
 
 class ToyA:
     color = "#ffffff"  # white
+    size = 2
 
     def run(self):
         text = """
 # nor this
     """
         return f"# {self.color} # not a comment" + text
-
-    size = 2
 
 
 class ToyB:

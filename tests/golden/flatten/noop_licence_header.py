@@ -6,13 +6,11 @@
 # you may not use this file except in compliance with the License.
 """PyTorch Toy model."""
 
-from __future__ import annotations
-
 import math
 
 
 class ToyA:
-    def run(self) -> ToyA:
+    def run(self) -> "ToyA":
         return math.pi
 # --- modular toy/modular_toy_fast.py
 # Copyright 2026 Somebody Else.
@@ -34,13 +32,11 @@ class ToyA(toy.ToyA):
 # you may not use this file except in compliance with the License.
 """PyTorch Toy model."""
 
-from __future__ import annotations
-
 import math
 
 
 class ToyA:
+    size = 2
+
     def run(self) -> "ToyA":
         return math.pi
-
-    size = 2

@@ -30,10 +30,10 @@ class ToyBase:
 
 
 class ToyA(ToyBase):
+    size = 2
+
     def run(self):
         return super().run() + 1
-
-    size = 2
 
 
 class ToyB(ToyA):

@@ -1,20 +1,11 @@
-# reason: conditions, loops, annotated assignments, calls and deletions at module level stay, in order
+# reason: annotated assignments, calls, and items and attributes that are set at module level stay, in order
 # --- parent toy/modeling_toy.py
 import warnings
 
 TABLE: dict[str, int] = {}
 TABLE["a"] = 1
-for name in ("b", "c"):
-    TABLE[name] = len(TABLE)
-del name
 warnings.filterwarnings("ignore", module="toy")
-if TABLE["a"]:
-    LIMIT = 10
-else:
-    LIMIT = 20
-with warnings.catch_warnings():
-    EXTRA = LIMIT
-assert EXTRA
+LIMIT = 10
 
 
 class ToyA:
@@ -23,7 +14,7 @@ class ToyA:
 
 ToyA.table = TABLE
 ALIAS = ToyA
-TABLE |= {"z": EXTRA}
+TABLE["z"] = LIMIT
 # --- modular toy/modular_toy_fast.py
 from . import modeling_toy as toy
 
@@ -41,22 +32,9 @@ TABLE: dict[str, int] = {}
 
 TABLE["a"] = 1
 
-for name in ("b", "c"):
-    TABLE[name] = len(TABLE)
-
-del name
-
 warnings.filterwarnings("ignore", module="toy")
 
-if TABLE["a"]:
-    LIMIT = 10
-else:
-    LIMIT = 20
-
-with warnings.catch_warnings():
-    EXTRA = LIMIT
-
-assert EXTRA
+LIMIT = 10
 
 
 class ToyA:
@@ -70,4 +48,4 @@ ToyA.table = TABLE
 
 ALIAS = ToyA
 
-TABLE |= {"z": EXTRA}
+TABLE["z"] = LIMIT

@@ -50,8 +50,7 @@ def helper(x, limit=LIMIT):
 
 class NeoBlock(abc.ABC):
     limit = LIMIT
+    size = 2
 
     def run(self, x):
         return helper(x), SIZES
-
-    size = 2

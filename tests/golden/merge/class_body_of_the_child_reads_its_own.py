@@ -7,16 +7,23 @@ class P(Base):
     b = 1
     def f(self):
         return self.b
+    def g(self):
+        return 1
 # --- modular
 class C(P):
     a = 5
     b = a + 1
+    def run(self):
+        return 2
+    g = run
 # --- flat
 class C(Base):
-    b = 1
-    def f(self):
-        return self.b
     a = 5
     b = a + 1
+    def f(self):
+        return self.b
+    def run(self):
+        return 2
+    g = run
 # --- probe
-print(C().f(), C.a)
+print(C().f(), C.a, C().g())

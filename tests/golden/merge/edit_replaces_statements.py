@@ -42,6 +42,8 @@ class C(P):
     x = 1
 # --- flat
 class C(Base):
+
+    x = 1
     def forward(self, x, y=2):
         """Doc."""
         # first
@@ -58,8 +60,6 @@ class C(Base):
 
         # the end
         return w
-
-    x = 1
 # --- edited
 class P(Base):
     def forward(self, x, y=2):

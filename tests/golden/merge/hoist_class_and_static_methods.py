@@ -1,4 +1,4 @@
-"""`super()` in a classmethod, `__new__`, and of a static method."""
+"""`super()` in a classmethod, and of a static method."""
 # --- bases
 class Base:
     pass
@@ -6,10 +6,8 @@ class Base:
 class P(Base):
     kind = "p"
 
-    def __new__(cls, n=0):
-        made = super().__new__(cls)
-        made.n = n
-        return made
+    def __init__(self, n=0):
+        self.n = n
 
     @classmethod
     def make(cls, n):
@@ -22,10 +20,6 @@ class P(Base):
 class C(P):
     kind = "c"
 
-    def __new__(cls, n=0):
-        made = super().__new__(cls, n + 1)
-        return made
-
     @classmethod
     def make(cls, n):
         made, kind = super().make(n)
@@ -37,15 +31,8 @@ class C(P):
 class C(Base):
     kind = "c"
 
-    def __new__(cls, n=0):
-        made = cls._new_of_P(cls, n + 1)
-        return made
-
-    @staticmethod
-    def _new_of_P(cls, n=0):
-        made = super().__new__(cls)
-        made.n = n
-        return made
+    def __init__(self, n=0):
+        self.n = n
 
     @classmethod
     def make(cls, n):

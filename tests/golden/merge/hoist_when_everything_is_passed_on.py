@@ -15,9 +15,6 @@ class P:
         return x, sorted(kwargs)
     def some(self, x, y, z=0):
         return x, y, z
-    @staticmethod
-    def static(x, y=2):
-        return x + y
     @classmethod
     def made(cls, *args, **kwargs):
         return cls(*args, **kwargs)
@@ -48,9 +45,6 @@ class C(P):
     def some(self, x, *args, **kwargs):
         x = x * 10
         return super().some(x, *args, **kwargs)
-    @staticmethod
-    def static(*args, **kwargs):
-        return P.static(*args, **kwargs) * 2
     @classmethod
     def made(cls, *args, **kwargs):
         made = super().made(*args, **kwargs)
@@ -104,13 +98,6 @@ class C:
 
     def _some_of_P(self, x, y, z=0):
         return x, y, z
-    @staticmethod
-    def static(*args, **kwargs):
-        return C._static_of_P(*args, **kwargs) * 2
-
-    @staticmethod
-    def _static_of_P(x, y=2):
-        return x + y
     @classmethod
     def made(cls, *args, **kwargs):
         made = cls._made_of_P(*args, **kwargs)
@@ -123,5 +110,5 @@ class C:
 # --- probe
 c = C(3, name="c")
 print(c.size, c.scale, c.name, c.more, c.returned(2), c.returned(2, factor=1), c.in_the_middle(1, 2, offset=3))
-print(c.in_a_loop(1), c.in_branches(5, y=2), c.changed(1, drop=2, kept=3), c.some(1, 2, z=3), c.static(1, y=5))
+print(c.in_a_loop(1), c.in_branches(5, y=2), c.changed(1, drop=2, kept=3), c.some(1, 2, z=3))
 print(C.made(4, scale=5).size)

@@ -22,6 +22,7 @@ class C(A, B):
         return A.f(self)
 # --- flat
 class C(Base):
+    kind = "b"
     def f(self):
         return self._f_of_A() + ["c"]
 
@@ -33,7 +34,6 @@ class C(Base):
 
     def _f_of_A(self):
         return self._f_of_B() + ["a"]
-    kind = "b"
     def g(self):
         return self._f_of_A()
 # --- probe

@@ -14,7 +14,7 @@ class P(Base):
 # --- modular
 class C(P):
     def extra_repr(self):
-        return super().extra_repr() + " c" + super(C, self).extra_repr()
+        return super().extra_repr() + " c"
 # --- flat
 class C(Base):
     def __init__(self):
@@ -22,6 +22,6 @@ class C(Base):
     def forward(self):
         return self.extra_repr()
     def extra_repr(self):
-        return super().extra_repr() + " c" + super(C, self).extra_repr()
+        return super().extra_repr() + " c"
 # --- probe
 print(C().forward(), vars(C()))

@@ -10,7 +10,6 @@ class G(Base):
         return x + self.n
 
 class P(G):
-    keys = ["a"]
     def __init__(self, n):
         super().__init__(n)
         self.p = True
@@ -18,26 +17,23 @@ class P(G):
         return x * 10
 # --- modular
 class C(P):
-    keys = P.keys + ["b"]
     def __init__(self, n):
         G.__init__(self, n)
         self.own = 1
     def f(self, x):
-        return G.f(self, x), P.f(self, x=x), list(map(P.f, [self], [4]))
+        return G.f(self, x), P.f(self, x=x)
 # --- flat
 class C(Base):
     def __init__(self, n):
         self.n = n
         self.own = 1
     def f(self, x):
-        return self._f_of_G(x), self._f_of_P(x=x), list(map(C._f_of_P, [self], [4]))
+        return self._f_of_G(x), self._f_of_P(x=x)
 
     def _f_of_G(self, x):
         return x + self.n
 
     def _f_of_P(self, x):
         return x * 10
-    keys = ["a"]
-    keys = keys + ["b"]
 # --- probe
-print(vars(C(1)), C(1).f(2), C.keys)
+print(vars(C(1)), C(1).f(2))

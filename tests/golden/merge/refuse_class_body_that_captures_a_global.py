@@ -12,4 +12,4 @@ class C(P):
         return names
 # --- error
 # modular.py:2:5: PG201 C reads a global list in its class body and would read P's list
-#     hint: give one of them another name
+#     hint: give one of them another name, or write the value out

@@ -14,5 +14,5 @@ class C(P):
 # --- error
 # modular.py:2:5: PG223 b is annotated in C, which is not decorated as P is
 #     hint: decorate both alike, so that it is a field in both or in none
-# modular.py:3:5: PG223 a = ... does not change the default of the field a of P
+# modular.py:3:5: PG223 a does not change the default of the field a of P
 #     hint: write a: int = ...

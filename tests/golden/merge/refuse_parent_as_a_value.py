@@ -12,9 +12,7 @@ class P(Base):
 # --- modular
 class C(P):
     def f(self):
-        return P.make(), super(P, type(self)).f
+        return P.make(), isinstance(self, P)
 # --- error
-# modular.py:3:16: PG210 make is a classmethod of a class that is merged into another
-#     hint: write super().make
-# modular.py:3:26: PG210 super is called with arguments that are no plain names
-#     hint: write super()
+# modular.py:3:16: PG210 make of a parent that is merged is used otherwise than as Parent.m(self)
+#     hint: write super().make, or self.make

@@ -1,4 +1,4 @@
-"""A comprehension in a class body does not see the class body's names, nor does a class inside it."""
+"""A comprehension in a class body does not see the class body's names."""
 # --- bases
 class Base:
     pass
@@ -8,10 +8,6 @@ class P(Base):
 # --- modular
 class C(P):
     sizes = [P.size for _ in range(2)]
-    class Inner:
-        size = P.size
 # --- error
-# modular.py:2:5: PG210 a parent that is merged is named where the flat class is not made yet
-#     hint: bind what is needed of it to a name of the class body
-# modular.py:3:5: PG210 a parent that is merged is named where the flat class is not made yet
-#     hint: bind what is needed of it to a name of the class body
+# modular.py:2:14: PG212 a parent that is merged is named in the class body, where no class is made yet
+#     hint: write the value out

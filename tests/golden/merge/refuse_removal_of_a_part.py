@@ -1,4 +1,4 @@
-"""One statement binds two names, of which one is to go."""
+"""One name of `a = b = 1` cannot be removed alone, nor kept under a private name."""
 # --- bases
 class Base:
     pass
@@ -9,5 +9,5 @@ class P(Base):
 class C(P):
     a = AttributeError()
 # --- error
-# modular.py:2:5: PG230 a cannot be removed alone: P binds it together with something else
+# modular.py:2:5: PG230 a cannot be removed alone: it is bound together with something else
 #     hint: override what is bound with it

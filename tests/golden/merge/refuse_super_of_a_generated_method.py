@@ -12,5 +12,5 @@ class C(P):
     def __init__(self):
         super().__init__(a=5)
 # --- error
-# modular.py:3:9: PG224 super().__init__ means the method that a decorator generates for a class that is merged
+# modular.py:3:9: PG224 super().__init__ means the method that a decorator generates for a merged class
 #     hint: write out what __init__ does

@@ -1,5 +1,5 @@
-# expect: R
-# classes: NeoBlock
+# expect: E PG100 toypack/modeling_toy.py:3:9
+# hint: import it at the top level, without a condition
 # --- modeling_toy.py
 class ToyBlock:
     def run(self):
@@ -13,5 +13,3 @@ from .modeling_toy import ToyBlock
 class NeoBlock(ToyBlock):
     def run(self):
         return super().run() + "!"
-# --- probe
-NeoBlock().run()

@@ -1,5 +1,5 @@
-# expect: R
-# classes: NeoBlock
+# expect: E PG100 toypack/modular_toy_fast.py:1:1
+# hint: import each name
 # --- modeling_toy.py
 class ToyBlock:
     def run(self, x):
@@ -15,5 +15,3 @@ from .modeling_toy import *
 class NeoBlock(ToyBlock):
     def run(self, x):
         return helper(super().run(x))
-# --- probe
-NeoBlock().run(2)

@@ -1,5 +1,5 @@
-# expect: E PG116 toypack/modeling_toy.py:1:18
-# hint: import floor by its name
+# expect: E PG100 toypack/modeling_toy.py:1:1
+# hint: import each name
 # --- modeling_toy.py
 from math import *
 

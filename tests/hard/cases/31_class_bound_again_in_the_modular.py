@@ -1,5 +1,5 @@
-# expect: E PG123 toypack/modular_toy_fast.py:9:1
-# hint: name
+# expect: E PG100 toypack/modular_toy_fast.py:9:1
+# hint: bind it once
 # --- modeling_toy.py
 class ToyBlock:
     def run(self, x):

@@ -1,5 +1,5 @@
-# expect: E PG109 toypack/modular_toy_fast.py:4:16
-# hint: class
+# expect: E PG100 toypack/modeling_toy.py:6:1
+# hint: bind it once
 # --- modeling_toy.py
 class ToyBlock:
     def run(self, x):

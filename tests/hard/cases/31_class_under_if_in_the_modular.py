@@ -1,5 +1,5 @@
-# expect: E PG111 toypack/modular_toy_fast.py:6:20
-# hint: top level
+# expect: E PG100 toypack/modular_toy_fast.py:5:1
+# hint: a file chooses between imports alone
 # --- modeling_toy.py
 class ToyBlock:
     pass

@@ -1,5 +1,5 @@
-# expect: E PG111 toypack/modular_toy_fast.py:4:16
-# hint: another name
+# expect: E PG100 toypack/modeling_toy.py:1:1
+# hint: a file chooses between imports alone
 # --- modeling_toy.py
 if True:
     class ToyBlock:

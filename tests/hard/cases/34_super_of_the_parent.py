@@ -1,6 +1,5 @@
-# expect: R
-# classes: ToyBlock
-# overrides: ToyBlock
+# expect: E PG100 toypack/modular_toy_fast.py:6:16
+# hint: write super(), or Parent.method(self, ...)
 # --- modeling_toy.py
 class ToyRoot:
     def run(self, x):
@@ -17,5 +16,3 @@ from . import modeling_toy as toy
 class ToyBlock(toy.ToyBlock):
     def run(self, x):
         return super(toy.ToyBlock, self).run(x) * 2
-# --- probe
-ToyBlock().run(3)

@@ -1,5 +1,5 @@
-# expect: R
-# classes: NeoBlock
+# expect: E PG100 toypack/modeling_toy.py:3:9
+# hint: give it one underscore
 # --- modeling_toy.py
 class ToyBlock:
     def __init__(self):
@@ -14,6 +14,3 @@ from .modeling_toy import ToyBlock
 class NeoBlock(ToyBlock):
     def steal(self):
         return self._ToyBlock__secret
-# --- probe
-NeoBlock().steal()
-NeoBlock().secret()

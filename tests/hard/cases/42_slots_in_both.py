@@ -1,6 +1,5 @@
-# expect: R
-# classes: ToyBlock
-# overrides: ToyBlock
+# expect: E PG100 toypack/modeling_toy.py:2:5
+# hint: write a class that does without it
 # --- modeling_toy.py
 class ToyBlock:
     __slots__ = ("a",)
@@ -10,9 +9,3 @@ from . import modeling_toy as toy
 
 class ToyBlock(toy.ToyBlock):
     __slots__ = ("b",)
-# --- probe
-obj = ToyBlock()
-obj.a = 1
-obj.b = 2
-obj.c = 3
-hasattr(obj, "__dict__")

@@ -1,6 +1,5 @@
-# expect: R
-# classes: ToyBlock
-# overrides: ToyBlock
+# expect: E PG100 toypack/modeling_toy.py:6:15
+# hint: write the attribute out in the class, or override the whole method
 # --- modeling_toy.py
 size = 100
 
@@ -20,7 +19,3 @@ from . import modeling_toy as toy
 class ToyBlock(toy.ToyBlock):
     triple = (third := 5) * 3
     seen = [third_ for third_ in (1, 2)]
-# --- probe
-ToyBlock().run()
-ToyBlock.triple
-ToyBlock.third

@@ -1,6 +1,5 @@
-# expect: R
-# classes: ToyBlock
-# overrides: ToyBlock
+# expect: E PG100 toypack/modeling_toy.py:9:5
+# hint: keep the value in an object that is changed, such as a dictionary
 # --- modeling_toy.py
 import logging
 
@@ -40,6 +39,3 @@ _TABLE = {1: "one"}
 
 def _extra(x):
     return _TABLE.get(x)
-# --- probe
-ToyBlock().run(1)
-ToyBlock().run(2)

@@ -1,5 +1,5 @@
-# expect: R
-# classes: NeoBlock
+# expect: E PG100 toypack/modular_neo.py:16:1
+# hint: assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}
 # --- modeling_toy.py
 class ToyBlock:
     pass
@@ -22,5 +22,3 @@ class NeoOther:
 for _each in (NeoBlock, NeoOther):
     _each.kind = _each.__name__.lower()
     LOG.append(_each.kind)
-# --- probe
-NeoBlock().run()

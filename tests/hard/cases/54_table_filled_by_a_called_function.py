@@ -1,5 +1,5 @@
-# expect: R
-# classes: NeoBlock
+# expect: E PG100 toypack/modeling_toy.py:10:1
+# hint: assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}
 # --- modeling_toy.py
 TABLE = {}
 OTHER = {}
@@ -22,5 +22,3 @@ from .modeling_toy import ToyBlock
 
 class NeoBlock(ToyBlock):
     size = 2
-# --- probe
-NeoBlock().run()

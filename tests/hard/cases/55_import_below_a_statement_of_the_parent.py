@@ -1,6 +1,5 @@
-# expect: R
-# classes: ToyBlock
-# overrides: ToyBlock
+# expect: E PG100 toypack/modeling_toy.py:4:1
+# hint: name what is needed
 # --- modeling_toy.py
 import sys
 import types
@@ -17,5 +16,3 @@ from . import modeling_toy as toy
 
 class ToyBlock(toy.ToyBlock):
     size = 2
-# --- probe
-ToyBlock.flag

@@ -1,5 +1,5 @@
-# expect: R
-# classes: NeoBlock
+# expect: E PG100 toypack/modeling_toy.py:4:1
+# hint: bind it once
 # --- modeling_toy.py
 from math import sqrt
 
@@ -16,5 +16,3 @@ from .modeling_toy import ToyBlock
 
 class NeoBlock(ToyBlock):
     size = 2
-# --- probe
-NeoBlock().run()

@@ -1,5 +1,5 @@
-# expect: E PG109 toypack/modular_neo.py:8:16
-# hint: another name
+# expect: E PG100 toypack/modular_neo.py:4:1
+# hint: bind it once
 # --- modeling_toy.py
 class ToyBlock:
     pass

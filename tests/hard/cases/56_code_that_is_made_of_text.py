@@ -1,5 +1,5 @@
-# expect: E PG133 toypack/modeling_toy.py:1:1
-# hint: name what is needed
+# expect: E PG100 toypack/modeling_toy.py:1:1
+# hint: assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}
 # --- modeling_toy.py
 exec("LIMIT = 5")
 SIZE = LIMIT + 1

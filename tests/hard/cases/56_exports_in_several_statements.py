@@ -1,5 +1,5 @@
-# expect: R
-# classes: NeoBlock
+# expect: E PG100 toypack/modular_neo.py:13:1
+# hint: bind it once
 # --- modeling_toy.py
 class ToyBlock:
     pass
@@ -19,5 +19,3 @@ __all__ = ["NeoBlock"]
 __all__ += ["NeoOther"]
 __all__.append("LIMIT")
 LIMIT = 3
-# --- probe
-sorted(__all__)

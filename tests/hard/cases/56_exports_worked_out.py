@@ -1,5 +1,5 @@
-# expect: E PG134 toypack/modular_neo.py:8:1
-# hint: write the names out
+# expect: E PG100 toypack/modular_neo.py:8:1
+# hint: write a list of strings
 # --- modeling_toy.py
 class ToyBlock:
     pass

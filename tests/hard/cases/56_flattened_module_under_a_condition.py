@@ -1,5 +1,5 @@
-# expect: E PG131 toypack/modeling_toy.py:2:23
-# hint: function
+# expect: E PG100 toypack/modeling_toy.py:2:5
+# hint: import it at the top level, without a condition
 # --- fast.py
 def act():
     return 1

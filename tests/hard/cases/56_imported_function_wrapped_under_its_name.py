@@ -1,5 +1,5 @@
-# expect: E PG131 toypack/modular_neo.py:3:27
-# hint: another name
+# expect: E PG100 toypack/modular_neo.py:5:1
+# hint: bind it once
 # --- modeling_toy.py
 def act():
     return 1

@@ -1,5 +1,5 @@
-# expect: E PG132 toypack/modular_neo.py:6:16
-# hint: <module>.COUNT
+# expect: E PG100 toypack/modeling_toy.py:5:5
+# hint: keep the value in an object that is changed, such as a dictionary
 # --- modeling_toy.py
 COUNT = 0
 

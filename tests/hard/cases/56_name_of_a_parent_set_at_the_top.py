@@ -1,6 +1,5 @@
-# expect: R
-# classes: ToyBlock
-# overrides: ToyBlock
+# expect: E PG100 toypack/modular_neo.py:3:1
+# hint: assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}
 # --- modeling_toy.py
 SCALE = 3
 
@@ -16,5 +15,3 @@ toy.SCALE = 4
 
 class ToyBlock(toy.ToyBlock):
     size = 2
-# --- probe
-ToyBlock().run()

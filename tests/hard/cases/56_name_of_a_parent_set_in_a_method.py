@@ -1,5 +1,5 @@
-# expect: E PG132 toypack/modular_neo.py:6:9
-# hint: dictionary
+# expect: E PG100 toypack/modular_neo.py:6:9
+# hint: keep the value in an object that is changed, such as a dictionary
 # --- modeling_toy.py
 SCALE = 3
 

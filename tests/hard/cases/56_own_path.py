@@ -1,5 +1,5 @@
-# expect: E PG133 toypack/modular_neo.py:7:30
-# hint: handed in
+# expect: E PG100 toypack/modular_neo.py:7:30
+# hint: name what is needed
 # --- modeling_toy.py
 class ToyBlock:
     pass

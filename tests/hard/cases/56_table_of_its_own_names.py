@@ -1,5 +1,5 @@
-# expect: E PG133 toypack/modeling_toy.py:7:16
-# hint: table of classes
+# expect: E PG100 toypack/modeling_toy.py:7:16
+# hint: name what is needed
 # --- modeling_toy.py
 class ToyRelu:
     pass

@@ -1,5 +1,5 @@
-# expect: R
-# classes: NeoBlock
+# expect: E PG100 toypack/modular_neo.py:7:12
+# hint: name what is needed
 # --- modeling_toy.py
 class ToyBlock:
     """A block."""
@@ -13,5 +13,3 @@ class NeoBlock(ToyBlock):
     """A new block."""
 
     help = __doc__
-# --- probe
-[NeoBlock.usage, NeoBlock.help]

@@ -1,8 +1,6 @@
-# expect: E PG101 toypack/modeling_toy.py:6:26
+# expect: E PG101 toypack/modeling_toy.py:4:26
 # hint: toypack has no nowhere
 # --- modeling_toy.py
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class ToyBlock:
-    def run(self, kind: Kind):
+    def run(self, kind: "Kind"):
         return kind
 # --- modular_neo.py
 from .modeling_toy import ToyBlock

@@ -93,23 +93,6 @@ def <M>(self, shift):
 # --- calls
 obj.<M>(2)
 
-# === parent's global statement
-# --- top
-COUNTER = <1>
-# --- parent
-def <M>(self, a):
-    global COUNTER
-    COUNTER += a
-    return COUNTER
-# --- child
-def <M>(self, a):
-    COUNTER = 100
-    super().<M>(a)
-    return super().<M>(a), COUNTER
-# --- calls
-obj.<M>(2)
-obj.<M>(3)
-
 # === locals()
 # --- parent
 def <M>(self, a, b=<1>):
@@ -154,19 +137,6 @@ def <M>(self, a, b=<1>):
 # --- child
 def <M>(self, a):
     return super().<M>(a), super().<M>.__name__, super().<M>.__qualname__.count("<M>")
-# --- calls
-obj.<M>(2)
-
-# === vars, dir, eval and exec
-# --- parent
-def <M>(self, a):
-    x = 3
-    self.seen = [sorted(dir()), eval('x + a')]
-# --- child
-def <M>(self, x):
-    a = 5
-    super().<M>(x)
-    return self.seen
 # --- calls
 obj.<M>(2)
 
@@ -600,29 +570,6 @@ def <M>(self, a):
 # --- calls
 obj.<M>(3)
 CHILD.<M>.__doc__
-
-# === attributes of functions
-# --- parent
-def <M>(self, a):
-    return a
-<M>.cost = <1>
-# --- child
-def <M>(self, a):
-    return super().<M>(a) + 1
-<M>.cost = <2>
-# --- calls
-obj.<M>(3)
-CHILD.<M>.cost
-
-# === __class__ in the body
-# --- parent
-def <M>(self, a):
-    return __class__.__name__, type(self).__name__
-# --- child
-def <M>(self, a):
-    return super().<M>(a), __class__.__name__, self.__class__.__name__
-# --- calls
-obj.<M>(3)
 
 # === isinstance of the parent
 # --- parent

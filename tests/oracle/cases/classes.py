@@ -140,37 +140,6 @@ other = _twice(<2>)
 obj.size
 obj.other
 
-# === private names
-# --- parent
-def __hidden(self):
-    return <1>
-def m(self):
-    self.__x = 5
-    return self.__hidden() + self.__x
-# --- child
-def __hidden(self):
-    return <2> * 100
-def k(self):
-    self.__x = 7
-    return self.m() + self.__hidden() + self.__x
-# --- calls
-obj.m()
-obj.k()
-sorted(v for v in vars(obj).values() if isinstance(v, int))
-
-# === private name only in the parent
-# --- parent
-__limit = <1>
-def m(self, x):
-    __y = x + self.__limit
-    self.n = __y
-# --- child
-def m(self, x):
-    super().m(x)
-    return self.n
-# --- calls
-obj.m(2)
-
 # === private class attribute and keyword
 # --- parent
 def m(self, *, __k=<1>):
@@ -254,98 +223,6 @@ def __len__(self):
 obj.kept()
 hasattr(obj, '__len__')
 
-# === slots
-# shapes: single
-# --- parent
-__slots__ = ('n', 'items', 'x')
-def m(self):
-    self.x = <1>
-    return self.x
-# --- child
-__slots__ = ('y',)
-def m(self):
-    self.y = super().m()
-    return self.y + self.x
-# --- calls
-obj.m()
-hasattr(obj, '__dict__')
-obj.z = 1
-
-# === slots in the parent alone
-# shapes: single
-# --- parent
-__slots__ = ('n', 'items')
-# --- child
-def m(self):
-    self.z = <1>
-    return self.z
-# --- calls
-obj.m()
-hasattr(obj, '__dict__')
-
-# === metaclass
-# shapes: single
-# keywords: metaclass=Meta, tag=<1>
-# --- parent
-def m(self):
-    return type(self).tagged, type(type(self)).__name__
-# --- child
-def m(self):
-    return super().m()
-# --- calls
-obj.m()
-CHILD.tagged
-
-# === class keyword of the child
-# shapes: single
-# keywords: metaclass=Meta, tag=1
-# child_keywords: tag=<2>
-# --- parent
-def m(self):
-    return type(self).tagged
-# --- child
-def m(self):
-    return super().m(), <1>
-# --- calls
-obj.m()
-CHILD.tagged
-
-# === keyword for __init_subclass__
-# shapes: single
-# child_keywords: size=<1>
-# --- parent
-def __init_subclass__(cls, size=1, **kwargs):
-    super().__init_subclass__(**kwargs)
-    cls.size = size
-# --- child
-def m(self):
-    return self.size
-# --- calls
-obj.m()
-
-# === class decorator of the parent
-# decorators: @registered
-# --- parent
-def m(self):
-    return self.marked
-# --- child
-def m(self):
-    return super().m() + <1>
-# --- calls
-obj.m()
-CHILD.marked
-
-# === class decorator of the child
-# child_decorators: @registered
-# --- parent
-def m(self):
-    return getattr(self, 'marked', None)
-# --- child
-def k(self):
-    return <1>
-# --- calls
-obj.m()
-
 # === dataclass with more fields
 # shapes: single
 # decorators: @dataclasses.dataclass
@@ -410,34 +287,6 @@ def __post_init__(self):
 obj.area
 obj.wide
 CHILD(1, wide=True)
-
-# === nested class
-# --- parent
-class Inner:
-    v = <1>
-    def get(self):
-        return self.v
-def m(self):
-    return self.Inner().get()
-# --- child
-class Inner(PARENT.Inner):
-    v = <2>
-    def get(self):
-        return super().get() + 100
-# --- calls
-obj.m()
-
-# === nested class replaced
-# --- parent
-class Inner:
-    v = <1>
-def m(self):
-    return self.Inner.v
-# --- child
-class Inner:
-    v = <2> * 10
-# --- calls
-obj.m()
 
 # === abstract methods
 # shapes: single
@@ -514,19 +363,6 @@ def m(self):
 # --- calls
 obj.m()
 obj.last
-
-# === conditional members of the child
-# --- parent
-def m(self):
-    return <1>
-# --- child
-if FACTOR > 2:
-    def m(self):
-        return super().m() + 100
-else:
-    m = None
-# --- calls
-obj.m()
 
 # === loop in the class body
 # --- parent

@@ -128,29 +128,6 @@ def a(self, x):
 obj.a(1)
 obj.a(<2>)
 
-# === super object in a local
-# --- parent
-def a(self, x):
-    return x + <1>
-def b(self, x):
-    return x - <1>
-# --- child
-def a(self, x):
-    parent = super()
-    return parent.a(x) + parent.b(x)
-# --- calls
-obj.a(1)
-
-# === getattr on super
-# --- parent
-def a(self, x):
-    return x + <1>
-# --- child
-def a(self, x):
-    return getattr(super(), 'a')(x) + hasattr(super(), 'b')
-# --- calls
-obj.a(1)
-
 # === class attribute through super
 # --- parent
 size = <1>

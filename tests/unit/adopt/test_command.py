@@ -89,12 +89,9 @@ def test_a_page_shows_the_declaration_beside_the_release_that_was_copied(here: P
     assert "contiguous" in html and "modeling_fork.py" in html
 
 
-@pytest.mark.parametrize("given", [("modeling_fork.py", "--page"), ("--upstream", "toy", "--page")])
-def test_a_page_needs_a_fork_and_a_folder(
-    here: Path, given: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["adopt", *given]) == 2
-    assert "--page shows a fork" in capsys.readouterr().err
+def test_a_page_needs_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["adopt", "modeling_fork.py", "--page"]) == 2
+    assert "--write DIR" in capsys.readouterr().err
 
 
 def test_a_declaration_is_not_overwritten(here: Path) -> None:

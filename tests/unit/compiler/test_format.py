@@ -3,8 +3,7 @@
 import subprocess
 
 from patchgen.cli import main
-from patchgen.compiler.emit import format as formatting
-from patchgen.compiler.emit.format import Request, Unformatted, ask, finish, format_all
+from patchgen.compiler.emit.format import Request, Unformatted, format_all, format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import PatchgenError
 from tests.toytree import toy_project
@@ -22,7 +21,7 @@ def test_texts_of_one_name_and_other_settings_come_out_as_alone():
     requests = [request(body), request("x = ( 1 )\n"), request(body, NARROW)]
     requests.append(request(body, own=("toy",)))
     together = format_all(requests)
-    assert together == [finish(ask(each)) for each in requests]
+    assert together == [format_texts(each.texts, each.settings, each.own) for each in requests]
     assert len({formatted["modeling_a.py"] for formatted in together}) == 4
 
 
@@ -39,8 +38,6 @@ def test_variants_of_a_run_share_the_processes_of_ruff(tmp_path, monkeypatch):
     monkeypatch.chdir(tree.top)
     started = []
     real = subprocess.run
-    monkeypatch.setattr(
-        formatting.subprocess, "run", lambda *a, **k: started.append(a) or real(*a, **k)
-    )
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: started.append(a) or real(*a, **k))
     assert main(["convert", "-q"]) == 0
     assert len(started) == 2  # one sorts imports, one formats

@@ -10,7 +10,7 @@ import pytest
 from patchgen.author.coverage.book import read_book
 from patchgen.cli import main
 from patchgen.cli.session import Request, open_project
-from patchgen.project.disk.write_lock import hold_record_lock
+from patchgen.project.write import hold_record_lock
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.compiler.link.conversions import (
+from patchgen.compiler.link.footer import (
     IMPORT,
     read_model_types,
     read_registered_names,
     render_registrations,
-    select_registered,
 )
 
 MAPPING = """
@@ -55,20 +54,18 @@ class Config(PreTrainedConfig):
     sub_configs = {"text_config": TextConfig}
 model_type = "not of a class"
 """
-    assert read_model_types(text) == {"mixtral_text", "mixtral"}
+    assert read_model_types(text) == ("mixtral_text", "mixtral")
 
 
 def test_only_names_with_an_entry_are_registered():
     sources = {name: name for name in ("mixtral", "MixtralModel", "llama")}
-    assert select_registered({"mixtral", "legacy"}, sources) == {"mixtral": "mixtral"}
-
-
-def test_nothing_to_register_is_no_text():
-    assert render_registrations({}) == ""
+    text = render_registrations({"mixtral", "legacy"}, sources)
+    assert '"mixtral"' in text and "MixtralModel" not in text and "llama" not in text
+    assert render_registrations({"legacy"}, sources) == ""
 
 
 def test_a_name_of_its_own_takes_the_entry_of_its_source():
-    text = render_registrations({"my_mixtral": "mixtral"})
+    text = render_registrations({"mixtral"}, {"my_mixtral": "mixtral"})
     assert '("my_mixtral", get_checkpoint_conversion_mapping("mixtral"), overwrite=True)' in text
 
 
@@ -153,7 +150,7 @@ def test_a_registered_flat_module_loads_and_saves_what_its_parent_does(
     assert keys_saved(flat(config), tmp_path / "defect") != keys
 
     for _ in range(2):  # a module may be executed again
-        exec(f"{IMPORT}\n{render_registrations(sources)}", {})
+        exec(f"{IMPORT}\n{render_registrations(sources.values(), sources)}", {})
         loaded, report = flat.from_pretrained(tmp_path / "parent", output_loading_info=True)
         assert not report["missing_keys"] and not report["unexpected_keys"]
         for key, value in model.state_dict().items():
@@ -181,7 +178,7 @@ def test_registering_changes_nothing_for_the_parent(family, conversions, tmp_pat
     module, name, config, sources = family()
     parent = getattr(module, name)
     before = described(conversions, parent(config))
-    exec(f"{IMPORT}\n{render_registrations(sources)}", {})
+    exec(f"{IMPORT}\n{render_registrations(sources.values(), sources)}", {})
     assert described(conversions, parent(config)) == before
     parent(config).save_pretrained(tmp_path)
     _, report = parent.from_pretrained(tmp_path, output_loading_info=True)
@@ -190,5 +187,5 @@ def test_registering_changes_nothing_for_the_parent(family, conversions, tmp_pat
 
 def test_an_entry_that_the_user_registered_stays(conversions):
     conversions.register_checkpoint_conversion_mapping("mixtral", [], overwrite=True)
-    exec(f"{IMPORT}\n{render_registrations({'mixtral': 'mixtral'})}", {})
+    exec(f"{IMPORT}\n{render_registrations({'mixtral'}, {'mixtral': 'mixtral'})}", {})
     assert conversions.get_checkpoint_conversion_mapping("mixtral") == []

@@ -1,11 +1,20 @@
-"""Which strings and annotations of a class are about a class's name."""
+"""Which strings and annotations are about a class's name, and how words of a text are replaced."""
 
 import ast
 
 import pytest
 
-from patchgen.compiler.link.annotations import quote_own_name
-from patchgen.compiler.link.strings import find_data_strings, looks_up_class_names, rename_in_text
+from patchgen.compiler.link.strings import (
+    TextChange,
+    apply_changes,
+    find_data_strings,
+    find_words,
+    looks_up_class_names,
+    quote_own_name,
+    rename_in_text,
+    rename_words,
+)
+from patchgen.compiler.plan.model import Edit
 
 
 def renamed(text: str) -> str:
@@ -73,3 +82,28 @@ def test_code_that_looks_up_names_of_classes(text, looks):
 def test_annotations_that_name_the_class_itself_are_quoted(before, after):
     head = "class A:\n    "
     assert quote_own_name(head + before, "A") == head + after
+
+
+def test_columns_are_bytes_before_and_characters_after():
+    line = 'name = "größe", MLP(x), MLP'
+    first, second = (
+        len(line[:place].encode()) for place in (line.index("MLP"), line.rindex("MLP"))
+    )
+    changes = {TextChange(1, first, first + 3, "TinyMLP"), TextChange(1, second, second + 3, "A")}
+    text, edits = apply_changes([line, "untouched"], changes)
+    assert text == 'name = "größe", TinyMLP(x), A\nuntouched'
+    assert edits == (
+        Edit(1, line.index("MLP"), "MLP", "TinyMLP"),
+        Edit(1, line.rindex("MLP"), "MLP", "A"),
+    )
+
+
+def test_words_are_whole_and_stand_in_strings_or_comments():
+    text = 'LlamaMLP = """a\nö LlamaMLP LlamaMLPs"""  # LlamaMLP, x.LlamaMLP\n'
+    found = [(word.line, word.start, word.is_comment) for word in find_words(text, ["LlamaMLP"])]
+    assert found == [(2, 3, False), (2, len('ö LlamaMLP LlamaMLPs"""  # '.encode()), True)]
+
+
+def test_the_longest_name_is_renamed():
+    renamed = {"Llama": "Tiny", "LlamaMLP": "TinyFeedForward"}
+    assert rename_words("# LlamaMLP of Llama", renamed) == "# TinyFeedForward of Tiny"

@@ -8,8 +8,9 @@ import pytest
 
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
+from patchgen.lint import with_findings
 from patchgen.syntax.locate import make_environment
-from patchgen.upstream.lint.own import with_findings
+from patchgen.syntax.text import read_source
 
 HEAD = """from torch import nn
 
@@ -129,7 +130,8 @@ def test_what_is_built_twice(parent: str, child: str, names: list[str], tmp_path
     path = package / "modular_toy_fast.py"
     path.write_text(body)
     env = make_environment(tmp_path, search=[])
-    found = with_findings(flatten(path, env, Settings()), env.display_path(path))
+    source = read_source(path, "", env.display_path(path))
+    found = with_findings(flatten(path, env, Settings()), source)
     assert [problem.code for problem in found.problems] == ["PG740"] * len(names), found.problems
     lines = body.split("\n")
     for problem, name in zip(found.problems, names, strict=True):

@@ -15,7 +15,11 @@ from tests.unit.page.variants import MODULARS, QUICK, name_of, traced
 
 # What the converter writes itself.
 MADE = re.compile(
-    r"#|__all__ = |from \.configuration|_\w+Parent = |\w+\.is_custom_code = "
+    r"#|__all__ = |from \.configuration|_\w+Parent = "
+    r"|    @classmethod$|    def is_custom_code\(|        (# For code outside|# `_init_weights`|return False)"
+    # The decorator that names the model in docstrings.
+    r"|import contextlib$|def auto_docstring\(|    with contextlib|    text = |        \.replace\(|    \)$"
+    r"|    .*\bdocumented\b|    \"{3}transformers' decorator"
     # A model with experts joins their weights when a checkpoint is loaded.
     r"|from transformers\.conversion_mapping|register_checkpoint_conversion_mapping\("
     r"|    .*get_checkpoint_conversion_mapping\(|\)$"

@@ -4,13 +4,10 @@ import ast
 
 import pytest
 
-from patchgen.compiler.plan.classless import find_followed
-from patchgen.compiler.plan.declare import make_plan
-from patchgen.compiler.plan.intent import removed_name
+from patchgen.compiler.plan.declare import find_followed, make_plan, removed_name
 from patchgen.compiler.plan.mentions import find_mentions
-from patchgen.compiler.plan.plain_values import is_plain
-from patchgen.compiler.plan.rebinding import is_read_between
 from patchgen.syntax.errors import Refusals
+from patchgen.syntax.statements import is_plain
 from tests.unit.plan.toy import read_modular
 
 HEAD = "from own import modeling_toy as toy\n"
@@ -92,20 +89,6 @@ def test_a_file_without_classes_follows_what_it_redefines(text, followed, tmp_pa
 )
 def test_what_a_statement_removes(statement, name):
     assert removed_name(ast.parse(statement).body[0]) == name
-
-
-@pytest.mark.parametrize(
-    ("text", "is_read"),
-    [
-        ("ACT = 1\nTABLE = {'act': ACT}\nACT = 2\n", True),
-        ("ACT = 1\nACT = 2\nTABLE = {'act': ACT}\n", False),
-        ("ACT = 1\ndef f(): return ACT\nACT = 2\n", False),
-        ("ACT = 1\ndef f(): return ACT\nfirst = f()\nACT = 2\n", True),
-    ],
-)
-def test_whether_an_earlier_value_is_read(text, is_read, tmp_path):
-    module, _ = read_modular(tmp_path, text)
-    assert is_read_between(module, module.binders("ACT"), "ACT") == is_read
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,21 @@
-"""The small decisions of planning: scopes, kinds, prefixes, orders of bases, indentation."""
+"""The small decisions of planning: scopes, kinds, prefixes and orders of bases."""
 
 from __future__ import annotations
 
 import pytest
 
-from patchgen.compiler.plan.flatten_scope import Everywhere, FlattenScope
-from patchgen.compiler.plan.indentation import normalize_indentation
-from patchgen.compiler.plan.kinds import kind_of_class, kind_of_module, output_name
+from patchgen.compiler.plan.bindings import Everywhere, FlattenScope
 from patchgen.compiler.plan.lineage import c3
-from patchgen.compiler.plan.loose import find_loose_statement
-from patchgen.compiler.plan.model import RewrittenBlock, Symbol
-from patchgen.compiler.plan.prefixes import agree, derive, model_prefix
+from patchgen.compiler.plan.model import Symbol
+from patchgen.compiler.plan.prefixes import (
+    agree,
+    derive,
+    kind_of_class,
+    kind_of_module,
+    model_prefix,
+    output_name,
+)
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.text import make_source
 
 HERE = Location("modular_x.py", 3, 1)
 
@@ -93,29 +96,3 @@ def symbols(text: str) -> tuple[Symbol, ...]:
 def test_the_merge_of_orders_is_that_of_python() -> None:
     assert c3([symbols("B A"), symbols("C A"), symbols("B C")]) == symbols("B C A")
     assert c3([symbols("A B"), symbols("B A")]) is None
-
-
-def block(text: str) -> RewrittenBlock:
-    source = make_source(text, "toy.py", "toy")
-    return RewrittenBlock(Symbol("toy", "Toy"), "class", "Toy", "", text, source, 1)
-
-
-def test_tabs_become_four_spaces_a_level() -> None:
-    text = "class Toy:\n\tdef size(self):\n\t\treturn '''\n\tkept'''\n"
-    expected = "class Toy:\n    def size(self):\n        return '''\n\tkept'''\n"
-    assert normalize_indentation(block(text)).text == expected
-
-
-def test_spaces_stay_as_they_are() -> None:
-    plain = block("class Toy:\n  def size(self):\n      return 1\n")
-    assert normalize_indentation(plain) is plain
-
-
-def test_an_edit_with_a_break_outside_its_loop_is_named() -> None:
-    text = (
-        "from patchgen.edits import edit, new, old\n"
-        "class A:\n    @edit('f')\n    def stop(self):\n        with old:\n            break\n"
-    )
-    error = find_loose_statement(make_source(text, "modular_x.py"))
-    assert error is not None
-    assert (error.problem.code, error.problem.at.line) == ("PG302", 6)

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from patchgen.compiler.plan.bindings import Bindings
-from patchgen.compiler.plan.flatten_scope import FlattenScope
+from patchgen.compiler.plan.bindings import Bindings, FlattenScope
 from patchgen.syntax.blocks import ModuleIndex
 from patchgen.syntax.locate import make_environment
 

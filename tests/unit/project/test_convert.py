@@ -251,7 +251,7 @@ def test_an_output_that_is_a_link_stays_one(made, cli):
 
 
 def test_a_modular_file_that_changes_meanwhile_is_not_written(made, cli, monkeypatch):
-    import patchgen.project.gate.convert as convert
+    import patchgen.project.convert as convert
 
     real = convert.examine
     made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
@@ -271,21 +271,18 @@ def test_a_modular_file_that_changes_meanwhile_is_not_written(made, cli, monkeyp
     assert "x = 3" in made.read(ONE)
 
 
-def test_what_a_killed_run_staged_is_removed(made, cli):
-    """Its staged file and its mark are left."""
-    temp = made.write("generated/one/.patchgen-99999999-0.tmp", made.read(ONE) + "# late\n")
-    mark = made.write(".patchgen_cache/writing", "")
+def test_what_a_killed_run_left_beside_an_output_is_removed(made, cli, monkeypatch):
+    made.edit("modular/one/modular_one.py", "x = 3", "x = 4")
+    with monkeypatch.context() as killed:
+        killed.setattr("os.replace", lambda *_: os._exit(9))
+        child = os.fork()
+        if not child:
+            cli("convert", "--no-cache")
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert list(made.top.rglob(".patchgen-*.tmp"))
     assert cli("convert")[0] == 0
-    assert cli("check")[0] == 0
-    assert not temp.exists()
-    assert not mark.exists()
-
-
-def test_cache_folder_is_marked_as_one(made):
-    assert made.read(".patchgen_cache/CACHEDIR.TAG").startswith(
-        "Signature: 8a477f597d28d172789f06886806bc55"
-    )
-    assert made.read(".patchgen_cache/.gitignore") == "*\n"
+    assert not list(made.top.rglob(".patchgen-*.tmp"))
 
 
 def test_explain_finds_the_line_that_a_line_came_from(made, cli):
@@ -343,7 +340,7 @@ def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
     import patchgen.compiler.flatten
     from patchgen.compiler.flat import Note
     from patchgen.syntax.errors import Location
-    from tests.standin import in_steps, stand_in
+    from tests.standin import as_draft, stand_in
 
     def noisy(path, env, settings):
         made = stand_in(path, env, settings)
@@ -352,7 +349,7 @@ def test_many_notes_of_a_file_are_counted(tree, cli, monkeypatch):
         )
         return replace(made, files=tuple(replace(file, notes=notes) for file in made.files))
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", in_steps(noisy))
+    monkeypatch.setattr(patchgen.compiler.flatten, "make_draft", as_draft(noisy))
     path = "modular/one/modular_one.py"
     *notes, more = cli("convert", path)[1].splitlines()
     assert notes == [f"{path}:{line}:1: note: look" for line in (1, 2, 3)]

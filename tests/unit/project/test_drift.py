@@ -120,7 +120,7 @@ def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
     import patchgen.compiler.flatten
     from patchgen.compiler.flat import Flattened
     from patchgen.syntax.errors import Location, Problem
-    from tests.standin import in_steps, stand_in
+    from tests.standin import as_draft, stand_in
 
     def picky(path, env, settings):
         text = env.index("toy", Location("")).source.text
@@ -132,7 +132,7 @@ def test_no_longer_fits_comes_with_the_upstream_diff(drift, monkeypatch):
             )
         return stand_in(path, env, settings)
 
-    monkeypatch.setattr(patchgen.compiler.flatten, "flatten_in_steps", in_steps(picky))
+    monkeypatch.setattr(patchgen.compiler.flatten, "make_draft", as_draft(picky))
     code, fits, out = drift("y = 2", "y = 5")
     assert (code, fits) == (1, {"one": "unaffected", "two": "no longer fits"})
     assert (

@@ -7,17 +7,16 @@ import pytest
 
 from patchgen.compiler.flat import LineOrigin, Summary, UsedSymbol
 from patchgen.compiler.settings import Settings
-from patchgen.project.batch.outcome import Made
-from patchgen.project.gate.lock import (
+from patchgen.project.lock import (
     Record,
     RecordedOutput,
     describe,
-    is_of,
     origin_of,
     read_lock,
     read_outputs,
     render_lock,
 )
+from patchgen.project.outcome import Output
 from patchgen.syntax.errors import Location, PatchgenError
 
 RECORD = Record(
@@ -137,16 +136,15 @@ def test_a_flaw_is_written_down_again(tmp_path):
     assert read_lock(path)[RECORD.output].flaw == "its record was edited by hand"
 
 
-def made(digest: str, diff_digest: str) -> Made:
-    return Made("modeling", "modeling_x.py", digest, diff_digest, 1, "[[], []]", (), Summary())
+def output(digest: str, diff_digest: str) -> Output:
+    return Output("modeling", "modeling_x.py", digest, diff_digest, 1, (), Summary())
 
 
 def test_a_record_tells_of_an_output_and_its_diff():
-    assert is_of(RECORD, made("2", ""))
-    assert not is_of(RECORD, made("3", ""))
-    assert not is_of(RECORD, made("2", "3"))
-    assert not is_of(None, made("2", ""))
-    assert not is_of(replace(RECORD, flaw="edited"), made("2", ""))
+    assert RECORD.is_about(output("2", ""))
+    assert not RECORD.is_about(output("3", ""))
+    assert not RECORD.is_about(output("2", "3"))
+    assert not replace(RECORD, flaw="edited").is_about(output("2", ""))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from patchgen.syntax.locate import make_environment
 
 
 def test_tools_are_those_that_the_metadata_names():
-    assert tool_versions() == {name: importlib.metadata.version(name) for name in ("black", "ruff")}
+    assert tool_versions() == {
+        name: importlib.metadata.version(name) for name in ("black", "libcst", "ruff")
+    }
 
 
 def test_release_of_a_package_is_what_its_top_states(tmp_path):
@@ -22,8 +24,8 @@ def test_release_of_a_package_is_what_its_top_states(tmp_path):
 
 def test_only_the_formatter_in_use_counts(tmp_path):
     env = make_environment(tmp_path, search=[])
-    assert [name for name, _ in versions(env, "ruff")] == ["patchgen", "ruff"]
-    assert [name for name, _ in versions(env, "black")] == ["black", "patchgen"]
+    assert [name for name, _ in versions(env, "ruff")] == ["libcst", "patchgen", "ruff"]
+    assert [name for name, _ in versions(env, "black")] == ["black", "libcst", "patchgen"]
 
 
 def test_own_digest_is_a_digest():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.project.places import CACHE
 from patchgen.syntax.errors import PatchgenError
 from tests.unit.survive.conftest import PARENT, make_release
 
@@ -152,7 +151,7 @@ def test_a_release_with_other_files_under_the_same_number(project, survey, tmp_p
 def test_a_line_that_was_cut_off_costs_one_conversion(project, survey, tmp_path):
     make_release(tmp_path / "releases", "5.1.0", PARENT)
     first = survey()["variants"]
-    book = project(f"{CACHE}/survive.jsonl")
+    book = project.state / "survive.jsonl"
     book.write_bytes(book.read_bytes()[:-40])
     again = survey()
     assert (again["variants"], again["conversions"]["made"]) == (first, 1)

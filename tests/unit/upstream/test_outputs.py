@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen.upstream.exports import split_all, split_getattr
-from patchgen.upstream.header import header
-from patchgen.upstream.imports import select_imports
-from patchgen.upstream.model import ImportText
+from patchgen.upstream.convert import header, split_all, split_getattr
+from patchgen.upstream.facts import ImportText
+from patchgen.upstream.imports import make_named_text, select_imports, used_names
 from patchgen.upstream.style import style
-from patchgen.upstream.uses import make_named_text, used_names
 
 
 def plain(text, leading=""):

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.upstream.schedule import make_order
-from patchgen.upstream.workers import can_fork, partition, run_in_process, run_in_workers
+from patchgen.upstream.repository import (
+    can_fork,
+    make_order,
+    partition,
+    run_in_process,
+    run_in_workers,
+)
 
 
 def modular(name, folder=None):

@@ -4,10 +4,9 @@ import pytest
 
 from patchgen.syntax.errors import PatchgenError
 from patchgen.upstream.facts import read_facts
-from patchgen.upstream.kinds import kind_of
-from patchgen.upstream.prefixes import choose, prefix_of, without_collision
+from patchgen.upstream.imports import make_named_text, used_names
+from patchgen.upstream.names import choose, kind_of, prefix_of, without_collision
 from patchgen.upstream.tokens import words
-from patchgen.upstream.uses import make_named_text, used_names
 
 
 @pytest.mark.parametrize(

@@ -372,7 +372,7 @@ def fate_of(proof, text, says):
 @pytest.mark.parametrize(
     ("text", "says", "outcome"),
     [
-        pytest.param("is_custom_code", "False becomes True", "equivalent", id="equivalent"),
+        pytest.param("return False", "False becomes True", "equivalent", id="equivalent"),
         pytest.param(
             "attention_mask,", "argument is None", "seen", id="seen where rows are padded"
         ),

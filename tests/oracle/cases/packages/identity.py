@@ -213,26 +213,6 @@ class Layer(toy.Layer):
 # --- probe
 [Layer().plain(), Layer().tag]
 
-# === parent attribute stored in modular
-# overrides: Layer
-# --- modeling_toy.py
-class Layer:
-    tag = "p"
-
-    def get(self):
-        return self.tag
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-toy.Layer.tag = "late"
-
-
-class Layer(toy.Layer):
-    def get(self):
-        return super().get() + "!"
-# --- probe
-Layer().get()
-
 # === late wrapper
 # --- modeling_toy.py
 class Base:
@@ -284,371 +264,6 @@ class Base(toy.Base):
 # --- probe
 Base().f()
 
-# === late del
-# --- modeling_toy.py
-class Base:
-    x = 1
-    y = 2
-
-
-del Base.x
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    z = 3
-# --- probe
-[hasattr(C, 'x'), C.y]
-
-# === late via function
-# --- modeling_toy.py
-class Base:
-    x = 1
-
-
-def patch(c):
-    c.x = 5
-
-
-patch(Base)
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    z = 3
-# --- probe
-C.x
-
-# === attribute set below the class in the modular file
-# --- modeling_toy.py
-class Base:
-    x = 1
-
-    def get(self):
-        return Base.x
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    z = 3
-
-
-Base.x = 8
-# --- probe
-[C.x, C().get()]
-
-# === private names same name kept
-# overrides: Base
-# --- modeling_toy.py
-class Base:
-    __secret = 1
-
-    def __hidden(self):
-        return self.__secret
-
-    def get(self):
-        return self.__hidden()
-
-    def __init_subclass__(cls, **k):
-        cls.seen = cls.__name__
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-class Base(toy.Base):
-    __secret = 2
-
-    def get(self):
-        return [super().get(), self.__secret, self.seen, self.__hidden()]
-# --- probe
-Base().get()
-
-# === private names new name kept
-# --- modeling_toy.py
-class Base:
-    __secret = 1
-
-    def get(self):
-        return self.__secret
-
-    def __init_subclass__(cls, **k):
-        cls.seen = cls.__name__
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-class C(toy.Base):
-    __secret = 2
-
-    def get(self):
-        return [super().get(), self.__secret, self.seen]
-# --- probe
-C().get()
-
-# === prefix rename kept
-# renames: Toy > Neo
-# --- modeling_toy.py
-class ToyBlock:
-    __a = 1
-    REG = {}
-
-    def __init_subclass__(cls, **k):
-        ToyBlock.REG[cls.__name__] = 1
-
-    def get(self):
-        return self.__a
-
-
-class ToyModel:
-    def __init__(self):
-        self.b = ToyBlock()
-# --- modular_neo.py
-from .modeling_toy import ToyBlock, ToyModel
-
-
-class NeoBlock(ToyBlock):
-    __a = 5
-
-    def get(self):
-        return [super().get(), self.__a, sorted(self.REG)]
-
-
-class NeoModel(ToyModel):
-    def out(self):
-        return type(self.b).__name__
-# --- probe
-[NeoBlock().get()]
-
-# === registry by the name of the class
-# overrides: Base
-# --- modeling_toy.py
-REG = {}
-
-
-def register(cls):
-    REG[cls.__name__] = cls
-    return cls
-
-
-@register
-class Base:
-    x = 1
-
-
-def make(name):
-    return REG[name]()
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-class Base(toy.Base):
-    x = 2
-
-
-def build():
-    return toy.make("Base").x
-# --- probe
-[build(), Base().x]
-
-# === explicit parent same name kept
-# overrides: Base
-# --- modeling_toy.py
-class Base:
-    def __init_subclass__(cls):
-        pass
-
-    def f(self, x=1):
-        return x
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-class Base(toy.Base):
-    def f(self):
-        return toy.Base.f(self, 5) + super(toy.Base, self).__sizeof__() * 0
-# --- probe
-Base().f()
-
-# === class cells of parent and child
-# overrides: Base
-# --- modeling_toy.py
-class Base:
-    def name(self):
-        return __class__ is type(self)
-
-    def __init_subclass__(cls):
-        pass
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-class Base(toy.Base):
-    def name(self):
-        return [super().name(), __class__ is type(self), super(__class__, self).name()]
-# --- probe
-Base().name()
-
-# === class cell of parent merged
-# overrides: Base
-# --- modeling_toy.py
-class Base:
-    def name(self):
-        return __class__ is type(self)
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-class Base(toy.Base):
-    def name(self):
-        return [super().name(), __class__ is type(self)]
-# --- probe
-Base().name()
-
-# === namedtuple same name
-# overrides: Base
-# --- modeling_toy.py
-from typing import NamedTuple
-
-
-class Base(NamedTuple):
-    x: int
-    y: int = 2
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-class Base(toy.Base):
-    z: int = 3
-
-    def total(self):
-        return self.x + self.y + self.z
-# --- probe
-[Base(1).total(), list(Base._fields)]
-
-# === namedtuple new in it
-# --- modeling_toy.py
-from typing import NamedTuple
-
-
-class Base(NamedTuple):
-    x: int
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    def __new__(cls, x):
-        return super().__new__(cls, x * 2)
-# --- probe
-list(C(4))
-
-# === typed dict
-# --- modeling_toy.py
-from typing import TypedDict
-
-
-class Kw(TypedDict, total=False):
-    a: int
-# --- modular_neo.py
-from .modeling_toy import Kw
-
-
-class Kw2(Kw):
-    b: int
-# --- probe
-[sorted(Kw2.__required_keys__), sorted(Kw2.__optional_keys__)]
-
-# === enum functional members
-# --- modeling_toy.py
-from enum import Enum, auto
-
-
-class Mode(str, Enum):
-    def say(self):
-        return self.value
-
-
-class Extra:
-    label = "x"
-
-    def show(self):
-        return self.name
-# --- modular_neo.py
-from .modeling_toy import Mode, Extra
-
-
-class Neo(Extra, Mode):
-    A = "a"
-    B = "b"
-# --- probe
-[[m.name for m in Neo], Neo.A.say(), Neo.B.show(), isinstance(Neo.A, str)]
-
-# === enum via own base
-# --- modeling_toy.py
-from enum import IntEnum
-
-
-class Mine(IntEnum):
-    @property
-    def twice(self):
-        return self * 2
-# --- modular_neo.py
-from .modeling_toy import Mine
-
-
-class C(Mine):
-    A = 1
-    helper = 7
-# --- probe
-[[m.name for m in C], C.A.twice]
-
-# === protocol runtime
-# --- modeling_toy.py
-from typing import Protocol, runtime_checkable
-
-
-@runtime_checkable
-class HasArea(Protocol):
-    def area(self) -> float: ...
-    def twice(self):
-        return 2 * self.area()
-# --- modular_neo.py
-from .modeling_toy import HasArea
-
-
-class C(HasArea):
-    def area(self):
-        return 2
-
-
-def ask(o):
-    return isinstance(o, HasArea)
-# --- probe
-[C().twice(), ask(C()), ask(3)]
-
-# === metaclass that sees the body
-# --- modeling_toy.py
-class Seeing(type):
-    def __new__(mcls, name, bases, namespace):
-        cls = super().__new__(mcls, name, bases, namespace)
-        cls.seen = [name for name in namespace if not name.startswith("_")]
-        return cls
-
-
-class Base(metaclass=Seeing):
-    a = 1
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    b = 2
-# --- probe
-[C.seen, C.a]
-
 # === kept base that sees nothing
 # --- modeling_toy.py
 class Base(Loud):
@@ -661,49 +276,6 @@ class C(Base):
     b = 2
 # --- probe
 [C.a, C().loud]
-
-# === keywords for init_subclass
-# --- modeling_toy.py
-class Base:
-    def __init_subclass__(cls, flavour="x", **k):
-        super().__init_subclass__(**k)
-        cls.flavour = flavour
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base, flavour="y"):
-    b = 2
-
-
-class D(C):
-    pass
-# --- probe
-[C.flavour, D.flavour]
-
-# === slots of the parent alone, and of both
-# --- modeling_toy.py
-class Base:
-    __slots__ = ("a",)
-
-    def __init__(self):
-        self.a = 1
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    def __init__(self):
-        super().__init__()
-        self.b = 2
-
-
-class D(Base):
-    __slots__ = ("c",)
-# --- probe
-C().b
-setattr(D(), 'z', 1)
-hasattr(C(), '__dict__')
 
 # === init subclass in kept mixin order
 # --- modeling_toy.py
@@ -723,27 +295,6 @@ class C(Base):
     pass
 # --- probe
 list(C.order)
-
-# === class decorator that reads the body
-# --- modeling_toy.py
-def deco(cls):
-    cls.names = sorted(n for n in vars(cls) if n[0] != "_")
-    return cls
-
-
-@deco
-class Base:
-    a = 1
-    b = 2
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    b = 3
-    c = 4
-# --- probe
-[C.names, C.b]
 
 # === kept base before the parent
 # --- modeling_toy.py
@@ -861,29 +412,6 @@ class C(Base):
         return 3
 # --- probe
 [C().x, C().items]
-
-# === dataclass nested class over field
-# --- modeling_toy.py
-import dataclasses
-
-
-@dataclasses.dataclass
-class Base:
-    x: int = 1
-    kind: object = None
-# --- modular_neo.py
-import dataclasses
-from .modeling_toy import Base
-
-
-@dataclasses.dataclass
-class C(Base):
-    class kind:
-        pass
-
-    z: int = 3
-# --- probe
-str([f.name for f in dataclasses.fields(C)])
 
 # === dataclass fields both decorated
 # --- modeling_toy.py
@@ -1151,21 +679,6 @@ class C(Base):
 # --- probe
 [C.a, C.b]
 
-# === class body locals
-# --- modeling_toy.py
-class Base:
-    a = 1
-    names = sorted(k for k in list(locals()) if k[0] != "_")
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    b = 1
-    mine = sorted(k for k in list(locals()) if k[0] != "_")
-# --- probe
-[C.names, C.mine]
-
 # === parent twice with different heirs
 # --- modeling_toy.py
 class Base:
@@ -1253,54 +766,6 @@ class Deep(Point):
         return where(self)
 # --- probe
 Deep(4).go()
-
-# === del self in kept
-# overrides: Base
-# --- modeling_toy.py
-class Base:
-    def __init_subclass__(cls):
-        pass
-
-    def __init__(self):
-        self.a = 1
-        self.b = 2
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-class Base(toy.Base):
-    def __init__(self):
-        super().__init__()
-        del self.a
-# --- probe
-sorted(vars(Base()))
-
-# === two bases one asked for
-# --- modeling_toy.py
-class A:
-    def who(self):
-        return "A"
-
-
-class B:
-    def who(self):
-        return "B"
-
-
-def is_b(o):
-    return isinstance(o, B)
-# --- modular_neo.py
-from .modeling_toy import A, B, is_b
-
-
-class C(A, B):
-    def who(self):
-        return super().who() + super(A, self).who()
-
-    def ask(self):
-        return is_b(self)
-# --- probe
-[C().who(), C().ask()]
 
 # === chain of two parents asked for the far one
 # --- modeling_toy.py
@@ -1390,31 +855,6 @@ class C(Base):
 # --- probe
 C().f()
 
-# === base under a condition
-# --- modeling_toy.py
-import sys
-
-if sys.version_info > (3,):
-
-    class Base:
-        def f(self):
-            return 1
-
-else:
-
-    class Base:
-        def f(self):
-            return 2
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    def f(self):
-        return super().f() + 1
-# --- probe
-C().f()
-
 # === base is an alias
 # --- modeling_toy.py
 class Base:
@@ -1430,40 +870,6 @@ from .modeling_toy import Alias
 class C(Alias):
     def f(self):
         return super().f() + 1
-# --- probe
-C().f()
-
-# === super as value
-# --- modeling_toy.py
-class Base:
-    def f(self):
-        return 1
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    def f(self):
-        up = super()
-        return getattr(up, "f")() + 1
-# --- probe
-C().f()
-
-# === super set attribute
-# --- modeling_toy.py
-class Base:
-    def f(self):
-        return 1
-
-    def f2(self):
-        return [super().f() for _ in range(1)]
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    def f(self):
-        return (lambda s: super(C, s).f())(self) + 1
 # --- probe
 C().f()
 
@@ -1509,55 +915,6 @@ class B(toy.Base):
     n = 1
 # --- probe
 [Base().put('a'), B().put('b')]
-
-# === subclass hooks of parent by name
-# --- modeling_toy.py
-class Base:
-    subs = []
-
-    @classmethod
-    def add(cls, c):
-        Base.subs.append(c.__name__)
-        return c
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-@toy.Base.add
-class C(toy.Base):
-    pass
-
-
-def subs():
-    return toy.Base.subs
-# --- probe
-subs()
-
-# === instance check metaclass in the parent
-# --- modeling_toy.py
-class Meta(type):
-    def __instancecheck__(cls, o):
-        return hasattr(o, "quack")
-
-
-class Duck(metaclass=Meta):
-    pass
-# --- modular_neo.py
-from .modeling_toy import Duck
-
-
-class Loud(Duck):
-    quack = 1
-
-
-class Q:
-    quack = 2
-
-
-def ask():
-    return [isinstance(Q(), Loud), isinstance(3, Loud), type(Loud).__name__]
-# --- probe
-ask()
 
 # === context vars exceptions with args
 # --- modeling_toy.py
@@ -1641,68 +998,6 @@ class D(Base):
         return "str"
 # --- probe
 [C().show(1), C().show("s"), D().show(1), D().show("s")]
-
-# === slots that code of the file reads
-# --- modeling_toy.py
-class Base:
-    __slots__ = ("a",)
-
-    def __init__(self):
-        self.a = 1
-
-    def state(self):
-        return {name: getattr(self, name) for name in self.__slots__}
-# --- modular_neo.py
-from .modeling_toy import Base
-
-
-class C(Base):
-    __slots__ = ("b",)
-
-    def __init__(self):
-        super().__init__()
-        self.b = 2
-# --- probe
-C().state()
-
-# === registered before and after its subclass's statement
-# --- modeling_toy.py
-TABLE = {}
-
-
-def register(cls):
-    TABLE[cls.__name__] = cls
-    return cls
-
-
-@register
-class Base:
-    def f(self):
-        return 1
-
-
-@register
-class Other:
-    def f(self):
-        return 2
-
-
-def make(name):
-    return TABLE[name]()
-# --- modular_neo.py
-from .modeling_toy import Base, make, register
-
-
-@register
-class C(Base):
-    def f(self):
-        return super().f() + 10
-
-
-def made():
-    return [make(name).f() for name in ("C", "Base", "Other")]
-# --- probe
-made()
 
 # === a class of the file between a mixin and a parent
 # --- modeling_toy.py
@@ -1858,27 +1153,3 @@ class Other(toy.Plain):
 # --- probe
 Fancy().f()
 Other().f()
-
-# === unknown decorators of one name with other arguments
-# classes: Fancy
-# --- modeling_toy.py
-def added(name):
-    def decorate(cls):
-        setattr(cls, name, <1>)
-        return cls
-    return decorate
-
-
-@added("a")
-@added("b")
-class Base:
-    pass
-# --- modular_neo.py
-from . import modeling_toy as toy
-
-
-@toy.added("c")
-class Fancy(toy.Base):
-    pass
-# --- probe
-[Fancy.a, Fancy.b, Fancy.c]

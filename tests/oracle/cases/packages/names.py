@@ -119,12 +119,9 @@ try:
 except ImportError:
     not_there_at_all = None
 
-if not_there_at_all is None:
-    def shift(x):
-        return x + <1>
-else:
-    def shift(x):
-        return not_there_at_all.shift(x)
+
+def shift(x):
+    return x + <1> if not_there_at_all is None else not_there_at_all.shift(x)
 
 
 class ToyBlock:
@@ -147,36 +144,6 @@ class ToyBlock(up.ToyBlock):
         return super().step(x) if fast is None else fast(x)
 # --- probe
 ToyBlock().step(1)
-
-# === local imports
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-    def m(self, x):
-        from math import floor
-        from .ops import helper
-
-        return floor(helper(x))
-# --- ops.py
-LEVEL = <1>
-
-
-def helper(x):
-    return x + LEVEL
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class ToyBlock(up.ToyBlock):
-    def m(self, x):
-        import math
-
-        from .ops import LEVEL
-
-        return super().m(x) + math.ceil(0.5) + LEVEL
-# --- probe
-ToyBlock().m(1)
 
 # === parent imports from a sibling
 # classes: ToyBlock
@@ -264,53 +231,6 @@ if TYPE_CHECKING:
 class ToyBlock(up.ToyBlock):
     def m(self, x: "Form") -> "Form":
         return super().m(x) + <1>
-# --- probe
-ToyBlock().m(1)
-
-# === future annotations in the parent
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-from __future__ import annotations
-
-
-class ToyBlock:
-    def m(self, x: ToyLater) -> ToyBlock:
-        return x
-
-
-class ToyLater:
-    pass
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class ToyBlock(up.ToyBlock):
-    def m(self, x):
-        return super().m(x) + <1>
-# --- probe
-ToyBlock().m(1)
-
-# === future annotations in the child
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-    def m(self, x: int):
-        return x
-# --- modular_neo.py
-from __future__ import annotations
-
-from . import modeling_toy as up
-
-
-class ToyBlock(up.ToyBlock):
-    def m(self, x: Later) -> ToyBlock:
-        return super().m(x) + <1>
-
-
-class Later:
-    pass
 # --- probe
 ToyBlock().m(1)
 
@@ -550,64 +470,6 @@ class NeoBlock(ToyBlock):
     n = <2>
 # --- probe
 NeoBlock().size_of(NeoBlock().make())
-
-# === globals with mangled names, in a class that is renamed
-# classes: NewBlock
-# --- modeling_toy.py
-_ToyBlock__limit = 5
-_Inner__limit = 7
-
-
-def _ToyBlock__twice(x):
-    return x * 2
-
-
-class ToyBlock:
-    size = __limit
-
-    class Inner:
-        def m(self):
-            return __limit
-
-    def m(self, x=__limit):
-        return __twice(__limit) + self.Inner().m() + x, f"{__limit}"
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class NewBlock(up.ToyBlock):
-    def k(self):
-        return self.m(), self.size
-# --- probe
-NewBlock().k()
-
-# === guarded imports of modules that the package does not have
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-try:
-    from .kernels import scale
-except ImportError:
-    scale = None
-
-
-class ToyBlock:
-    def m(self):
-        return scale
-# --- modular_neo.py
-from . import modeling_toy as up
-
-try:
-    from .fast import Mixin, act as quick
-except ImportError:
-    Mixin, quick = object, abs
-
-
-class ToyBlock(up.ToyBlock, Mixin):
-    def k(self):
-        return self.m(), quick(-2)
-# --- probe
-ToyBlock().k()
 
 # === what the parent imports, as its attribute
 # classes: ToyBlock

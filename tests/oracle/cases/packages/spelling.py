@@ -26,7 +26,6 @@ class ToyBlock:
         return ToyOther().step(self.n)
 
     def \
-\
         run(self, x):
         if x > 5:
             return 0
@@ -88,65 +87,3 @@ class NeoBlock(ToyBlock):
 NeoBlock().other()
 NeoBlock().field(1)
 NeoBlock().field(9)
-
-# === tabs and form feeds
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-	def run(self, x):
-	    if x > 5:
-	    	return 0
-	    # a comment
-	    text = """a
-	b"""
-	    return [x * 2,
-  text]
-
-  # a comment further left
-	def other(self, x): return x
-
-
-	n = (1,
-		2)
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class ToyBlock(up.ToyBlock):
-  	def run(self, x):
-		found = super().run(x)
-		return [found, <1>]
-	def other(self, x):
-		return super().other(x) + <2>
-# --- probe
-ToyBlock().run(1)
-ToyBlock().run(9)
-ToyBlock().other(1)
-ToyBlock().n
-
-# === statements behind a backslash
-# classes: ToyBlock
-# overrides: ToyBlock
-# --- modeling_toy.py
-class ToyBlock:
-    \
-    n = <1>
-    \
-  def run(self, x):
-      \
-        y = x * self.n
-      return y
-# --- modular_neo.py
-from . import modeling_toy as up
-
-
-class ToyBlock(up.ToyBlock):
-    \
-    m = <2>
-    def run(self, x):
-    	y = super().run(x)
-    	return y + self.m
-# --- probe
-ToyBlock().run(1)
-ToyBlock().n

@@ -1,1 +1,0 @@
-"""Read the text of a class: its statements, its members, and what they set."""

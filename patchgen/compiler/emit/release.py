@@ -1,0 +1,197 @@
+"""Look up in the release what a generated text takes from it: modules, names, members of classes.
+
+    from transformers.cache_utils import Cache      does the file exist, does it bind the name?
+    class LlamaModel(PreTrainedModel): ...          which members come from the base?
+
+Files are read through the environment, as everywhere, and nothing is imported.  The answer is None
+where only a running program could give it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+
+from patchgen.facts.bases import MODULE_MEMBERS
+from patchgen.syntax.blocks import Import
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.locate import Environment
+
+# A name of a module or a base, as (module, name).
+Outside = tuple[str, str]
+
+_MEMBER = re.compile(
+    r"^[ \t]+(?:async[ ]+)?(?:def|class)[ ]+(\w+)|^[ \t]+(\w+)[ ]*(?::[^=\n]+)?=(?!=)"
+    r"|^[ ]{4}(\w+)[ ]*:|\bself\.(\w+)[ ]*(?::[^=\n]+)?=(?!=)",
+    re.MULTILINE,
+)
+# What such a class answers to, its text does not list.
+_ANSWERS_ALL = re.compile(r"\bdef __getattr(?:ibute)?__\b")
+
+
+def may_be_missing(module: str) -> bool:
+    """Whether `module` is of a package whose files say what it has: of transformers.
+
+    Other packages have compiled modules, and names that only running them shows.
+    """
+    return module.partition(".")[0] == "transformers"
+
+
+def absolute(item: Import, package: str) -> str:
+    """The module that `item` names, where a dot stands for `package`."""
+    if not item.level or not package:
+        return "." * item.level + item.module
+    parts = package.split(".")
+    above = parts[: len(parts) - item.level + 1]
+    return ".".join([*above, item.module] if item.module else above)
+
+
+def package_of(module: str, env: Environment) -> str:
+    """The package that a dot stands for in `module`."""
+    return module if env.is_package(module) else module.rpartition(".")[0]
+
+
+def explain_missing(module: str, name: str, env: Environment) -> tuple[str, str] | None:
+    """Why `from module import name` fails, and a hint; None where nothing speaks against it.
+
+    `name` is "" for `import module`.
+    """
+    try:
+        if env.path("transformers") is None:
+            return None
+        if env.path(module) is None:
+            return _explain_module(module, env)
+        if name in ("", "*") or _may_bind(module, name, env):
+            return None
+        names = env.index(module, Location(module)).names
+    # A file that cannot be read says nothing.
+    except PatchgenError:
+        return None
+    return f"{module} has no {name}", did_you_mean(name, names)
+
+
+def _explain_module(module: str, env: Environment) -> tuple[str, str] | None:
+    """As `explain_missing`, for a module without a file."""
+    package, _, last = module.rpartition(".")
+    file = env.path(package)
+    if file is None:
+        return _explain_module(package, env)
+    is_package = file.name == "__init__.py"
+    # A folder without `__init__.py` is not looked into, and a package may give its modules other
+    # names while the program runs: transformers does so for `image_processing_x_fast`.
+    if is_package and env.look("folder", str(file.parent / last)):
+        return None
+    is_listed = re.search(rf"""["']{last}["']""", env.source(package, Location(package)).text)
+    if is_listed or env.path(module.removesuffix("_fast")) is not None:
+        return None
+    beside = env.look("names", str(file.parent)).split("\n") if is_package else []
+    return f"there is no module {module}", did_you_mean(last, beside)
+
+
+def _may_bind(module: str, name: str, env: Environment) -> bool:
+    """Whether `module`, which has a file, may have `name`."""
+    text = env.source(module, Location(module)).text
+    # Most names stand at the margin: the file need not be parsed.
+    if _stands_at_margin(text, name) or env.path(f"{module}.{name}") is not None:
+        return True
+    index = env.index(module, Location(module))
+    if index.blocks_that_bind(name) or index.definition("__getattr__") is not None:
+        return True
+    if env.is_package(module) and "_LazyModule(" in text:
+        if re.search(rf"""["']{re.escape(name)}["']""", text):
+            return True
+        # The `__all__` of every file below it counts; below the models of `transformers` too.
+        below = f"{module}.models" if env.is_package(f"{module}.models") else module
+        return "define_import_structure(" in text and env.look("star", f"{name} {below}") != ""
+    for star in index.imports:
+        if star.name == "*":
+            target = absolute(star, package_of(module, env))
+            if env.path(target) is None or _may_bind(target, name, env):
+                return True
+    # `globals()[name] = ...`, `sys.modules[__name__] = ...`
+    return re.search(r"\bglobals\(\)|\bsys\.modules\b|\bexec\(", text) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def _stands_at_margin(text: str, name: str) -> bool:
+    """Whether a line of `text` begins with a definition of `name`."""
+    pattern = rf"^(?:(?:(?:async )?def|class) )?{re.escape(name)}\b"
+    return re.search(pattern, text, re.MULTILINE) is not None
+
+
+def list_members(outside: Outside, env: Environment) -> frozenset[str] | None:
+    """The members of a class of the release with those of its bases; None where one is unknown."""
+    members: set[str] = set()
+    waiting = [outside]
+    # The list grows while it is walked.
+    for module, name in waiting:
+        known = _KNOWN.get(f"{module}.{name}")
+        if known is not None:
+            members |= known
+            continue
+        try:
+            step = _read_class(module, name, env) if may_be_missing(module) else None
+        except PatchgenError:
+            return None
+        if step is None:
+            return None
+        members |= step[0]
+        waiting += [base for base in step[1] if base not in waiting]
+    return frozenset(members)
+
+
+_OBJECT = frozenset(dir(object))
+_KNOWN = {
+    "builtins.object": _OBJECT,
+    "abc.ABC": _OBJECT,
+    "torch.nn.Module": MODULE_MEMBERS | _OBJECT,
+    "torch.nn.modules.Module": MODULE_MEMBERS | _OBJECT,
+    "torch.nn.modules.module.Module": MODULE_MEMBERS | _OBJECT,
+}
+
+
+def _read_class(
+    module: str, name: str, env: Environment
+) -> tuple[frozenset[str], list[Outside]] | None:
+    """The own members and the bases of a class; for what is imported, where it comes from."""
+    if env.path(module) is None:
+        return None
+    index = env.index(module, Location(module))
+    block = index.definition(name)
+    imports = {item.bound: item for item in index.imports}
+    if block is None:
+        target = find_base(name, imports, package_of(module, env))
+        return (frozenset(), [target]) if target is not None else None
+    if block.kind != "class" or _ANSWERS_ALL.search(block.text):
+        return None
+    bases: list[Outside] = []
+    for spelled in block.bases:
+        own = (module, spelled) if index.definition(spelled) is not None else None
+        base = own or find_base(spelled, imports, package_of(module, env))
+        if base is None:
+            return None
+        bases.append(base)
+    return _read_members(block.text), bases
+
+
+@functools.lru_cache(maxsize=256)
+def _read_members(text: str) -> frozenset[str]:
+    """What the text of a class seems to bind in its body or on `self`: rather too much."""
+    return frozenset(name for match in _MEMBER.finditer(text) for name in match.groups() if name)
+
+
+def find_base(expression: str, imports: Mapping[str, Import], package: str = "") -> Outside | None:
+    """The class that a base such as `nn.Module` names by what a module `imports`; else None."""
+    first, _, rest = expression.partition(".")
+    if expression == "object":
+        return ("builtins", "object")
+    item = imports.get(first)
+    if item is None or not expression.replace(".", "").isidentifier():
+        return None
+    module = absolute(item, package)
+    if not rest:
+        return (module, item.name)
+    start = item.bound if item.binds_package else module
+    middle, _, last = f"{start}.{item.name}.{rest}".replace("..", ".").rpartition(".")
+    return (middle, last)

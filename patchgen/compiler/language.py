@@ -1,0 +1,464 @@
+"""The language of modular files: what they, parts and merged classes may contain.
+
+`docs/language.md` shows each form by an example.  What is not on that page is refused with PG100,
+before anything is planned or merged, with the place and what to write instead:
+
+    for size in SIZES:                  PG100 `for size in SIZES:` at the top level of a file
+        TABLE[size] = make(size)
+
+    class LlamaMLP(llama.LlamaMLP):
+        if FAST:                        PG100 `if FAST:` in the body of LlamaMLP
+            def forward(self, x): ...
+
+Three kinds of file are told apart.  Modular files declare.  Parts, and parents of the user's own,
+may also set attributes, register operators, and define things under a condition.  transformers' own
+files are on the page: of those, only the classes that are merged are looked at.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from patchgen.facts.decorators import RULES
+from patchgen.facts.modules import MODELS
+from patchgen.syntax.blocks import Block, Import, ModuleIndex, imports_of
+from patchgen.syntax.bound import ScopeNode, outer_expressions, own_nodes
+from patchgen.syntax.errors import Problem
+from patchgen.syntax.exports import is_list_of_strings
+from patchgen.syntax.reads import is_private
+from patchgen.syntax.text import parse, require_compilable
+from patchgen.syntax.trees import called_function, find_class, position_of, walk
+
+# What is wrong: its line, its column in bytes, what it is, and what to write instead.
+Finding = tuple[int, int, str, str]
+
+_CHOOSE = (
+    "a file chooses between imports alone, by `if TYPE_CHECKING:`, `if is_x_available():` "
+    "or `try: ... except ImportError:`"
+)
+_ASSIGN = (
+    "assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}; "
+    "what acts when it is imported belongs into a module of its own"
+)
+_IN_CLASS = "write the attribute out in the class, or override the whole method"
+_NAME_IT = "name what is needed: a table of classes for globals(), an argument for __file__"
+_KEEP = "keep the value in an object that is changed, such as a dictionary"
+
+_AVAILABLE = re.compile(r"TYPE_CHECKING|is_\w+_available")
+_NAMESPACES = frozenset({"globals", "locals", "vars", "dir"})
+_OF_THE_FILE = frozenset(
+    {"__file__", "__spec__", "__loader__", "__cached__", "__path__", "__package__", "__doc__"}
+)
+# These give what they make a name, which may be another one in the flat file.
+_TAKES_A_NAME = frozenset({"get_logger", "getLogger", "custom_op", "triton_op", "Library"})
+_ODD_INDENTATION = re.compile(r"[ \t\f]*[\t\f] *\S| *\\$")
+_WITHOUT = "write a class that does without it"
+_HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__"})
+_READ_BY_PYTHON = frozenset(
+    {"__getattribute__", "__slots__", "__doc__", "__module__", "__qualname__"}
+)
+_METACLASSES = frozenset({"ABCMeta", "abc.ABCMeta", "type"})
+# Code that sees which classes an object has, or which names a class.
+_LOOKS_AT_CLASSES = frozenset(
+    "__base__ __bases__ __mro__ __orig_bases__ __qualname__ __subclasses__ co_name co_qualname"
+    " getdoc getmembers getmembers_static getmro mro".split()
+)
+_IS_CLASS = re.compile(r"cls|_*[A-Z]\w*|type\(.*\)|.*__class__")
+_MAKES_OTHER_CLASSES = re.compile(r"enum\.\w+|typing\w*\.(NamedTuple|Protocol|TypedDict)")
+
+
+def check_file(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> tuple[Problem, ...]:
+    """What a modular file, a part or a parent of the user's has that is not on the page.
+
+    `is_carried` tells whether the flat file has its own copy of what an import brings.
+    """
+    # A file that is no Python has a message of its own.
+    require_compilable(index.source)
+    found = [*check_statements(index), *check_code(index, is_carried)]
+    return tuple(_report(index, 1, finding) for finding in dict.fromkeys(found))
+
+
+def check_classes(
+    chain: Sequence[tuple[ModuleIndex, str]], outside: Iterable[str], decorators: frozenset[str]
+) -> Iterator[Problem]:
+    """What classes that are merged, the nearest first, have that is not on the page.
+
+    `outside` are the bases of these classes that are not merged; `decorators` are those that the
+    project's configuration knows, beside transformers' own.
+    """
+    for place, (index, name) in enumerate(chain):
+        block = index.definition(name)
+        # The plan refuses a base that is no class statement.
+        if block is None or block.kind != "class":
+            continue
+        found = list(check_class(block.text, name, place > 0, decorators))
+        if place > 0 and not index.source.module.startswith(f"{MODELS}."):
+            found += _check_calls(index, block.text, name)
+        for base in outside if place == 0 else ():
+            if _MAKES_OTHER_CLASSES.fullmatch(base):
+                what = f"{name} is merged, and its base {base} makes something of class bodies"
+                found.append((1, 0, what, "write out all that the class has"))
+        for finding in found:
+            yield _report(index, block.first, finding)
+
+
+def check_shared(
+    index: ModuleIndex, name: str, heirs: Sequence[tuple[ModuleIndex, str]]
+) -> Iterator[Problem]:
+    """Objects that class `name` makes once and the classes it is merged into, `heirs`, would share.
+
+    transformers' own lists and tables are never changed.
+    """
+    block = index.definition(name)
+    if len(heirs) < 2 or block is None or index.source.module.startswith(f"{MODELS}."):
+        return
+    for statement in getattr(find_class(block.text, name), "body", []):
+        values = [getattr(statement, "value", None)]
+        if isinstance(statement, ScopeNode):
+            values = list(outer_expressions(statement))
+        for value in values:
+            if isinstance(value, ast.Dict | ast.List | ast.Set):
+                heir, at = heirs[1][1], heirs[1][0].definition(heirs[1][1])
+                what = f"{heir} and {heirs[0][1]} share `{ast.unparse(value)[:40]}` of {name}"
+                finding = (1, 0, what, "write the attribute out in each class")
+                yield _report(heirs[1][0], at.first if at else 1, finding)
+
+
+def _report(index: ModuleIndex, first: int, finding: Finding) -> Problem:
+    """The problem of a finding in a text that begins on line `first` of its file."""
+    line, column, what, hint = finding
+    at = index.source.at(first + line - 1, column)
+    return Problem(at, "PG100", f"{what}: this is not in the language of modular files", hint)
+
+
+def _quote(lines: Sequence[str], node: ast.stmt) -> str:
+    """The first line of a statement."""
+    return f"`{lines[node.lineno - 1].strip()[:60]}`"
+
+
+def _find(node: ast.stmt | ast.expr | ast.keyword, what: str, hint: str) -> Finding:
+    return node.lineno, node.col_offset, what, hint
+
+
+# The top level of a file
+
+
+def check_statements(index: ModuleIndex) -> Iterator[Finding]:
+    """Statements that may not stand at the top level of a file, and names that two of them bind."""
+    is_modular = index.source.module.rpartition(".")[2].startswith("modular_")
+    body = parse(index.source).body
+    yield from _check_suite(index, body, is_modular=is_modular, guarded=False)
+    for before, node in zip(body, body[1:], strict=False):
+        if node.lineno == before.end_lineno:
+            yield _find(node, "two statements on one line", "give each a line of its own")
+    first: dict[str, Block] = {}
+    for block in index.blocks:
+        for name in () if block.is_for_types else block.defines:
+            before_it = first.setdefault(name, block)
+            if before_it is not block and not _import_alike(before_it, block, name):
+                hint = "bind it once; import what it takes the place of under another name"
+                yield block.first, 0, f"{name} is bound here and on line {before_it.first}", hint
+
+
+def _import_alike(first: Block, second: Block, name: str) -> bool:
+    """Whether two statements only import one thing as `name`, or packages below it."""
+    if first.kind != "import" or second.kind != "import":
+        return False
+    items = [item for item in (*first.imports, *second.imports) if item.bound == name]
+    brought = {(item.module, item.level, item.name) for item in items}
+    return len(brought) == 1 or all(item.binds_package for item in items)
+
+
+def _check_suite(
+    index: ModuleIndex, body: Iterable[ast.stmt], *, is_modular: bool, guarded: bool
+) -> Iterator[Finding]:
+    """The statements of a file, or of one under a condition, that may not stand there."""
+    for node in body:
+        hint = _ASSIGN
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.AnnAssign(target=ast.Name()):
+                continue
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
+                continue
+            case ast.Raise() if guarded:
+                continue
+            case ast.FunctionDef(name="__getattr__" | "__dir__"):
+                hint = "define or import each name"
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                for decorator in map(called_function, node.decorator_list):
+                    # What it does with the definition is not followed.
+                    if isinstance(decorator, ast.Name) and index.definition(decorator.id):
+                        what = f"the decorator {decorator.id}, which the project defines"
+                        yield _find(decorator, what, "write out what it does")
+                if not (guarded and is_modular):
+                    continue
+                hint = "define it at the top level of the file"
+            case ast.Assign(targets=[ast.Name(id="__all__")]):
+                if is_list_of_strings(ast.unparse(node)):
+                    continue
+                hint = "write a list of strings"
+            # `TABLE["fast"] = act`; of a class, an item or an attribute may be its parent's too.
+            case ast.Assign(targets=targets):
+                if all(_is_plain_target(target, index) for target in targets):
+                    continue
+            case ast.If() | ast.Try():
+                hint = _CHOOSE
+                if _is_guard(node):
+                    suites = [node.body, node.orelse]
+                    if isinstance(node, ast.Try):
+                        suites += [handler.body for handler in node.handlers]
+                    for suite in suites:
+                        yield from _check_suite(index, suite, is_modular=is_modular, guarded=True)
+                    continue
+            # `operator.register_fake(shape)`
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
+                if not is_modular and _binds_no_class(index, name):
+                    continue
+        # `type Size = int`, which Python 3.11 does not know.
+        if type(node).__name__ != "TypeAlias":
+            where = "under a condition" if guarded else "at the top level of a file"
+            yield _find(node, f"{_quote(index.source.lines, node)} {where}", hint)
+
+
+def _is_plain_target(target: ast.expr, index: ModuleIndex) -> bool:
+    """Whether an assignment binds a name, or fills a table that the file binds or imports."""
+    match target:
+        case ast.Name():
+            return True
+        case ast.Subscript(value=ast.Name(id=name)):
+            return _binds_no_class(index, name)
+        case _:
+            return False
+
+
+def _binds_no_class(index: ModuleIndex, name: str) -> bool:
+    """Whether the file binds or imports `name`, and not by a class statement."""
+    blocks = index.blocks_that_bind(name)
+    return bool(blocks) and all(block.kind != "class" for block in blocks)
+
+
+def _is_guard(node: ast.If | ast.Try) -> bool:
+    """Whether a statement chooses by what is installed, or is for type checkers."""
+    if isinstance(node, ast.If):
+        test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
+        name = ast.unparse(called_function(test)).rpartition(".")[2]
+        return _AVAILABLE.fullmatch(name) is not None
+    caught: set[str] = set()
+    for handler in node.handlers:
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        caught |= {ast.unparse(kind) if kind else "" for kind in kinds}
+    return caught <= {"ImportError", "ModuleNotFoundError"} and not node.finalbody
+
+
+def _find_root(node: ast.expr) -> ast.expr:
+    """The `a` of `a.b.c`."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
+
+
+# Code that depends on the file that it stands in
+
+
+def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iterator[Finding]:
+    """Imports and code, at any depth, that depend on files, and odd indentation."""
+    tree = parse(index.source)
+    top = set(map(id, tree.body))
+    imported = {item.bound for item in index.imports}
+    reads: set[tuple[int, int]] = set()
+    for block in index.blocks:
+        for read in block.references:
+            if read.name in imported:
+                reads.add((block.first + read.line - 1, read.column))
+    inside: set[int] = set()
+    harmless: set[int] = set()
+    # A parent is walked before its children: what it adds to the sets counts for them.
+    for node in walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if id(node) not in inside:
+                inside |= {id(part) for statement in node.body for part in walk(statement)}
+            case ast.Lambda(body=value):
+                inside |= {id(part) for part in walk(value)}
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+                if name in _TAKES_A_NAME:
+                    harmless |= {id(part) for argument in args for part in walk(argument)}
+        match node:
+            case ast.Call(func=ast.Name(id="exec" | "eval" as name)):
+                yield _find(node, f"{name}(), whose text would have other names", _NAME_IT)
+            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in _NAMESPACES:
+                # In a function, all but `globals()` give the names of the function.
+                if name == "globals" or id(node) not in inside:
+                    yield _find(node, f"{name}(), which has the names of its file", _NAME_IT)
+            case ast.Attribute(value=ast.Name(id="sys"), attr="modules"):
+                yield _find(node, "sys.modules", _NAME_IT)
+            case ast.Name(id=name) if name in _OF_THE_FILE:
+                yield _find(node, f"{name}, which is another one in the flat file", _NAME_IT)
+            case ast.Name(id="__name__") if id(node) not in harmless:
+                what = "__name__, where it names no logger and no operator"
+                yield _find(node, what, "write the name as a string")
+            case ast.Global(names=names):
+                yield _find(node, f"global {', '.join(names)}", _KEEP)
+            case ast.FunctionDef(name=name) if name in _HOOKS:
+                yield _find(node, f"{name}, which Python calls for classes", _WITHOUT)
+            case ast.Attribute(attr=name) if name in _LOOKS_AT_CLASSES:
+                yield _find(node, f"{name}, by which code sees other classes", _WITHOUT)
+            case (
+                ast.Attribute(value=owner, attr="__dict__")
+                | ast.Call(func=ast.Name(id="vars" | "dir"), args=[owner])
+            ) if _IS_CLASS.fullmatch(ast.unparse(owner)) or ast.unparse(node).startswith("dir("):
+                what = f"{ast.unparse(node)}, which sees other names where classes are merged"
+                yield _find(node, what, _WITHOUT)
+            case ast.Import() | ast.ImportFrom():
+                for item in imports_of([node]):
+                    if item.module == "__future__":
+                        yield _find(node, "a __future__ import", "quote the annotation it is for")
+                    elif item.name == "*":
+                        yield _find(node, "a star import", "import each name")
+                    elif id(node) not in top and is_carried(item):
+                        what = f"{item.bound}, which the flat file has its own of, is imported here"
+                        yield _find(node, what, "import it at the top level, without a condition")
+            case ast.Attribute(ctx=ast.Store() | ast.Del()) if id(node) in inside:
+                if position_of(_find_root(node)) in reads:
+                    what = f"{ast.unparse(node)} is set, which is not this file's own"
+                    yield _find(node, what, _KEEP)
+    yield from _check_private_names(index.source.text, tree)
+    yield from _check_indentation(index, tree)
+
+
+def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding]:
+    """Lines that are indented by tabs or form feeds, or begin with a backslash."""
+    in_strings: set[int] = set()
+    for node in walk(tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr):
+            in_strings.update(range(node.lineno + 1, (node.end_lineno or 0) + 1))
+    for number, line in enumerate(index.source.lines, start=1):
+        if number not in in_strings and _ODD_INDENTATION.match(line.rstrip("\n")):
+            yield number, 0, "a line that is not indented by spaces", "indent it by spaces"
+
+
+# The classes that are merged
+
+
+@functools.lru_cache(maxsize=4096)  # a parent is asked for by each variant of it
+def check_class(
+    text: str, name: str, is_parent: bool, decorators: frozenset[str] = frozenset()
+) -> tuple[Finding, ...]:
+    """What may not stand in the class `name` of `text` where it is merged."""
+    node = find_class(text, name)
+    assert node is not None
+    return (
+        *_check_head(node, decorators),
+        *_check_body(text, node, is_parent=is_parent),
+        *_check_supers(text, node),
+        *_check_private_names(text, node),
+    )
+
+
+def _check_calls(index: ModuleIndex, text: str, name: str) -> Iterator[Finding]:
+    """Calls of what its file defines in the body of a parent, which a merged class makes anew."""
+    node = find_class(text, name)
+    assert node is not None
+    for statement in node.body:
+        run = outer_expressions(statement) if isinstance(statement, ScopeNode) else [statement]
+        called: list[ast.expr] = list(getattr(statement, "decorator_list", []))
+        called += [part for part in own_nodes(run) if isinstance(part, ast.Call)]
+        for part in called:
+            root = _find_root(called_function(part))
+            if isinstance(root, ast.Name) and index.definition(root.id):
+                what = f"a call of {root.id} in the body of {name}"
+                yield _find(part, what, "write out what it gives")
+
+
+def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Finding]:
+    """The decorators, bases and keywords of a class statement."""
+    for decorator in node.decorator_list:
+        short = ast.unparse(called_function(decorator)).rpartition(".")[2]
+        if short not in RULES and short not in decorators:
+            hint = "name it under `decorators` in the configuration, or leave it out"
+            yield _find(decorator, f"the decorator {short} of a class that is merged", hint)
+        if "slots" in ast.unparse(decorator) or "kw_only" in ast.unparse(decorator):
+            yield _find(decorator, ast.unparse(decorator), "use it without that option")
+    if getattr(node, "type_params", []):
+        yield node.lineno, node.col_offset, "type parameters", "derive from typing.Generic"
+    for base in node.bases:
+        is_generic = isinstance(base, ast.Subscript) and ast.unparse(base.value).endswith("Generic")
+        if not isinstance(base, ast.Name | ast.Attribute) and not is_generic:
+            yield _find(base, f"the base {ast.unparse(base)}", "derive from a class by its name")
+    for keyword in node.keywords:
+        if keyword.arg != "metaclass" or ast.unparse(keyword.value) not in _METACLASSES:
+            written = f"{keyword.arg}=" if keyword.arg else "**"
+            what = f"{written}{ast.unparse(keyword.value)} in the class statement of {node.name}"
+            yield _find(keyword, what, "write out all that the class has")
+
+
+def _check_body(text: str, node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
+    """The statements of a class body."""
+    lines = text.split("\n")
+    bound: set[str] = set()
+    for statement in node.body:
+        names: list[str] = []
+        match statement:
+            case ast.Expr(value=ast.Constant()) | ast.Pass():
+                pass
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                further = {ast.unparse(one).rpartition(".")[2] for one in statement.decorator_list}
+                if not further & {"setter", "getter", "deleter", "overload"}:
+                    names = [name]
+            case ast.AnnAssign(target=ast.Name(id=name), value=value):
+                names = [name] if value is not None else []
+            case ast.Assign(targets=targets) if all(isinstance(t, ast.Name) for t in targets):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+            case _:
+                what = f"{_quote(lines, statement)} in the body of {node.name}"
+                yield _find(statement, what, _IN_CLASS)
+        for name in names:
+            if name in bound:
+                yield _find(statement, f"{node.name}.{name} is defined twice", "keep one of them")
+            if name in _READ_BY_PYTHON or (is_parent and name in _HOOKS):
+                what = f"{name} in the body of {node.name}, which Python reads"
+                yield _find(statement, what, _WITHOUT)
+        bound.update(names)
+        run = outer_expressions(statement) if isinstance(statement, ScopeNode) else [statement]
+        for part in own_nodes(run):
+            if isinstance(part, ast.NamedExpr):
+                yield _find(part, f"`:=` in the body of {node.name}", _IN_CLASS)
+
+
+def _check_supers(text: str, node: ast.ClassDef) -> Iterator[Finding]:
+    """What reads the class that code is written in, other than by `super().method`."""
+    # The search spares the walk of many classes.
+    if "super" not in text and "__class__" not in text:
+        return
+    followed: set[int] = set()
+    for part in walk(node):
+        match part:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="super") as called)):
+                followed.add(id(called))
+            case ast.Call(func=ast.Name(id="super"), args=[_, *_]):
+                yield _find(part, ast.unparse(part), "write super(), or Parent.method(self, ...)")
+            case ast.Name(id="super") if id(part) not in followed:
+                hint = "call a method of it at once: super().method(...)"
+                yield _find(part, "super is stored or passed", hint)
+            case ast.Name(id="__class__"):
+                yield _find(part, "__class__ is read", "write type(self), or the class's name")
+
+
+def _check_private_names(text: str, node: ast.AST) -> Iterator[Finding]:
+    """Names that Python mangles with the name of the class that they are written in."""
+    if not any(map(is_private, re.findall(r"\b__\w+", text))):
+        return
+    # A parameter is mangled everywhere alike.
+    parameters = {part.arg for part in walk(node) if isinstance(part, ast.arg)}
+    for part in walk(node):
+        match part:
+            case (
+                ast.Name(id=name)
+                | ast.Attribute(attr=name)
+                | ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+            ) if is_private(name) and name not in parameters:
+                what = f"{name}, which Python mangles with the name of its class"
+                yield _find(part, what, "give it one underscore")

@@ -1,0 +1,259 @@
+"""Statements as text: their trees, changes at positions, and lists of statements as lines.
+
+Facts come from `ast`; changes are made in the text at the positions that `ast` gives, so that
+everything else stays byte for byte.  After a change, `syntax.same.is_same_code` tells whether the
+text says what was meant.
+
+    x  = f( y )     # kept          the span of `f( y )` becomes "g(y)":
+    x  = g(y)     # kept            the rest of the line is not touched
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import io
+import tokenize
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.trees import walk
+
+INDENT = "    "
+Positioned = ast.expr | ast.stmt | ast.arg | ast.keyword | ast.excepthandler
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """The characters from `start` to `end` of a text become `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Statements of a class body: whole lines, as they stand in the class, and their trees."""
+
+    text: str
+    nodes: tuple[ast.stmt, ...] = field(compare=False)
+    lines: tuple[str, ...] = field(compare=False, repr=False)
+
+    def offset(self, line: int, byte_column: int) -> int:
+        """The character offset in the text of a position as `ast` gives it."""
+        before = sum(len(text) for text in self.lines[: line - 1])
+        return before + self.column(line, byte_column)
+
+    def column(self, line: int, byte_column: int) -> int:
+        """The character column, from 0, of a byte column."""
+        text = self.lines[line - 1]
+        # Nearly every line; encoding the others takes time.
+        if text.isascii():
+            return byte_column
+        return len(text.encode()[:byte_column].decode(errors="ignore"))
+
+    def span(self, node: Positioned) -> tuple[int, int]:
+        """Where the text of `node` begins and ends; parentheses around it are not part of it."""
+        # `ast` gives byte columns, and the text has characters.
+        end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
+        return self.offset(node.lineno, node.col_offset), end
+
+    def source(self, node: Positioned) -> str:
+        """The text of `node`."""
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def line_span(self, first: int, last: int) -> tuple[int, int]:
+        """Where the whole lines `first` to `last` begin and end."""
+        start = sum(len(text) for text in self.lines[: first - 1])
+        return start, start + sum(len(text) for text in self.lines[first - 1 : last])
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_fragment(text: str) -> Fragment:
+    """The statements of `text`, which is indented as in a class body."""
+    tree = ast.parse(f"class _:\n{text}")
+    holder = tree.body[0]
+    assert isinstance(holder, ast.ClassDef)
+    # Lines count from the text, not from the class line above it.
+    for node in holder.body:
+        for inner in walk(node):
+            _move_up(inner)
+    return Fragment(text, tuple(holder.body), split_lines(text))
+
+
+def _move_up(node: Any) -> None:
+    """Let a node that was just parsed stand one line higher."""
+    # As `ast.increment_lineno`, which walks twice as long.
+    if "lineno" in node._attributes:
+        node.lineno -= 1
+        node.end_lineno -= 1
+
+
+def find_syntax_error(text: str) -> str | None:
+    """Python's error for `text` in a class body, such as `break` outside a loop, or None."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(f"class _:\n{text}", "<edited>", "exec", dont_inherit=True)
+        except SyntaxError as error:
+            return error.msg
+    return None
+
+
+def split_lines(text: str) -> tuple[str, ...]:
+    """The lines of `text` with their ends; only `\\n` ends a line, as for Python's tokenizer."""
+    *whole, rest = text.split("\n")
+    lines = tuple(f"{line}\n" for line in whole)
+    # Behind the last line end there is nothing, or a line without one.
+    if not rest:
+        return lines
+    return (*lines, rest)
+
+
+def splice(text: str, splices: Iterable[Splice], start: int = 0, end: int | None = None) -> str:
+    """`text[start:end]` with the changes that lie inside; one inside another is dropped."""
+    if end is None:
+        end = len(text)
+    done: list[str] = []
+    at = start
+    # Of two changes that begin together, the outer one comes first.
+    for change in sorted(set(splices), key=lambda s: (s.start, -s.end)):
+        # The outer change already has the text of the inner one.
+        if change.start < at or change.end > end:
+            continue
+        done += [text[at : change.start], change.new]
+        at = change.end
+    return "".join([*done, text[at:end]])
+
+
+# Lists of statements
+
+
+def indent_of(line: str) -> str:
+    """The white space that `line` begins with."""
+    return line[: len(line) - len(line.lstrip())]
+
+
+def reindent(text: str, old: str, new: str) -> str:
+    """Replace the indentation `old` of whole lines by `new`; strings stay as they are."""
+    if old == new:
+        return text
+    inside = _find_string_lines(text)
+    lines: list[str] = []
+    for number, line in enumerate(split_lines(text), start=1):
+        lines.append(line if number in inside else _shift(line, old, new))
+    return "".join(lines)
+
+
+def _shift(line: str, old: str, new: str) -> str:
+    """One line with another indentation; a blank line gets none."""
+    if not line.strip():
+        return line.lstrip(" \t")
+    if line.startswith(old):
+        return new + line.removeprefix(old)
+    # Comments and continuation lines may stand further left than the code.
+    return new + line.lstrip()
+
+
+def _find_string_lines(text: str) -> frozenset[int]:
+    """The lines of `text` that begin inside a string."""
+    # From Python 3.12 on, an f-string is several tokens.
+    starts = {"FSTRING_START", "TSTRING_START"}
+    ends = {"FSTRING_END", "TSTRING_END"}
+    inside: set[int] = set()
+    opened: list[int] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        name = tokenize.tok_name[token.type]
+        if name == "STRING":
+            inside.update(range(token.start[0] + 1, token.end[0] + 1))
+        elif name in starts:
+            opened.append(token.start[0])
+        elif name in ends:
+            inside.update(range(opened.pop() + 1, token.end[0] + 1))
+    return frozenset(inside)
+
+
+def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Every list of statements inside `node`, outermost first, also of nested functions."""
+    for child in ast.walk(node):
+        for name in ("body", "orelse", "finalbody"):
+            suite = getattr(child, name, None)
+            # The body of a lambda is an expression.
+            if not isinstance(suite, list) or not suite:
+                continue
+            if isinstance(suite[0], ast.stmt):
+                yield suite
+
+
+def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: int) -> bool:
+    """Whether nothing else stands on the lines of `suite[start:stop]`."""
+    node = suite[start]
+    first, last = first_line(node), suite[stop - 1].end_lineno or 0
+    # The first line of a definition may be that of a decorator, before which nothing stands.
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        column = fragment.column(first, node.col_offset)
+        before = fragment.lines[first - 1][:column]
+        if before.strip():
+            return False
+    is_end = stop == len(suite)
+    return is_end or first_line(suite[stop]) != last
+
+
+def suite_text(
+    code: Fragment, suite: Sequence[ast.stmt], above: int, changes: Iterable[Splice] = ()
+) -> tuple[str, str]:
+    """The lines of `suite` with the comments among them, and their indentation.
+
+    `above` is the line above them; `changes` are made in the text.
+    """
+    first, last = first_line(suite[0]), suite[-1].end_lineno or 0
+    # `if x: a(); b()` has no lines of its own.
+    if first <= above or not owns_lines(code, suite, 0, 1):
+        texts = [splice(code.text, changes, *code.span(node)) for node in suite]
+        return "".join(f"{text}\n" for text in texts), ""
+    indent = indent_of(code.lines[first - 1])
+    last = find_last_comment(code, last, indent)
+    start, end = code.line_span(1, above)[1], code.line_span(1, last)[1]
+    text = splice(code.text, changes, start, end)
+    # The last line of a file may have no end.
+    if not text.endswith("\n"):
+        text += "\n"
+    return text, indent
+
+
+def find_last_comment(code: Fragment, last: int, indent: str) -> int:
+    """The last line of a suite that ends on line `last`, with its comments below."""
+    last_comment = last
+    for number, line in enumerate(code.lines[last:], start=last + 1):
+        is_comment = line.lstrip().startswith("#")
+        # One that stands further left belongs to the code around the suite.
+        if is_comment and indent_of(line).startswith(indent):
+            last_comment = number
+        elif line.strip():
+            break
+    return last_comment
+
+
+def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
+    """Line and character column behind the colon of the header that begins at `line`, `column`."""
+    # A colon in brackets belongs to an annotation or a slice.
+    depth = 0
+    text = code.text[code.line_span(line, line)[0] + column :]
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    for token in (token for token in tokens if token.type == tokenize.OP):
+        if token.string in "([{":
+            depth += 1
+        elif token.string in ")]}":
+            depth -= 1
+        elif token.string == ":" and depth == 0:
+            row, end = token.end
+            # Only the first line was cut.
+            if row == 1:
+                end += column
+            return line + row - 1, end
+    raise AssertionError("a compound statement without a colon parsed")

@@ -1,1 +1,0 @@
-"""Flatten many modular files: from the cache, here, or in worker processes."""

@@ -1,0 +1,229 @@
+"""What earlier runs made, believed while all that it depends on has the same content.
+
+There are two kinds of entries, one file each for a modular file, so that they never pile up:
+
+    outcomes   what a modular file gives, without texts: about all files that it was made from
+    answers    what was made of single texts (`syntax.kept`), so that it holds for another release
+
+The keys are digests: of files, of settings, of patchgen's own sources; never times.  An entry that
+cannot be read, or that other tools wrote, counts as none.  The cache lies outside of the project
+(`places`); one inside it is not believed, because it may have come with the checkout.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from patchgen.compiler.emit.format import ruff_state
+from patchgen.compiler.flat import Note, Override, Summary
+from patchgen.project.files import Modular, Project, is_below
+from patchgen.project.outcome import Lookup, Outcome, Output, Read, digest_of, digest_of_file
+from patchgen.project.places import root_of, state_of
+from patchgen.project.versions import own_digest, tool_versions
+from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.kept import keeping
+from patchgen.syntax.locate import Environment
+from patchgen.syntax.regular import read_regular
+
+FORMAT = 6  # of the entries: one with another number counts as none
+LONG = 1000  # letters of an answer about the file system that is stored as it is
+_DIGEST = hashlib.sha256().digest_size
+
+
+def make_short(answer: str) -> str:
+    """`answer`, or its digest where it is long."""
+    return answer if len(answer) < LONG else digest_of(answer)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The entries of earlier runs.  Where it is not `on`, nothing is loaded and nothing stored."""
+
+    project: Project
+    on: bool = True
+    _digests: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def load(self, modular: Modular) -> Outcome | None:
+        """The stored outcome of `modular`, if it still holds."""
+        stored = self._read(self._path_of_outcome(modular), self._world)
+        try:
+            if not stored or not self._holds(stored):
+                return None
+            return _outcome(modular, stored)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # Whatever is wrong with an entry, to make the outcome again is always right.
+            return None
+
+    def store(self, outcome: Outcome) -> None:
+        """Store `outcome`, unless a file changed while it was read or patchgen itself failed."""
+        # A failure of patchgen, or of what it needs, may be over by the next run; without a digest,
+        # a file changed while it was read.
+        is_final = all(read.digest for read in outcome.reads) and not any(
+            problem.code.startswith("PG9") for problem in outcome.problems
+        )
+        if not is_final:
+            return
+        stored = {
+            "digest": outcome.digest,
+            # The origins are thousands, and a clean check looks at none.
+            "outputs": [asdict(replace(o, parents=(), lines=())) for o in outcome.outputs],
+            "problems": [asdict(problem) for problem in outcome.problems],
+            "reads": outcome.reads,
+            "lookups": outcome.lookups,
+            "overrides": [asdict(override) for override in outcome.overrides],
+        }
+        self._write(self._path_of_outcome(outcome.modular), self._world, stored)
+
+    def load_answers(self, modular: Modular) -> Answers:
+        """The answers of earlier runs on `modular`."""
+        path = self._path("answers", modular, str(modular.path))
+        return Answers(self, path, self._read(path, {}))
+
+    def is_made(self, outcome: Outcome) -> bool:
+        """Whether every output of `outcome` was right on disk when this run first looked."""
+        if outcome.problems:
+            return False
+        return all(self._digest(str(path)) == digest for path, digest in outcome.files)
+
+    @functools.cached_property
+    def env(self) -> Environment:
+        """The modules as this run finds them."""
+        return self.project.environment()
+
+    def _path_of_outcome(self, modular: Modular) -> Path | None:
+        roots = "\0".join(map(str, self.env.roots)) if self.on else ""
+        return self._path("outcomes", modular, f"{modular.path}\0{modular.profile}\0{roots}")
+
+    def _path(self, kind: str, modular: Modular, view: str) -> Path | None:
+        """The file of an entry about `modular`; None where there is none to believe."""
+        root = root_of(self.project, modular.path)
+        state = state_of(self.project, root) if self.on else root
+        if is_below(state, root):
+            return None
+        name = hashlib.sha256(view.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        return state / kind / name
+
+    @functools.cached_property
+    def _world(self) -> Mapping[str, Any]:
+        """Everything beside files and tools that decides about an outcome."""
+        settings = asdict(self.project.config.settings)
+        allow_bidi = self.project.allow_bidi
+        # Outputs and messages show paths relative to the home.
+        return {"settings": settings, "bidi": allow_bidi, "home": str(self.project.home)}
+
+    def _read(self, path: Path | None, world: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The entry at `path`; none where it is missing, damaged, or of other tools or settings."""
+        if path is None:
+            return {}
+        try:
+            data = read_regular(path)
+            # An entry is believed as it stands: one that was changed is worth nothing.
+            head, content = data[: 2 * _DIGEST], data[2 * _DIGEST :]
+            if head != _seal(world, content):
+                return {}
+            stored: Mapping[str, Any] = json.loads(content)
+            return stored
+        except (OSError, ValueError, RecursionError):
+            return {}
+
+    def _write(
+        self, path: Path | None, world: Mapping[str, Any], stored: Mapping[str, Any]
+    ) -> None:
+        """Write an entry; where that fails, the next run makes it again."""
+        if path is None:
+            return
+        # Imported here: a run that finds all unchanged stores nothing.
+        from patchgen.project.write import replace_file
+
+        content = json.dumps(stored, separators=(",", ":")).encode()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, _seal(world, content) + content, lasting=False)
+        except (OSError, PatchgenError):
+            return
+
+    def _holds(self, stored: Mapping[str, Any]) -> bool:
+        """Whether all that the outcome depends on is as it was."""
+        # A new file may hide a module that was read before.  No file has changed then, but the
+        # answer to the question where that module is.
+        for question, subject, answer in stored["lookups"]:
+            if make_short(self.env.look(question, subject)) != answer:
+                return False
+        return all(self._digest(path) == digest for path, digest, _ in stored["reads"])
+
+    def _digest(self, path: str) -> str:
+        # Modular files share parents, so that one file is asked for many times.
+        if path not in self._digests:
+            self._digests[path] = digest_of_file(path)
+        return self._digests[path]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What was `stored` about the texts of one modular file, and what was `used` or made since."""
+
+    cache: Cache
+    path: Path | None
+    stored: Mapping[str, Any]
+    used: dict[str, Any] = field(default_factory=dict)
+
+    def at_hand(self) -> AbstractContextManager[Any]:
+        """Let `recall` find the answers while the file is flattened, as often as that goes on."""
+        return keeping(self.stored, self.used) if self.path else nullcontext()
+
+    def store(self) -> None:
+        """Store what was used."""
+        if self.used != self.stored:
+            self.cache._write(self.path, {}, self.used)
+
+
+def _seal(world: Mapping[str, Any], content: bytes) -> bytes:
+    """The digests of what an entry was made with, and of its content."""
+    made_with = {
+        "format": FORMAT,
+        "patchgen": own_digest(),
+        # Python compiles the outputs, so that its last number counts too.
+        "python": sys.version,
+        "tools": tool_versions(),
+        "ruff": ruff_state(),
+        **world,
+    }
+    text = json.dumps(made_with, sort_keys=True).encode()
+    return hashlib.sha256(text).digest() + hashlib.sha256(content).digest()
+
+
+def _outcome(modular: Modular, stored: Mapping[str, Any]) -> Outcome:
+    """The outcome of an entry.  Raises KeyError or TypeError for what is none."""
+    return Outcome(
+        modular,
+        stored["digest"],
+        tuple(_output(item) for item in stored["outputs"]),
+        tuple(_problem(item) for item in stored["problems"]),
+        tuple(Read(*item) for item in stored["reads"]),
+        tuple(Lookup(*item) for item in stored["lookups"]),
+        tuple(Override(**{**item, "at": Location(**item["at"])}) for item in stored["overrides"]),
+    )
+
+
+def _output(item: Mapping[str, Any]) -> Output:
+    summary = item["summary"]
+    values = {
+        "notes": tuple(Note(Location(**note["at"]), note["what"]) for note in item["notes"]),
+        "summary": Summary(tuple(summary["classes"]), tuple(summary["parents"])),
+        "warnings": tuple(_problem(warning) for warning in item["warnings"]),
+        "parents": (),
+        "lines": (),
+    }
+    return Output(**{**item, **values})
+
+
+def _problem(item: Mapping[str, Any]) -> Problem:
+    return Problem(**{**item, "at": Location(**item["at"])})

@@ -1,0 +1,221 @@
+"""The results of the gate: a `Verdict` for each output, a `Report` for each run, and reasons."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from patchgen.compiler.flat import Note
+from patchgen.project.lock import Record, modules_read
+from patchgen.project.outcome import Outcome, Output
+from patchgen.project.overrides import OverrideReport
+from patchgen.project.places import LOCK
+from patchgen.project.versions import own_digest
+from patchgen.project.write import Change
+from patchgen.syntax.errors import Location, Problem
+
+NAMED = 3  # definitions of one module that are named before they are counted
+
+
+class Status(enum.StrEnum):
+    """The state of one output."""
+
+    OK = "ok"
+    STALE = "stale"
+    MISSING = "missing"
+    ORPHANED = "orphaned"
+    NOT_GENERATED = "not generated"
+    UNRECORDED = "unrecorded"
+
+
+_CODES = {
+    Status.STALE: "PG501",
+    Status.MISSING: "PG502",
+    Status.ORPHANED: "PG503",
+    Status.UNRECORDED: "PG504",
+    Status.NOT_GENERATED: "PG509",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The state of one output or of its diff, and the changes of files that repair it.
+
+    `line` is the first line that differs; `diff` leads from the file as it is to the file as it
+    should be.  `is_edited`: somebody edited the output, and not only its diff.
+    """
+
+    display_path: str
+    modular: str
+    status: Status
+    why: tuple[str, ...] = ()
+    is_edited: bool = False
+    line: int = 0
+    diff: str = field(default="", repr=False)
+    fixes: tuple[Change, ...] = field(default=(), repr=False)
+    output: Output | None = field(default=None, repr=False)
+
+    @property
+    def problem(self) -> Problem | None:
+        """The verdict as a finding; None for an output that is right."""
+        if self.status is Status.OK:
+            return None
+        what, hint = _say(self)
+        # Without a line, the finding is about the whole file, and has no column either.
+        at = Location(self.display_path, self.line, 1 if self.line else 0)
+        return Problem(at, _CODES[self.status], what, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that a run found, in order."""
+
+    verdicts: tuple[Verdict, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[Note, ...] = ()
+    outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    overrides: OverrideReport = OverrideReport()
+
+    @property
+    def findings(self) -> tuple[Problem, ...]:
+        """Problems, verdicts that are not ok, and stale overrides, by place."""
+        findings = {*self.problems, *self.overrides.unrecorded}
+        findings.update(p for v in self.verdicts if (p := v.problem) is not None)
+        findings.update(stale.problem for stale in self.overrides.stale)
+        return tuple(sorted(findings))
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The modular files that give no outputs, in order."""
+        places = {problem.at.path for problem in self.problems if problem.severity == "error"}
+        # Two files that give one output have no problem in their outcomes.
+        refused = {o.modular.display_path for o in self.outcomes if o.problems}
+        return tuple(sorted(refused | {o.modular.display_path for o in self.outcomes} & places))
+
+
+def _say(verdict: Verdict) -> tuple[str, str]:
+    """The message about a verdict, and the hint."""
+    why = f": {'; '.join(verdict.why)}" if verdict.why else ""
+    convert = "run `patchgen convert`"
+    match verdict.status:
+        case Status.MISSING:
+            return f"is missing; {verdict.modular} gives it", convert
+        case Status.ORPHANED if verdict.fixes:
+            return f"is orphaned{why}", "`patchgen check --fix` removes it"
+        case Status.ORPHANED:
+            why = why or ": no modular file gives it"
+            return f"is orphaned{why}", "delete it, or bring its modular file back"
+        case Status.NOT_GENERATED:
+            what = f"is {verdict.why[0]}" if verdict.why else "was not written by patchgen"
+            force = "" if verdict.why else ", or let `patchgen convert --force` replace it"
+            return (
+                f"{what}, and {verdict.modular} gives a file of this name",
+                f"move it away{force}",
+            )
+        case Status.UNRECORDED:
+            return f"is not what {LOCK} records{why}", convert
+        case _ if verdict.is_edited:
+            # Converting alone would lose the edit.
+            return f"is stale{why}", f"move the edit into {verdict.modular}, then {convert}"
+        case _:
+            why = why or f": it differs from what {verdict.modular} gives now"
+            return f"is stale{why}", convert
+
+
+# Why an output is stale
+
+
+def reasons(
+    record: Record | None,
+    outcome: Outcome,
+    output: Output,
+    present: Mapping[str, str],
+    made_by: str,
+    settings: str,
+) -> tuple[str, ...]:
+    """What changed since the output was recorded; nothing is known without a record.
+
+    `present` maps files that are not right to their digests on disk.
+    """
+    if record is None:
+        return ()
+    if record.flaw:
+        return (record.flaw,)
+    changes = [f"{name} was edited by hand" for name in find_edited(record, output, present)]
+    if record.is_about(output):
+        return tuple(changes)  # The result is what was recorded: nothing but the files changed.
+    same_modular = record.modular_digest == outcome.digest
+    if not same_modular:
+        changes.append("the modular file changed")
+    changes += _changed_parents(record, output, same_modular)
+    if record.settings != settings:
+        changes.append(f"the settings changed: {record.settings} -> {settings}")
+    tools = _changed_releases(record.made_by, made_by)
+    if tools:
+        changes.append(f"the tool changed: {', '.join(tools)}")
+    if not changes:
+        # All definitions are the same: it is a file that was only read, or patchgen's own code.
+        before, after = dict(record.reads), dict(modules_read(outcome))
+        modules = [m for m in sorted({*before, *after}) if before.get(m) != after.get(m)]
+        if modules:
+            changes.append(f"the parent changed: {named(modules)}")
+        if record.own_digest != own_digest():
+            changes.append("patchgen itself changed")
+    return tuple(changes)
+
+
+def find_edited(
+    record: Record | None, output: Output, present: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The files that are neither missing nor what was recorded; none without a sound record."""
+    if record is None or record.flaw:
+        return ()
+    recorded = {output.name: record.digest, output.diff_name: record.diff_digest}
+    # What is missing was not edited, and a verdict of its own says so.
+    return tuple(name for name in sorted(present) if present[name] not in ("", recorded[name]))
+
+
+def _changed_parents(record: Record, output: Output, same_modular: bool) -> list[str]:
+    """The parents' definitions that changed."""
+    before = {used.symbol: used.digest for used in record.parents}
+    after = {used.symbol: used.digest for used in output.parents}
+    both = sorted(before.keys() & after.keys())
+    changed = [symbol for symbol in both if before[symbol] != after[symbol]]
+    # Another modular file uses other definitions, of which none need have changed.
+    if not changed and same_modular:
+        changed = sorted(before.keys() ^ after.keys())
+    # A statement without a name ("<import 2>") tells a reader little; where named ones changed too,
+    # it is left out.
+    with_names = [symbol for symbol in changed if not symbol.endswith(">")]
+    return [f"the parent changed: {named(with_names or changed)}"] if changed else []
+
+
+def named(symbols: Sequence[str]) -> str:
+    """Definitions in words; many of one module are counted, and the first few named."""
+    modules: dict[str, list[str]] = {}
+    for symbol in symbols:
+        module, _, name = symbol.rpartition(".")
+        modules.setdefault(module, []).append(name)
+    words = []
+    for module, names in modules.items():
+        if len(names) <= NAMED:
+            words += [f"{module}.{name}" for name in names]
+        else:
+            listed = ", ".join(names[:NAMED])
+            words.append(f"{len(names)} definitions of {module} ({listed}, ...)")
+    return ", ".join(words)
+
+
+def _changed_releases(old: str, new: str) -> list[str]:
+    """The tools whose release changed, each with both releases."""
+    before, after = (
+        {name: release for name, _, release in (p.partition(" ") for p in text.split(", "))}
+        for text in (old, new)
+    )
+    # The formatter may be another tool by now.
+    return [
+        f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}"
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]

@@ -1,0 +1,213 @@
+"""`docs/language.md` is true: its forms are flattened, and each line that it refuses is refused there."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from patchgen.compiler.flat import Flattened
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.language import check_class, check_code, check_statements
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.blocks import index
+from patchgen.syntax.locate import make_environment
+from patchgen.syntax.text import read_source
+from tests.pages import read_page
+
+PAGE = read_page(Path(__file__).parents[3] / "docs/language.md")
+SHOWN, PART, FILE, CLASS = (block.text for block in PAGE.blocks)
+FILES = sorted(
+    path
+    for pattern in ("modeling", "configuration")
+    for path in Path(sys.prefix).glob(
+        f"lib/python*/site-packages/transformers/models/*/{pattern}_*.py"
+    )
+)
+SAMPLE = FILES[::60]
+
+
+def convert(folder: Path, text: str) -> Flattened:
+    """What the modular file `text` gives, beside the part of the page."""
+    package = folder / "toypack"
+    package.mkdir()
+    for name, content in {"__init__": "", "ops": PART, "modular_llama_clamped": text}.items():
+        (package / f"{name}.py").write_text(content)
+    environment = make_environment(folder, search=sys.path)
+    return flatten(package / "modular_llama_clamped.py", environment, Settings())
+
+
+def test_the_forms_of_the_page_are_flattened(tmp_path: Path) -> None:
+    result = convert(tmp_path, SHOWN)
+    assert not result.problems, "\n".join(map(str, result.problems))
+    texts = {file.name: file.text for file in result.files}
+    modeling = texts["modeling_llama_clamped.py"]
+    for form in (
+        "def double",
+        "clamp(self.act_fn",
+        'LIMITS["up"] = LIMIT',
+        "register_fake",
+    ):
+        assert form in modeling
+    assert "get_input_embeddings" not in modeling.split("class LlamaModel(")[1].split("\nclass ")[0]
+    assert "gate_limit: float = 7.0" in texts["configuration_llama_clamped.py"]
+
+
+@pytest.mark.parametrize("text", [FILE, CLASS], ids=["file", "class"])
+def test_each_line_is_refused_with_what_to_write_instead(tmp_path: Path, text: str) -> None:
+    found: dict[int, list[str]] = {}
+    for problem in convert(tmp_path, text).problems:
+        assert problem.code == "PG100", problem
+        found.setdefault(problem.at.line, []).append(problem.hint)
+    said = {
+        number: match[1].split("; ")
+        for number, line in enumerate(text.splitlines(), start=1)
+        if (match := re.search(r"  # (.*)", line))
+    }
+    assert found.keys() == said.keys()
+    for number, hints in said.items():
+        for hint in hints:
+            assert any(hint in each for each in found[number]), (number, hint, found[number])
+
+
+PARTS_OF_FILES = {
+    "del x": "assign a value",
+    "x += 1": "assign a value",
+    "assert x": "assign a value",
+    "with x: pass": "assign a value",
+    "while x: pass": "assign a value",
+    "print(x)": "assign a value",
+    "x()()": "assign a value",
+    "try: x\nexcept Exception: pass": "a file chooses",
+    "try: import a\nfinally: x = 2": "a file chooses",
+    "if not x: import a": "a file chooses",
+    "def f(): return eval('x')": "name what is needed",
+    "y = vars()": "name what is needed",
+    "class A:\n    y = dir()": "name what is needed",
+    "y = __doc__": "name what is needed",
+    "async def x(): pass": "bind it once",
+    "class A:\n    y = 1\n\\\n    z = 2": "indent it by spaces",
+    "class A:\n    def f(self): return self.__y": "one underscore",
+    "def __dir__(): return []": "define or import",
+}
+
+
+@pytest.mark.parametrize("name", ["modular_toy", "ops"])
+@pytest.mark.parametrize(("text", "hint"), PARTS_OF_FILES.items(), ids=PARTS_OF_FILES)
+def test_a_form_that_no_file_may_have(tmp_path: Path, name: str, text: str, hint: str) -> None:
+    path = tmp_path / f"{name}.py"
+    path.write_text(f"x = 1\n{text}\n")
+    module = index(read_source(path, f"toypack.{name}"))
+    found = [*check_statements(module), *check_code(module, lambda item: False)]
+    assert hint in found[0][3], found
+
+
+ALLOWED = (
+    "import a.b\nimport a.c",
+    "import a\nimport a",
+    "if not is_a_available(): raise ImportError",
+    "try: import a\nexcept (ImportError, ModuleNotFoundError): a = None",
+    "y = z = 2",
+    "y: int",
+    "def f(self, *, __k=1): return vars(self), dir(), __k",
+    "def f(a): a.b.c = 2",
+    "logger = logging.get_logger(__name__)",
+    "y = '''\n\ttext\n'''",
+    "\x0c\ny = 2",
+    "y = (1 +\n     2)",
+)
+
+
+@pytest.mark.parametrize("text", ALLOWED)
+def test_a_form_that_every_file_may_have(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "modular_toy.py"
+    path.write_text(f"{text}\n")
+    module = index(read_source(path, "toypack.modular_toy"))
+    assert not [*check_statements(module), *check_code(module, lambda item: False)]
+
+
+PARTS_OF_CLASSES = {
+    "for x in y: z = x": "override the whole method",
+    "with x: pass": "override the whole method",
+    "try: x = 1\n    except E: pass": "override the whole method",
+    "del x": "override the whole method",
+    "import x": "override the whole method",
+    "x[1] = 2": "override the whole method",
+    "x.y: int = 2": "override the whole method",
+    "x += 2": "override the whole method",
+    "__doc__ = 'x'": "does without it",
+    "__qualname__ = 'x'": "does without it",
+    "__x = 2": "one underscore",
+    "x = 1; x = 2": "keep one of them",
+    "def f(self, x=(y := 2)): pass": "write the attribute out",
+    "def f(self): return getattr(super(), 'f')": "call a method of it at once",
+    "def f(self): self.parent = super": "call a method of it at once",
+    "def f(self): return [__class__]": "type(self)",
+    "def __init_subclass__(cls): pass": "does without it",
+    "def __set_name__(self, owner, name): pass": "does without it",
+    "def __class_getitem__(cls, item): pass": "does without it",
+}
+
+
+@pytest.mark.parametrize(("text", "hint"), PARTS_OF_CLASSES.items(), ids=PARTS_OF_CLASSES)
+def test_a_form_that_no_parent_may_have(text: str, hint: str) -> None:
+    found = check_class(f"class A(B):\n    {text}\n", "A", True)
+    assert hint in found[0][3] and len({finding[3] for finding in found}) == 1, found
+
+
+def test_what_a_parent_may_have() -> None:
+    text = """@dataclass(frozen=True)
+class A(B, c.C, Generic[T], metaclass=abc.ABCMeta):
+    x: int
+    x = y = 2
+    '''Text.'''
+    @overload
+    def f(self): ...
+    def f(self): return [super().f(x := 2) for _ in y]
+    @property
+    def z(self): ...
+    @z.setter
+    def z(self, value): self.__class__ = value
+    ...
+"""
+    assert check_class(text, "A", True) == ()
+    # A hook of the class itself is for those below it.
+    assert check_class("class A(B):\n    def __init_subclass__(cls): ...\n", "A", False) == ()
+
+
+UNUSUAL = {
+    "PretrainedBartModel",
+    "BartPretrainedModel",  # hooks that warn
+    "Deimv2ForObjectDetection",  # a value, and a property of its name
+    "GraniteFlashAttentionKwargs",  # a TypedDict
+    "_LazyConfigMapping",
+    "_LazyLoadAllMappings",  # subscripted bases
+}
+
+
+def _check_parents(path: Path) -> None:
+    module = index(read_source(path, f"transformers.models.{path.parent.name}.{path.stem}"))
+    found = [*check_statements(module), *check_code(module, lambda item: False)]
+    if path.parent.name != "auto":
+        assert [what for _, _, what, _ in found if not what.startswith("global ")] == []
+    for name in module.classes:
+        block = module.definition(name)
+        if block is not None and block.kind == "class" and name not in UNUSUAL:
+            assert check_class(block.text, name, True) == (), name
+
+
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: path.stem)
+def test_the_files_of_transformers_are_on_the_page(path: Path) -> None:
+    _check_parents(path)
+
+
+@pytest.mark.slow
+def test_every_file_of_transformers_is_on_the_page() -> None:
+    for path in FILES:
+        _check_parents(path)
+
+
+def test_the_population_is_there() -> None:
+    assert len(FILES) > 1_000 and len(SAMPLE) >= 15
