@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 
 from patchgen.compiler.edits.declared import EditDeclaration, Pair, read_edit
 from patchgen.compiler.edits.meaning import require_meanings
+from patchgen.compiler.edits.meant import Replacement
 from patchgen.compiler.edits.pattern import Match, Run, expressions, find, is_ellipsis, suites
-from patchgen.compiler.edits.replacement import Replacement, replace_matches, shares_lines, spread
 from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.merge.text import Fragment, Positioned, find_syntax_error
@@ -198,15 +198,13 @@ def _refuse_attributes(edit: EditDeclaration, bodies: Sequence[ClassBody]) -> No
 
 def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str, list[EditMatch]]:
     """The text of the method after `edits`, and what each of them matched."""
+    # libcst is loaded only where there is an edit.
+    from patchgen.compiler.edits.rewriting import replace_matches
+
     first, method = edits[0], target.statement.fragment
     made = [(edit, _find_replacements(edit, target, method)) for edit in edits]
     _refuse_overlaps(method, [(edit, change) for edit, changes in made for change in changes])
     matches = [_record_match(edit, changes, target) for edit, changes in made]
-    runs = [run for _, changes in made for change in changes for run in _runs_of(change.match)]
-    shared = [run for run in runs if shares_lines(method, run)]
-    if shared:
-        method = spread(method, shared)
-        made = [(edit, _find_replacements(edit, target, method)) for edit in edits]
     signature = Changes()
     for edit in edits:
         for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
@@ -217,7 +215,7 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
         signature.removed.update(argument.arg for argument in edit.removed)
         signature.changed.update((parameter.name, parameter) for parameter in edit.changed)
     every = [change for _, changes in made for change in changes]
-    replaced = replace_matches(method, every, signature)
+    replaced = replace_matches(method, every, signature, first.at(first.node))
     # Some expressions cannot be written at some places, such as quotes inside an f-string.
     if replaced is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
@@ -235,11 +233,6 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
         what = f"the edit of {first.method} changes nothing"
         raise PatchgenError("PG306", first.at(first.node), what, "remove it")
     return replaced.text, matches
-
-
-def _runs_of(match: Match) -> list[Run]:
-    """The statements that a match takes from the method."""
-    return [run for run in (match.place, match.bound.run) if isinstance(run, Run)]
 
 
 def _record_match(

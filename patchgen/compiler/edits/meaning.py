@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from patchgen.compiler.edits.declared import EditDeclaration
-from patchgen.compiler.edits.replacement import Replaced
+from patchgen.compiler.edits.meant import Replaced
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.meanings import occurrences
 from patchgen.syntax.same import Function

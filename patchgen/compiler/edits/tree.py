@@ -13,17 +13,21 @@ import ast
 import functools
 import io
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from patchgen.compiler.merge.text import INDENT, parse_fragment
+from patchgen.compiler.merge.text import INDENT, Fragment, parse_fragment
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import children
 
+Position = tuple[int, int]
+Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _HEAD = "class _:\n"
+_TAIL = f"{INDENT}pass\n"
 _CONFIG = cst.PartialParserConfig(default_indent=INDENT, default_newline="\n")
 # libcst's parser recurses in native code, where no exception stops it.  These limits are far below
 # those at which it overflows its stack.
@@ -33,8 +37,9 @@ _MOST_LEVELS = 200
 
 @dataclass(frozen=True)
 class Tree:
-    """A module with a class whose only statement is a function."""
+    """The function that `code` is, in a class; its nodes are found by those that `ast` has."""
 
+    code: Fragment
     module: cst.Module
 
     @property
@@ -42,15 +47,103 @@ class Tree:
         holder = cst.ensure_type(self.module.body[0], cst.ClassDef)
         return cst.ensure_type(holder.body.body[0], cst.FunctionDef)
 
-    @property
-    def text(self) -> str:
-        """The text of the function."""
-        return self.module.code.removeprefix(_HEAD)
+    def changed(self, transformer: cst.CSTTransformer) -> str:
+        """The text of the function after `transformer`."""
+        return self.module.visit(transformer).code.removeprefix(_HEAD).removesuffix(_TAIL)
 
     @functools.cached_property
     def positions(self) -> Mapping[cst.CSTNode, CodeRange]:
         """Where each node stands; line 1 is that of the class, columns are characters."""
         return MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider)
+
+    def expression(self, node: ast.expr) -> cst.BaseExpression:
+        """The expression `node`; raises KeyError where libcst has none of its own."""
+        start, end = self._position(node), self._position(node, at_end=True)
+        if isinstance(node, ast.GeneratorExp) and (end, end) in self._expressions:
+            return self._expressions[end, end]
+        return self._expressions[start, end]
+
+    def call(self, node: ast.Call) -> cst.Call:
+        """The call `node`."""
+        return cst.ensure_type(self.expression(node), cst.Call)
+
+    def suite(self, nodes: Sequence[ast.stmt]) -> cst.BaseSuite | cst.If:
+        """The suite that begins with `nodes`; of an `elif`, the `if` that it belongs to."""
+        return self._suites[self._position(nodes[0])]
+
+    def statement_around(self, node: ast.expr) -> Line:
+        """The innermost statement around `node` that has lines of its own."""
+        line, column = self._position(node)
+        # The positions of outer nodes come behind those of the nodes in them.
+        return next(
+            outer
+            for outer, at in self.positions.items()
+            if isinstance(outer, Line)
+            and (at.start.line, at.start.column) <= (line, column) < (at.end.line, at.end.column)
+        )
+
+    def _position(self, node: ast.expr | ast.stmt, at_end: bool = False) -> Position:
+        line, column = node.lineno, node.col_offset
+        if at_end:
+            line, column = node.end_lineno or 0, node.end_col_offset or 0
+        # The first line of the tree is that of the class around the function.
+        return line + 1, self.code.column(line, column)
+
+    @functools.cached_property
+    def _expressions(self) -> Mapping[tuple[Position, Position], cst.BaseExpression]:
+        """The expressions by where they begin and end, as `ast` counts."""
+        spans: dict[tuple[Position, Position], Any] = {}
+        for node in self.positions:
+            match node:
+                # For `ast`, these begin and end with their own parentheses.
+                case cst.BaseExpression() if own_parentheses(node):
+                    spans[self._start(node.lpar[-1]), self._end(node.rpar[0])] = node
+                case cst.BaseExpression():
+                    spans[self._start(node), self._end(node)] = node
+            match node:
+                # `x[i, 1]` holds a tuple for `ast` alone, and slices are expressions for it.
+                case cst.Subscript(slice=[first, *_, last] as parts):
+                    held: list[Any] = [getattr(part.slice, "value", part.slice) for part in parts]
+                    spans[self._start(first), self._end(last)] = cst.Tuple(
+                        [*map(cst.Element, held)], [], []
+                    )
+                case cst.Slice():
+                    spans[self._start(node), self._end(node)] = node
+                # `f(x for x in y)`: they are those of the call, of which only the end is sure.
+                case cst.Call(args=[cst.Arg(value=cst.GeneratorExp(lpar=[]) as only)]):
+                    spans[self._end(node), self._end(node)] = only
+        return spans
+
+    @functools.cached_property
+    def _suites(self) -> Mapping[Position, cst.BaseSuite | cst.If]:
+        """The suites by where their first statement begins."""
+        starts: dict[Position, cst.BaseSuite | cst.If] = {}
+        for node in self.positions:
+            match node:
+                case cst.IndentedBlock() | cst.SimpleStatementSuite():
+                    starts[self._start(node.body[0])] = node
+                case cst.If(orelse=cst.If() as branch):
+                    starts[self._start(branch)] = node
+        return starts
+
+    def _start(self, node: cst.CSTNode) -> Position:
+        start = self.positions[node].start
+        return start.line, start.column
+
+    def _end(self, node: cst.CSTNode) -> Position:
+        end = self.positions[node].end
+        return end.line, end.column
+
+
+def own_parentheses(node: cst.BaseExpression) -> int:
+    """How many of the parentheses around `node` are a part of it: those of `(a, b)` are."""
+    return int(isinstance(node, cst.Tuple | cst.GeneratorExp) and bool(node.lpar))
+
+
+@functools.lru_cache(maxsize=64)
+def _parse(text: str) -> Tree:
+    # A statement below it lets libcst see to which suite the last comments belong.
+    return Tree(parse_fragment(text), cst.parse_module(f"{_HEAD}{text}{_TAIL}", _CONFIG))
 
 
 def read_tree(text: str, at: Location) -> Tree:
@@ -66,7 +159,7 @@ def read_tree(text: str, at: Location) -> Tree:
         )
         raise PatchgenError("PG308", at, what, "override the method")
     try:
-        return Tree(cst.parse_module(f"{_HEAD}{text}", _CONFIG))
+        return _parse(text)
     except cst.ParserSyntaxError as error:
         what = "an edit of a method that libcst cannot parse"
         hint = "override the method, or write it in other syntax"

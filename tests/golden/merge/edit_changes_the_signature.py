@@ -72,16 +72,17 @@ class C(P):
 class C(Base):
     def last(self, x, dim=-1, factor: float = 1.0):
         return x * dim * factor
-    def before_the_rest(self, x, shift = 0, *, dim: int = 2, scale: int = 3, **kwargs):
+    def before_the_rest(self, x, shift=0, *, dim: int = 2, scale: int = 3, **kwargs):
         x = x * scale + shift
         return x * dim, kwargs
-    def by_name(self, x, *args, dim=1, bias = 0):
+    def by_name(self, x, *args, dim=1, bias=0):
         return x * dim + bias, args
     def first(
         self,
         x,  # the input
-        y=(5), w = 4,
-    ) -> int:
+        y=5,
+        w=4,
+        ) -> int:
         return x + y + w
     def positional(self, x, /, z):
         return x + z

@@ -53,9 +53,7 @@ class C(Base):
         seen.append("start")
         # first of all
         x = x + 1  # beside
-        if x > 2:
-            x -= 1
-            seen.append(x)
+        if x > 2: x -= 1; seen.append(x)
         seen.append("middle")
         for i in range(3):
             # in the loop

@@ -124,8 +124,8 @@ class C:
     def replaced_by_statements(self, x):
         if x == 1:
             y = "a"
-        # two
         else:
+            # two
             # said
             y = "B"
             x += 1

@@ -47,8 +47,7 @@ class C(Base):
         b = 20
         c = 3  # three
         if x:
-            a = 40
-            b = 0
+            a = 40; b = 0
             b = 5  # two
         else:
             c = 60

@@ -55,8 +55,7 @@ class C(P):
 # --- flat
 class C(Base):
     def forward(self, x, *args, **kwargs):
-        first = other(self,
-            x,
+        first = other(self, x,
             1,  # one
             # and two
             dim=2,

@@ -1,5 +1,7 @@
 """Merging beyond the flat text: the trace of each pass, decorators of the project, deep code."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from patchgen.compiler.merge.merge import merge_class
 from patchgen.compiler.plan.model import ClassPlan, RewrittenBlock, Symbol
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.text import make_source
+from tests.toytree import REPOSITORY
 from tests.unit.compiler.plans import Golden, outcome_of
 
 
@@ -83,3 +86,17 @@ def test_an_edit_of_deep_code_is_refused(deep):
     )
     golden = Golden(Path("deep"), {"parent": parent, "modular": f"class C(P):\n    {edit}"})
     assert outcome_of(golden)[1].startswith("# modular.py:3:5: PG308")
+
+
+def test_libcst_is_loaded_only_where_there_is_an_edit():
+    script = """
+import sys
+from tests.unit.compiler.test_merge import CHILD, PARENT, merge_class, plan
+parent = PARENT.removeprefix("@register" + chr(10))
+merge_class(plan(CHILD, parent))
+print("libcst" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=REPOSITORY
+    )
+    assert done.stdout.split() == ["False"], done.stderr
