@@ -13,6 +13,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import libcst as cst
@@ -143,23 +144,22 @@ class _Writer:
         for change in self.changes:
             place, lines = change.match.place, self._write_new(change, tree, wrapped)
             if isinstance(place, Run):
-                runs[tree.suite(place.suite)].append(
-                    NewRun(place.start, place.stop, lines, change.word)
-                )
+                run = NewRun(place.start, place.stop, lines, change.word)
+                runs[tree.suite(place.suite)].append(run)
                 continue
             match lines.body[0]:
                 case cst.SimpleStatementLine(body=[cst.Expr(value=value)]):
                     is_wrapped = (id(change), id(change)) in wrapped
-                    parts[tree.expression(place)].append(_put(value, is_wrapped))
+                    parts[tree.expression(place)].append(partial(_put, value, is_wrapped))
             # An expression has no line of its own for the comments of new code.
             for line in _list_comments(lines):
                 above = comments[tree.statement_around(place)]
                 if not any(line.deep_equals(other) for other in above):
                     above.append(line)
         for suite, of_suite in runs.items():
-            parts[suite].append(_replace_runs(of_suite))
+            parts[suite].append(partial(_replace_runs, of_suite))
         for statement, above in comments.items():
-            parts[statement].append(_put_above(above))
+            parts[statement].append(partial(_put_above, above))
         if self.signature:
             parts[tree.function.params].append(self._change_parameters)
         return parts
@@ -172,11 +172,11 @@ class _Writer:
             value = bound.holes[site.id]
             assert value is not None
             is_wrapped = (id(change), id(site)) in wrapped
-            parts[code.expression(site)].append(_put(tree.expression(value), is_wrapped))
+            parts[code.expression(site)].append(partial(_put, tree.expression(value), is_wrapped))
         for node in walk(change.part):
             if isinstance(node, ast.Call) and bound.rest and any(map(is_ellipsis, node.args)):
                 old = tree.call(bound.rest.call)
-                parts[code.call(node)].append(_insert_rest(node, old, bound.rest))
+                parts[code.call(node)].append(partial(_insert_rest, node, old, bound.rest))
         for suite in suites(change.part) if bound.run else ():
             assert bound.run is not None
             dots = [number for number, node in enumerate(suite) if is_ellipsis(node)]
@@ -186,7 +186,7 @@ class _Writer:
                     every = _read_lines(tree.suite(bound.run.suite)).body
                     lines = Lines(every[bound.run.start : bound.run.stop])
                 runs = [NewRun(number, number + 1, lines) for number in dots]
-                parts[code.suite(suite)].append(_replace_runs(runs))
+                parts[code.suite(suite)].append(partial(_replace_runs, runs))
         block = code.suite(change.part.body)
         assert not isinstance(block, cst.If)
         lines = _read_new_lines(block.visit(_Transformer(parts)))
@@ -222,52 +222,42 @@ class _Writer:
 # Expressions
 
 
-def _put(new: cst.BaseExpression, wrap: bool) -> Callable[[Any], Any]:
-    """Put `new` within the parentheses that are around what stood there."""
-
-    def put(old: cst.BaseExpression) -> cst.BaseExpression:
-        # It can stand in brackets alone, and is written there in the place of an index.
-        if isinstance(new, cst.Slice):
-            return new
-        around, own = len(old.lpar) - own_parentheses(old), own_parentheses(new)
-        left = [*old.lpar[:around], *new.lpar[len(new.lpar) - own :]]
-        right = [*new.rpar[:own], *old.rpar[len(old.rpar) - around :]]
-        if wrap:
-            left.insert(around, cst.LeftParen())
-            right.insert(own, cst.RightParen())
-        return new.with_changes(lpar=left, rpar=right)
-
-    return put
+def _put(new: Any, wrap: bool, old: cst.BaseExpression) -> Any:
+    """`new` in the place of `old`, within the parentheses around that."""
+    # It can stand in brackets alone, and is written there in the place of an index.
+    if isinstance(new, cst.Slice):
+        return new
+    around, own = len(old.lpar) - own_parentheses(old), own_parentheses(new)
+    left = [*old.lpar[:around], *new.lpar[len(new.lpar) - own :]]
+    right = [*new.rpar[:own], *old.rpar[len(old.rpar) - around :]]
+    if wrap:
+        left.insert(around, cst.LeftParen())
+        right.insert(own, cst.RightParen())
+    return new.with_changes(lpar=left, rpar=right)
 
 
-def _insert_rest(node: ast.Call, old: cst.Call, rest: Rest) -> Callable[[Any], Any]:
-    """Put `rest`, arguments of `old`, into the call `node` in the place of its `...`.
+def _insert_rest(node: ast.Call, old: cst.Call, rest: Rest, call: cst.Call) -> cst.Call:
+    """Put `rest`, arguments of `old`, into `call`, which is `node`, in the place of its `...`.
 
     old:  f(a, *more, scale=2)      where the pattern spells out `a`
     call: g(x, ..., bias=b)
     gives g(x, *more, scale=2, bias=b)
     """
-
-    def insert(call: cst.Call) -> cst.Call:
-        written = dict(zip(map(id, arguments(node)), call.args, strict=True))
-        matched = dict(zip(map(id, arguments(rest.call)), old.args, strict=True))
-        every = [(written | matched)[id(argument)] for argument in order_arguments(node, rest)]
-        if not every:
-            return call.with_changes(args=())
-        *others, final = every
-        last = old.args[-1:]
+    written, matched = arguments(node), arguments(rest.call)
+    by_node = dict(zip(map(id, [*written, *matched]), [*call.args, *old.args], strict=True))
+    every = [by_node[id(argument)] for argument in order_arguments(node, rest)]
+    last = old.args[-1:]
+    for number, argument in enumerate(every):
+        if argument is not every[-1]:
+            if argument in last and isinstance(argument.whitespace_after_arg, cst.SimpleWhitespace):
+                every[number] = argument.with_changes(whitespace_after_arg=_NOTHING)
         # What stands behind an argument from the middle of a call may not stand at its end.
-        if final is not call.args[-1] and final not in last:
-            number = next(n for n, own in enumerate(arguments(node)) if is_ellipsis(own))
-            comma = call.args[number].comma
-            final = final.with_changes(comma=comma, whitespace_after_arg=_NOTHING)
-        for number, argument in enumerate(others):
-            space = argument.whitespace_after_arg
-            if argument in last and isinstance(space, cst.SimpleWhitespace):
-                others[number] = argument.with_changes(whitespace_after_arg=_NOTHING)
-        return call.with_changes(args=[*others, final])
-
-    return insert
+        elif argument is not call.args[-1] and argument not in last:
+            comma = next(
+                a.comma for a, own in zip(call.args, written, strict=True) if is_ellipsis(own)
+            )
+            every[number] = argument.with_changes(comma=comma, whitespace_after_arg=_NOTHING)
+    return call.with_changes(args=every)
 
 
 # Statements
@@ -307,20 +297,16 @@ def _read_new_lines(suite: Any) -> Lines:
     return Lines((cst.SimpleStatementLine(suite.body, trailing_whitespace=behind),))
 
 
-def _replace_runs(runs: Iterable[NewRun]) -> Callable[[Any], Any]:
-    """Replace statements of a suite; a suite that would be empty is `pass`."""
-
-    def replace_in(suite: Any) -> Any:
-        lines = _replace_lines(_read_lines(suite), runs)
-        if isinstance(suite, cst.If):
-            return _replace_branch(suite, lines)
-        if not lines.body:
-            lines = Lines((cst.SimpleStatementLine([cst.Pass()], leading_lines=lines.below),))
-        # `if x: a()` gets lines of its own.
-        block = suite if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(())
-        return block.with_changes(body=lines.body, footer=lines.below)
-
-    return replace_in
+def _replace_runs(runs: Iterable[NewRun], suite: Any) -> Any:
+    """Replace statements of `suite`; one that would be empty is `pass`."""
+    lines = _replace_lines(_read_lines(suite), runs)
+    if isinstance(suite, cst.If):
+        return _replace_branch(suite, lines)
+    if not lines.body:
+        lines = Lines((cst.SimpleStatementLine([cst.Pass()], leading_lines=lines.below),))
+    # `if x: a()` gets lines of its own.
+    block = suite if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(())
+    return block.with_changes(body=lines.body, footer=lines.below)
 
 
 def _replace_branch(owner: cst.If, lines: Lines) -> cst.If:
@@ -345,7 +331,7 @@ def _replace_lines(old: Lines, runs: Iterable[NewRun]) -> Lines:
 
     def add(lines: Sequence[Line], below: Sequence[cst.EmptyLine] = ()) -> None:
         for line in lines:
-            done.append(_put_above(above, first=True)(line))
+            done.append(line.with_changes(leading_lines=[*above, *line.leading_lines]))
             above.clear()
         above.extend(below)
 
@@ -375,16 +361,9 @@ def _list_comments(lines: Lines) -> list[cst.EmptyLine]:
     return [line for line in (*lines.body[0].leading_lines, *lines.below) if line.comment]
 
 
-def _put_above(new: Iterable[cst.EmptyLine], first: bool = False) -> Callable[[Any], Any]:
-    """Put lines above a statement, below those that are there or as the first."""
-    every = list(new)
-
-    def put(statement: Any) -> Any:
-        lead = statement.leading_lines
-        lead = [*every, *lead] if first else [*lead, *every]
-        return statement.with_changes(leading_lines=lead) if every else statement
-
-    return put
+def _put_above(new: Iterable[cst.EmptyLine], statement: Any) -> Any:
+    """Put comments right above a statement."""
+    return statement.with_changes(leading_lines=[*statement.leading_lines, *new])
 
 
 # Parameters
