@@ -77,7 +77,7 @@ class Replaced:
 
 def build_meant(
     method: Fragment, changes: Sequence[Replacement], signature: Changes
-) -> tuple[ast.AST, dict[int, ast.AST]]:
+) -> tuple[Function, dict[int, ast.AST]]:
     """The tree of the method after `changes`, and the node that each copied node was."""
     copies: dict[int, ast.AST] = {}
     places: dict[int, ast.AST] = {}
@@ -116,7 +116,9 @@ def build_meant(
     for suite in suites(node):
         if id(suite) in runs and _is_elif(method, suite):
             build.branches.add(id(suite))
-    return build.node(node), copies
+    meant = build.node(node)
+    assert isinstance(meant, Function)
+    return meant, copies
 
 
 class _Build:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ import libcst as cst
 
 from patchgen.compiler.edits.meant import Replaced, Replacement, build_meant, order_arguments
 from patchgen.compiler.edits.pattern import Rest, Run, arguments, is_ellipsis, suites
-from patchgen.compiler.edits.signature import Changes, is_by_name
+from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.edits.tree import Line, Tree, own_parentheses, read_tree
 from patchgen.compiler.merge.text import Fragment, parse_fragment
 from patchgen.syntax.errors import Location
@@ -29,6 +29,7 @@ from patchgen.syntax.trees import walk
 
 _MOST_TRIED = 24  # places whose parentheses are taken away one by one
 _NOTHING = cst.SimpleWhitespace("")
+_KINDS = ("posonly_params", "params", "kwonly_params")
 # What follows a parameter.
 _PLAIN = {"comma": cst.MaybeSentinel.DEFAULT, "whitespace_after_param": _NOTHING}
 _Parts = dict[cst.CSTNode, list[Callable[[Any], Any]]]
@@ -123,11 +124,11 @@ class _Writer:
     signature: Changes
     at: Location
 
-    def write(self, wrapped: set[tuple[int, int]], meant: ast.AST) -> str | None:
+    def write(self, wrapped: set[tuple[int, int]], meant: Function) -> str | None:
         """The text, unless Python reads it as something else: `x * a + b` is not `x * (a + b)`."""
         tree = self._read(self.method)
         try:
-            text = tree.changed(_Transformer(self._list_parts(tree, wrapped)))
+            text = tree.changed(_Transformer(self._list_parts(tree, wrapped, meant)))
             return text if is_same_code(parse_fragment(text).nodes, (meant,)) else None
         # libcst has no node for some of what `ast` has, or sees that `not` needs a space.
         except (SyntaxError, KeyError, cst.CSTValidationError):
@@ -136,7 +137,7 @@ class _Writer:
     def _read(self, code: Fragment) -> Tree:
         return read_tree(code.text, self.at)
 
-    def _list_parts(self, tree: Tree, wrapped: set[tuple[int, int]]) -> _Parts:
+    def _list_parts(self, tree: Tree, wrapped: set[tuple[int, int]], meant: Function) -> _Parts:
         """What becomes of the nodes of the method."""
         parts: _Parts = defaultdict(list)
         runs: dict[cst.CSTNode, list[NewRun]] = defaultdict(list)
@@ -161,7 +162,7 @@ class _Writer:
         for statement, above in comments.items():
             parts[statement].append(partial(_put_above, above))
         if self.signature:
-            parts[tree.function.params].append(self._change_parameters)
+            parts[tree.function.params].append(partial(self._write_parameters, meant.args))
         return parts
 
     def _write_new(self, change: Replacement, tree: Tree, wrapped: set[tuple[int, int]]) -> Lines:
@@ -192,31 +193,29 @@ class _Writer:
         lines = _read_new_lines(block.visit(_Transformer(parts)))
         return Lines((), tuple(_list_comments(lines))) if change.deletes else lines
 
-    def _change_parameters(self, old: cst.Parameters) -> cst.Parameters:
-        """The parameters after the changes of the signature."""
-        changes = self.signature
-        (function,) = self.method.nodes
-        assert isinstance(function, Function)
-        new: dict[str, cst.Param] = {}
-        for parameter in (*changes.added, *changes.changed.values()):
-            params = self._read(parameter.code).function.params
-            every = (*params.posonly_params, *params.params, *params.kwonly_params)
-            new |= {p.name.value: p for p in every if p.name.value == parameter.name}
-        by_place: list[cst.Param] = []
-        by_name: list[cst.Param] = []
-        for added in changes.added:
-            kind = by_name if is_by_name(added, function.args) else by_place
-            kind.append(new[added.name].with_changes(**_PLAIN))
-        posonly = _change_kind(old.posonly_params, (), new, changes)
-        named = _change_kind(old.kwonly_params, by_name, new, changes)
-        is_bare_star = isinstance(old.star_arg, cst.ParamStar)
-        return old.with_changes(
-            posonly_params=posonly,
-            posonly_ind=old.posonly_ind if posonly else cst.MaybeSentinel.DEFAULT,
-            params=_change_kind(old.params, by_place, new, changes),
-            star_arg=cst.MaybeSentinel.DEFAULT if is_bare_star and not named else old.star_arg,
-            kwonly_params=named,
-        )
+    def _write_parameters(self, meant: ast.arguments, old: cst.Parameters) -> cst.Parameters:
+        """The parameters as they are meant to be after the changes of the signature."""
+        parameters = _read_parameters(old)
+        for parameter in (*self.signature.added, *self.signature.changed.values()):
+            declared = _read_parameters(self._read(parameter.code).function.params)[parameter.name]
+            parameters[parameter.name] = _declare(declared, parameters.get(parameter.name))
+        kinds: dict[str, list[cst.Param]] = {}
+        for kind, nodes in zip(
+            _KINDS, (meant.posonlyargs, meant.args, meant.kwonlyargs), strict=True
+        ):
+            kinds[kind] = [parameters[node.arg] for node in nodes]
+            last = getattr(old, kind)[-1:]
+            # The line break behind the last one is behind that which is last now.
+            if nodes and last and last[0].name.value != nodes[-1].arg:
+                kinds[kind] = [p.with_changes(**_PLAIN) if p in last else p for p in kinds[kind]]
+                tail = {name: getattr(last[0], name) for name in _PLAIN}
+                kinds[kind][-1] = kinds[kind][-1].with_changes(**tail)
+        star, slash = old.star_arg, old.posonly_ind
+        if isinstance(star, cst.ParamStar) and not meant.kwonlyargs:
+            star = cst.MaybeSentinel.DEFAULT
+        if not meant.posonlyargs:
+            slash = cst.MaybeSentinel.DEFAULT
+        return old.with_changes(**kinds, star_arg=star, posonly_ind=slash)
 
 
 # Expressions
@@ -369,37 +368,24 @@ def _put_above(new: Iterable[cst.EmptyLine], statement: Any) -> Any:
 # Parameters
 
 
-def _change_kind(
-    old: Sequence[cst.Param],
-    added: Sequence[cst.Param],
-    new: Mapping[str, cst.Param],
-    changes: Changes,
-) -> list[cst.Param]:
-    """The parameters of one kind after the changes; `new` has those that the edits declare."""
-    every = [parameter for parameter in old if parameter.name.value not in changes.removed]
-    for number, parameter in enumerate(every):
-        if (name := parameter.name.value) in changes.changed:
-            equal = parameter.equal if parameter.default else _equal(parameter.annotation)
-            default = new[name].default
-            every[number] = parameter.with_changes(default=default, equal=equal)
-    for parameter in added:
-        annotation = parameter.annotation
-        match annotation:
-            case cst.Annotation(cst.Subscript(slice=[cst.SubscriptElement(cst.Index(value))])):
-                annotation = annotation.with_changes(annotation=value)
-            case _:
-                annotation = None
-        equal = _equal(annotation) if parameter.default else parameter.equal
-        every.append(parameter.with_changes(annotation=annotation, equal=equal))
-    # The line break behind the last one is behind that which is last now.
-    if old and every and every[-1].name.value != old[-1].name.value:
-        tail = {name: getattr(old[-1], name) for name in _PLAIN}
-        plain = [p.with_changes(**_PLAIN) if p is old[-1] else p for p in every[:-1]]
-        every = [*plain, every[-1].with_changes(**tail)]
-    return every
+def _read_parameters(params: cst.Parameters) -> dict[str, cst.Param]:
+    """The parameters by their names, without `*args` and `**kwargs`."""
+    return {
+        parameter.name.value: parameter for kind in _KINDS for parameter in getattr(params, kind)
+    }
 
 
-def _equal(annotation: cst.Annotation | None) -> cst.AssignEqual:
-    """The `=` of a parameter, with spaces where it has an annotation."""
-    space = cst.SimpleWhitespace(" " if annotation else "")
-    return cst.AssignEqual(space, space)
+def _declare(declared: cst.Param, old: cst.Param | None) -> cst.Param:
+    """`old` with the default that is `declared`, or a new parameter with the `T` of `New[T]`."""
+    parameter = old or declared.with_changes(**_PLAIN, annotation=None)
+    match declared.annotation:
+        case cst.Annotation(cst.Subscript(slice=[cst.SubscriptElement(cst.Index(value))])) if (
+            not old
+        ):
+            annotation = declared.annotation.with_changes(annotation=value)
+            parameter = parameter.with_changes(annotation=annotation)
+    if declared.default is None:
+        return parameter
+    space = cst.SimpleWhitespace(" " if parameter.annotation else "")
+    equal = old.equal if old and old.default else cst.AssignEqual(space, space)
+    return parameter.with_changes(default=declared.default, equal=equal)

@@ -64,7 +64,7 @@ def change_arguments(
     for parameter in changes.added:
         arg = ast.arg(parameter.name, _annotation(parameter))
         copies[id(arg)] = parameter.arg
-        by_name = is_by_name(parameter, arguments)
+        by_name = parameter.by_name or arguments.vararg is not None
         parameters.append(replace(parameter, arg=arg, by_name=by_name))
     positional = [p for p in parameters if not p.by_name]
     named = [p for p in parameters if p.by_name]
@@ -78,11 +78,6 @@ def change_arguments(
         kwarg=arguments.kwarg,
         defaults=[p.default for p in positional if p.default],
     )
-
-
-def is_by_name(parameter: Parameter, arguments: ast.arguments) -> bool:
-    """Whether an added parameter stands behind `*`."""
-    return parameter.by_name or arguments.vararg is not None
 
 
 def _annotation(parameter: Parameter) -> ast.expr | None:

@@ -217,7 +217,7 @@ def suite_text(
         texts = [splice(code.text, changes, *code.span(node)) for node in suite]
         return "".join(f"{text}\n" for text in texts), ""
     indent = indent_of(code.lines[first - 1])
-    last = find_last_comment(code, last, indent)
+    last = _find_last_comment(code, last, indent)
     start, end = code.line_span(1, above)[1], code.line_span(1, last)[1]
     text = splice(code.text, changes, start, end)
     # The last line of a file may have no end.
@@ -226,7 +226,7 @@ def suite_text(
     return text, indent
 
 
-def find_last_comment(code: Fragment, last: int, indent: str) -> int:
+def _find_last_comment(code: Fragment, last: int, indent: str) -> int:
     """The last line of a suite that ends on line `last`, with its comments below."""
     last_comment = last
     for number, line in enumerate(code.lines[last:], start=last + 1):
