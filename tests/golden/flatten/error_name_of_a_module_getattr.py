@@ -17,5 +17,5 @@ class ToyA(toy.ToyA):
     def stop(self, x):
         return toy.LIMIT + x
 # --- error
-toy/modeling_toy.py:6:1: PG100 __getattr__ of a file: this is not in the language of modular files
+toy/modeling_toy.py:6:1: PG100 `def __getattr__(name):` at the top level of a file: this is not in the language of modular files
     hint: define or import each name
