@@ -172,10 +172,11 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
     read = {name for block in index.blocks for name in block.uses}.union(index.exports or ())
     for block in index.blocks:
         for item in block.imports if block.kind == "import" else ():
-            owner = bindings.imported_symbol(index, item).module
-            # What a module of the project does when it is imported is not carried.
-            if scope.is_own(owner) and item.bound not in read and is_carried(item):
-                at = index.source.at(item.line, item.column)
+            at = index.source.at(item.line, item.column)
+            owner = bindings.canonical(bindings.imported_symbol(index, item), at).module
+            # An import may say which model is followed; what other modules do is not carried.
+            is_helper = scope.is_own(owner) and kind_of_module(owner) is None
+            if is_helper and item.bound not in read and is_carried(item):
                 what = f"{item.bound} is imported, and nothing reads it"
                 what += ": this is not in the language of modular files"
                 problems.append(Problem(at, "PG100", what, "leave it out, or read what it defines"))

@@ -22,7 +22,5 @@ from . import modeling_toy as toy
 def scale(x):
     return x * 4
 # --- error
-toy/modular_toy_fast.py:1:15: PG100 doll is imported, and nothing reads it: this is not in the language of modular files
-    hint: leave it out, or read what it defines
-toy/modular_toy_fast.py:2:15: PG100 toy is imported, and nothing reads it: this is not in the language of modular files
-    hint: leave it out, or read what it defines
+toy/modular_toy_fast.py:5:1: PG125 no class is declared that says whose variant this is: the file defines scale of toy.modeling_doll and scale of toy.modeling_toy anew
+    hint: declare a class of the parent that is meant, with the parent's name: class A(parent.A): pass
