@@ -95,12 +95,9 @@ class _Outputs:
     @cached_property
     def places(self) -> dict[str, Symbol | None]:
         """What code of the parents finds in place of each class of a parent, by its new name."""
-        naming, parents = self.builder.naming, self.builder.naming.plan.parents
-        classes = [
-            Symbol(module, name)
-            for module in parents
-            for name in self.builder.index(module).classes
-        ]
+        naming, index = self.builder.naming, self.builder.index
+        parents = naming.plan.parents
+        classes = [Symbol(parent, name) for parent in parents for name in index(parent).classes]
         found = [naming.resolve(symbol, symbol.module) for symbol in classes]
         return {resolution.name: resolution.key for resolution in found}
 
