@@ -11,9 +11,20 @@
 The converter reads the function; nothing runs it.  Its parameters name identifiers of the parent's
 method; one annotated `Hole` stands for any expression, and for the same one under `new`.  `...`
 under `old` matches any further arguments of a call, or any run of statements, and stands for them
-under `new`.  `with new: pass` deletes.  Both parts may stand under `while ...:`, for any loop
+under `new`.  `with new: pass` deletes; `with before:` and `with after:` insert, and leave what
+matched.  An edit may have several such pairs.  They may stand under `while ...:`, for any loop
 around them, so that they can use `break` and `continue`.  An edit with `await` in it is an `async
 def`.
+
+Parameters change the signature, too: `factor` is added, `mask` is removed, `dim` has another
+default.
+
+    @edit("forward")
+    def scale(self, y, mask: Old, factor: New[float] = 1.0, dim=-2):
+        with old:
+            return y
+        with new:
+            return y * factor
 
 Importing a modular file marks its edits and does nothing else.
 """
@@ -22,12 +33,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Annotated, Any, NoReturn, TypeAlias, TypeVar
 
-__all__ = ["Edit", "Hole", "edit", "new", "old"]
+__all__ = ["Edit", "Hole", "New", "Old", "after", "before", "edit", "new", "old"]
 
 # `Any` to a type checker: the expression that a hole stands for has the type that its place wants.
 Hole: TypeAlias = Any
+# A parameter that the method gets, of type `T`, and one that it loses.
+T = TypeVar("T")
+New: TypeAlias = Annotated[T, "new"]
+Old: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +70,7 @@ def edit(method: str, *, count: int = 1) -> Callable[[Callable[..., object]], Ed
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What `with old:` and `with new:` name; entering one means that an edit is being run."""
+    """What `with old:` and the others name; entering one means that an edit is being run."""
 
     name: str
 
@@ -68,3 +83,5 @@ class _Part:
 
 old = _Part("old")
 new = _Part("new")
+before = _Part("before")
+after = _Part("after")

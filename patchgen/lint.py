@@ -258,14 +258,16 @@ def _written_out(
     body = method.function.body.body
     called = m.SaveMatchedNode(m.Name(), "name")
     calls = m.Expr(m.Call(func=m.Attribute(value=m.Name(receiver), attr=called)))
-    for line, whole in zip(method.tree.lines([[node] for node in body]), body, strict=True):
+    for whole in body:
+        # The first line of the tree is that of the class around the method.
+        line = method.tree.positions[whole].start.line - 1
         for node in whole.body if isinstance(whole, cst.SimpleStatementLine) else [whole]:
             match = m.extract(node, calls) or {}
             name = cst.ensure_type(match["name"], cst.Name).value if match else ""
             kept = methods.get(name)
             # `inside` stops at a method that calls itself.
             if kept is None or name in inside or not _is_copy(kept, receiver):
-                yield method.line + line[0] - 1, node
+                yield method.line + line - 1, node
             else:
                 yield from _written_out(kept, methods, receiver, inside | {name})
 

@@ -77,7 +77,7 @@ def trace(path: Path, env: Environment, settings: Settings) -> Traced:
             result = _finish(_draft(steps, path, env, settings))
     except PatchgenError as error:
         return Traced(Flattened(problems=problems_of(error)))
-    matches = [describe() for each in steps.merged.values() for describe in each.edits]
+    matches = [match for each in steps.merged.values() for match in each.edits]
     return Traced(result, tuple(matches))
 
 

@@ -12,9 +12,8 @@ place by place.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from patchgen.syntax.bound import ComprehensionNode, FunctionNode, bound_by, list_body
 from patchgen.syntax.trees import children, list_parameters
@@ -27,7 +26,6 @@ _HANDLED = frozenset(
     | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp}
     | {ast.MatchAs, ast.MatchStar, ast.MatchMapping, getattr(ast, "TypeAlias", None)}
 )
-_AS_WRITTEN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(eq=False, slots=True)
@@ -57,19 +55,18 @@ class Occurrence:
 
 
 def occurrences(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, spelled: Mapping[str, str] = _AS_WRITTEN
+    function: ast.FunctionDef | ast.AsyncFunctionDef,
 ) -> tuple[Occurrence, ...]:
     """The names in the parameters and the body of `function`, each with the scope that binds it.
 
-    The scope of `function` itself has no outer one.  Names that `spelled` gives one spelling are
-    one name; all others are spelled as they are written.
+    The scope of `function` itself has no outer one.
     """
-    walker = _Walker(spelled)
+    walker = _Walker()
     walker.read_body(function, None)
     found: list[Occurrence] = []
     # Python binds names for a whole scope, so this needs every binding of it.
     for name, node, scope, is_read in walker.found:
-        binding = _find_binding_scope(spelled.get(name, name), scope)
+        binding = _find_binding_scope(name, scope)
         found.append(Occurrence(name, node, binding, is_read))
     return tuple(found)
 
@@ -94,8 +91,7 @@ def _find_binding_scope(name: str, scope: Scope) -> Scope | None:
 class _Walker:
     """Collects every occurrence with the scope that it stands in."""
 
-    def __init__(self, spelled: Mapping[str, str]) -> None:
-        self.spelled = spelled
+    def __init__(self) -> None:
         self.found: list[tuple[str, ast.AST, Scope, bool]] = []
 
     def read_body(
@@ -119,7 +115,7 @@ class _Walker:
         return Scope(outer, kind, len(self.found) if label is None else label)
 
     def _bind(self, name: str, node: ast.AST, scope: Scope, is_read: bool = False) -> int:
-        scope.bound.add(self.spelled.get(name, name))
+        scope.bound.add(name)
         self.found.append((name, node, scope, is_read))
         return len(self.found) - 1
 
@@ -182,11 +178,10 @@ class _Walker:
 
     def _declare(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
         """`global x` counts as a read of x: it binds nothing by itself."""
-        spelled = [self.spelled.get(name, name) for name in node.names]
         if isinstance(node, ast.Global):
-            scope.declared_global.update(spelled)
+            scope.declared_global.update(node.names)
         else:
-            scope.declared_nonlocal.update(spelled)
+            scope.declared_nonlocal.update(node.names)
         self.found += [(name, node, scope, True) for name in node.names]
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:

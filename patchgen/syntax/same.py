@@ -16,6 +16,8 @@ from typing import Any
 from patchgen.facts.decorators import DOCUMENTING
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+NOT_COMPARED = frozenset({"ctx", "kind", "type_comment"})
+"""Fields of nodes that say how a name is used or how a string is written, and not what runs."""
 
 
 def tree_text(node: ast.AST | Sequence[ast.AST]) -> str:
@@ -25,26 +27,24 @@ def tree_text(node: ast.AST | Sequence[ast.AST]) -> str:
     return "\n".join(map(ast.dump, node))
 
 
-def is_same_code(left: ast.AST, right: ast.AST) -> bool:
-    """Whether two trees are equal but for positions: what `ast.dump` shows of them."""
+def is_same_code(left: object, right: object) -> bool:
+    """Whether two trees, or lists of them, are equal.
+
+    Positions do not count, nor whether a name is read or bound, nor the `u` of a string.
+    """
     # The first difference ends it, where `ast.dump` would write both of them out.
     if type(left) is not type(right):
         return False
-    return all(
-        _is_same_value(getattr(left, name, None), getattr(right, name, None))
-        for name in left._fields
-    )
-
-
-def _is_same_value(left: object, right: object) -> bool:
-    """Whether two values of a field are equal: nodes, lists of them, or plain values."""
-    if isinstance(left, ast.AST) and isinstance(right, ast.AST):
-        return is_same_code(left, right)
-    if isinstance(left, list) and isinstance(right, list):
-        same_length = len(left) == len(right)
-        return same_length and all(map(_is_same_value, left, right))
-    # `1`, `1.0` and `True` are equal in Python, and not the same code; `repr` also tells -0.0.
-    return type(left) is type(right) and repr(left) == repr(right)
+    if isinstance(left, ast.AST):
+        return all(
+            is_same_code(getattr(left, name, None), getattr(right, name, None))
+            for name in left._fields
+            if name not in NOT_COMPARED
+        )
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(is_same_code, left, right))
+    # `1` and `True` differ by their type; `repr` also tells 0.0 from -0.0.
+    return repr(left) == repr(right)
 
 
 def plain_text(node: ast.AST) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from patchgen.author.align.ellipsis import headed, make_ellipsis, replace_suite
 from patchgen.author.align.expressions import differing, expressions
-from patchgen.author.align.runs import Run, all_suites, find_runs
 from patchgen.author.align.suites import Aligned, Row, align_methods, key, suites_of
+from patchgen.compiler.edits.pattern import Run, find_statements, suites
 from patchgen.syntax.same import Function
 
 _WIDTH = 96
@@ -96,11 +96,11 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.expressions = Counter(expressions(self.method.body))
-        self.suites = list(all_suites(self.method.body))
+        self.suites = list(suites(self.method))
 
     def places(self, pattern: Sequence[ast.stmt]) -> list[Run]:
         """The places where a converter would find a run of statements."""
-        return find_runs(pattern, self.suites)
+        return [m.place for m in find_statements(pattern, self.suites) if isinstance(m.place, Run)]
 
     def is_unique(self, pattern: Sequence[ast.stmt], wanted: Run | None = None) -> bool:
         """Whether `pattern` is found once, at `wanted`."""

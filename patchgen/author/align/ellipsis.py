@@ -26,15 +26,6 @@ def make_ellipsis() -> ast.stmt:
     return make_up(ast.Expr(ast.Constant(...)))
 
 
-def is_ellipsis(node: ast.AST) -> bool:
-    """Whether a statement is `...`."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and node.value.value is ...
-    )
-
-
 def headed(node: ast.stmt) -> ast.stmt:
     """A compound statement by its head alone."""
     if not suites_of(node) or isinstance(

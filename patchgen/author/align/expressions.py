@@ -72,7 +72,3 @@ def expressions(body: Sequence[ast.stmt]) -> Iterator[str]:
         for node in ast.walk(statement):
             if isinstance(node, ast.expr) and _can_stand(node):
                 yield key(node)
-            if isinstance(node, ast.BoolOp):
-                # `a and b and c` holds `a and b`.
-                for stop in range(2, len(node.values)):
-                    yield key(ast.BoolOp(node.op, node.values[:stop]))

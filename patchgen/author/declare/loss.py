@@ -10,6 +10,7 @@ from patchgen.author.anatomy.heads import Head, heads
 from patchgen.author.anatomy.module import Module
 from patchgen.author.declare.fitting import Mixin, Pattern, mixins
 from patchgen.author.declare.variant import Contribution, Declared, Missing
+from patchgen.compiler.edits.pattern import find
 
 SAYS = (
     "In training with labels the loss is taken without logits, and `outputs.logits` is None; "
@@ -87,11 +88,8 @@ def _takes_head(pattern: Pattern, method: ast.FunctionDef, head: Head) -> bool:
 
     Another step after it can look the same.
     """
-    return all(
-        dotted(place["head"]) == f"self.{head.module}"
-        for place in pattern.places(method)
-        if "head" in place
-    )
+    heads = [m.bound.holes.get("head") for m in find(pattern.old, method, pattern.holes)]
+    return all(node is None or dotted(node) == f"self.{head.module}" for node in heads)
 
 
 def _is_linear(head: Head) -> bool:

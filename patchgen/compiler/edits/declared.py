@@ -7,55 +7,77 @@ of `patchgen.edits` are recognized by what they mean, under whatever name they w
     def scale(self, x, size: Hole):     # holes: size; literal: self, x
         with old: ...
         with new: ...
+
+What the parameters say of the method's signature: `x: New = 1` adds one, `x: Old` removes one, and
+`x=2` gives another default.
 """
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.compiler.edits.ellipsis import KINDS, find_ellipses, is_ellipsis
+from patchgen.compiler.edits.pattern import is_ellipsis
+from patchgen.compiler.edits.signature import Parameter, read_parameters
 from patchgen.compiler.merge.members import ClassBody, Statement
+from patchgen.compiler.merge.text import Positioned
 from patchgen.compiler.plan.model import Symbol
-from patchgen.syntax.errors import PatchgenError
-from patchgen.syntax.trees import called_function
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.same import Function
+from patchgen.syntax.trees import called_function, walk
 
 MARKERS = "patchgen.edits"
 
 
 @dataclass(frozen=True, slots=True)
-class EditDeclaration:
-    """One `@edit("method")` function, read."""
+class Pair:
+    """`with old:` and what follows it: `with new:`, `with before:` or `with after:`, as `word`."""
 
+    old: ast.With
+    new: ast.With
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditDeclaration:
+    """One `@edit("method")` function of the class `body`, read.
+
+    `added`, `removed` and `changed` are parameters of the method; those changed are literal, too.
+    """
+
+    body: ClassBody
     method: str
     count: int
     statement: Statement
-    node: ast.FunctionDef | ast.AsyncFunctionDef
+    node: Function
     target: ast.expr
     holes: tuple[str, ...]
     literal: tuple[ast.arg, ...]
-    old: ast.With
-    new: ast.With
+    added: tuple[Parameter, ...]
+    removed: tuple[ast.arg, ...]
+    changed: tuple[Parameter, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def last(self) -> Positioned:
+        """The code that errors about all of it point at."""
+        return self.pairs[-1].new if self.pairs else self.node
+
+    def at(self, node: Positioned) -> Location:
+        """Where `node` of the declaration stands."""
+        return self.body.at(self.statement, node)
 
 
 def marker(body: ClassBody, node: ast.expr) -> str | None:
     """The word of `patchgen.edits` that `node` means, under whatever name it was imported."""
-    symbol = _find_symbol(body, node)
-    if symbol is None or symbol.module != MARKERS:
-        return None
-    return symbol.name
-
-
-def _find_symbol(body: ClassBody, node: ast.expr) -> Symbol | None:
-    """What a name, or an attribute of a name, means in the file of the class."""
-    needs = body.block.dependencies
+    needs, symbol = body.block.dependencies, None
     match node:
         case ast.Name(id=name):
-            return needs.get(name)
+            symbol = needs.get(name)
         case ast.Attribute(value=ast.Name(id=module), attr=attribute) if module in needs:
-            return Symbol(str(needs[module]), attribute)
-        case _:
-            return None
+            symbol = Symbol(str(needs[module]), attribute)
+    return symbol.name if symbol is not None and symbol.module == MARKERS else None
 
 
 def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
@@ -64,113 +86,117 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     Raises PatchgenError PG302 where it is one in another form.
     """
     node = statement.node
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+    if not isinstance(node, Function):
         return None
-    call = _find_edit_decorator(body, node)
-    if call is None:
+    # `@edit` may be imported under another name.
+    is_edit = [marker(body, called_function(each)) == "edit" for each in node.decorator_list]
+    if not any(is_edit):
         return None
-    if len(node.decorator_list) != 1:
+    if len(is_edit) != 1:
         what = "an edit is a function with one decorator"
         raise PatchgenError("PG302", body.at(statement, node), what, "remove the others")
-    target, method, count = _read_target(body, statement, call)
-    old, new = _read_blocks(body, statement, node, method)
-    # It could match any number of statements there.
-    if is_ellipsis(old.body[0]) or is_ellipsis(old.body[-1]):
-        what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
-        hint = "write the code between which it stands"
-        raise PatchgenError("PG302", body.at(statement, old), what, hint)
-    _refuse_ellipses(body, statement, old, new)
-    holes: list[str] = []
-    literal: list[ast.arg] = []
-    # All kinds of parameters count: their names are what matters.
-    for parameter in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
-        if parameter.annotation and marker(body, parameter.annotation) == "Hole":
-            holes.append(parameter.arg)
-        else:
-            literal.append(parameter)
+    (call,) = node.decorator_list
+    match call:
+        case ast.Call(args=[ast.Constant(value=str(method)) as target], keywords=[]):
+            count = 1
+        case ast.Call(
+            args=[ast.Constant(value=str(method)) as target],
+            keywords=[ast.keyword(arg="count", value=ast.Constant(value=int(count)))],
+        ) if count > 0:
+            pass
+        case _:
+            what = "@edit takes a method's name and a count"
+            hint = 'write @edit("forward")'
+            raise PatchgenError("PG302", body.at(statement, call), what, hint)
+    parameters: dict[str, list[Parameter]] = {"Hole": [], "New": [], "Old": [], "": []}
+    for parameter in read_parameters(node.args, statement.fragment):
+        annotation = parameter.arg.annotation
+        # `New[int]`
+        named = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+        word = marker(body, named) if named else None
+        parameters[word if word in parameters else ""].append(parameter)
+    literal = parameters[""]
+    changed = tuple(parameter for parameter in literal if parameter.default)
+    is_signature = bool(parameters["New"] or parameters["Old"] or changed)
+    pairs = _read_pairs(body, statement, node, method, is_signature)
+    for pair in pairs:
+        # It could match any number of statements there.
+        if is_ellipsis(pair.old.body[0]) or is_ellipsis(pair.old.body[-1]):
+            what = f"the edit of {method} begins or ends with `...`, which has no bounds there"
+            hint = "write the code between which it stands"
+            raise PatchgenError("PG302", body.at(statement, pair.old), what, hint)
+        _refuse_ellipses(body, statement, pair)
     return EditDeclaration(
+        body=body,
         method=method,
         count=count,
         statement=statement,
         node=node,
         target=target,
-        holes=tuple(holes),
-        literal=tuple(literal),
-        old=old,
-        new=new,
+        holes=tuple(hole.name for hole in parameters["Hole"]),
+        literal=tuple(parameter.arg for parameter in literal),
+        added=tuple(parameters["New"]),
+        removed=tuple(parameter.arg for parameter in parameters["Old"]),
+        changed=changed,
+        pairs=pairs,
     )
 
 
-def _find_edit_decorator(
-    body: ClassBody, node: ast.FunctionDef | ast.AsyncFunctionDef
-) -> ast.expr | None:
-    """The decorator that makes an edit of a function; None where it is no edit."""
-    # `@edit` may be imported under another name.
-    for decorator in node.decorator_list:
-        if marker(body, called_function(decorator)) == "edit":
-            return decorator
-    return None
-
-
-def _read_blocks(
-    body: ClassBody,
-    statement: Statement,
-    node: ast.FunctionDef | ast.AsyncFunctionDef,
-    method: str,
-) -> tuple[ast.With, ast.With]:
-    """`with old:` and `with new:`; they may be imported under other names too."""
-    match _read_parts(node):
-        case [ast.With(items=[first]) as old, ast.With(items=[second]) as new]:
-            words = [marker(body, item.context_expr) for item in (first, second)]
-            if words == ["old", "new"]:
-                return old, new
-    what = f"the edit of {method} is not `with old:` followed by `with new:`"
-    raise PatchgenError("PG302", body.at(statement, node), what, "write exactly these two blocks")
-
-
-def _read_parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
-    """The statements of an edit below its docstring, without a `while ...:` around them."""
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    match body:
+def _read_pairs(
+    body: ClassBody, statement: Statement, node: Function, method: str, is_signature: bool
+) -> tuple[Pair, ...]:
+    """The pairs of blocks; without any, only the signature changes."""
+    parts = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    match parts:
+        # `while ...:` stands for any loop around the place.
         case [ast.While(test=ast.Constant(value=value), body=inner, orelse=[])] if value is ...:
-            return inner
-        case _:
-            return body
+            parts = inner
+        case [] | [ast.Pass()] if is_signature:
+            return ()
+        case [only] if is_signature and is_ellipsis(only):
+            return ()
+    # The words may be imported under other names, too.
+    blocks = [
+        (part, marker(body, part.items[0].context_expr))
+        for part in parts
+        if isinstance(part, ast.With) and len(part.items) == 1
+    ]
+    pairs: list[Pair] = []
+    for (old, first), (new, second) in zip(blocks[::2], blocks[1::2], strict=False):
+        if first == "old" and second in ("new", "before", "after"):
+            pairs.append(Pair(old, new, second))
+    if pairs and 2 * len(pairs) == len(parts):
+        return tuple(pairs)
+    what = f"the edit of {method} is not `with old:` followed by `with new:`"
+    hint = "write these two blocks, or `with before:` or `with after:` as the second one"
+    raise PatchgenError("PG302", body.at(statement, node), what, hint)
 
 
-def _read_target(
-    body: ClassBody, statement: Statement, call: ast.expr
-) -> tuple[ast.expr, str, int]:
-    """The node that names the method, its name, and how often the edit has to match."""
-    match call:
-        case ast.Call(args=[ast.Constant(value=str(method)) as target], keywords=[]):
-            return target, method, 1
-        case ast.Call(
-            args=[ast.Constant(value=str(method)) as target],
-            keywords=[ast.keyword(arg="count", value=ast.Constant(value=int(n)))],
-        ) if n > 0:
-            return target, method, n
-        case _:
-            at = body.at(statement, call)
-            what = "@edit takes a method's name and a count"
-            raise PatchgenError("PG302", at, what, 'write @edit("forward")')
-
-
-def _refuse_ellipses(body: ClassBody, statement: Statement, old: ast.With, new: ast.With) -> None:
+def _refuse_ellipses(body: ClassBody, statement: Statement, pair: Pair) -> None:
     """`...` under `with new:` needs the one `...` under `with old:` that it stands for."""
-    for kind in KINDS:
-        given, wanted = find_ellipses(old.body, kind), find_ellipses(new.body, kind)
+    for kind in ("arguments", "statements"):
+        matched, wanted = _find_ellipses(pair.old.body, kind), _find_ellipses(pair.new.body, kind)
         # Not repeated, or repeated once: then it is clear what it stands for.
-        if not wanted or len(given) == len(wanted) == 1:
+        if not wanted or len(matched) == len(wanted) == 1:
             continue
         at = body.at(statement, wanted[-1])
-        if not given:
+        if not matched:
             what = f"`...` under `with new:` stands for nothing: `with old:` has none for {kind}"
             hint = "write the `...` under `with old:` that it repeats"
             raise PatchgenError("PG307", at, what, hint)
         what = (
-            f"`...` for {kind} stands {len(given)} times under `with old:` "
+            f"`...` for {kind} stands {len(matched)} times under `with old:` "
             f"and {len(wanted)} times under `with new:`"
         )
         hint = "write it once under each, and use a Hole for the others"
         raise PatchgenError("PG307", at, what, hint)
+
+
+def _find_ellipses(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
+    """Every `...` in `body` that stands for arguments of a call, or else for statements."""
+    nodes = [node for statement in body for node in walk(statement)]
+    if kind == "statements":
+        return [node.value for node in nodes if isinstance(node, ast.Expr) and is_ellipsis(node)]
+    # `f(x=...)` and `x[...]` are ellipses that Python knows, and stand for nothing.
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    return [argument for call in calls for argument in call.args if is_ellipsis(argument)]

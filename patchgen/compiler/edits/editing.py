@@ -1,37 +1,54 @@
-"""Make the edits that one class declares for one method in the method's text.
+"""Make the edits of a chain: find `with old:` in parents' methods, write `with new:` there.
 
-In: the method's statement, and the edits.  Out: the text.  Everything that needs libcst is reached
-through this module.
+In: the classes of the chain.  Out: the same classes, with the edited methods in the place of the
+parents' own and without the declarations.  An edited method keeps its signature, its decorators and
+its place for `super()`.
 
-    with old:                       def forward(self, x):           def forward(self, x):
-        self.act(x)                     return self.act(x)              return self.act(x * 2)
-    with new:
-        self.act(x * 2)
+    class Child(Parent):                class Parent:
+        @edit("forward")                    def forward(self, x):
+        def scale(self, x):                     return self.act(x * 2)
+            with old: self.act(x)
+            with new: self.act(x * 2)
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
 import functools
+import heapq
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-import libcst as cst
-
-from patchgen.compiler.edits.capture import Check, EditNames
-from patchgen.compiler.edits.declared import EditDeclaration
-from patchgen.compiler.edits.ellipsis_arguments import find_repeated
-from patchgen.compiler.edits.nearmiss import describe_nearest_miss
-from patchgen.compiler.edits.numbered import make_numbers, number_names, read_names, read_numbered
-from patchgen.compiler.edits.pattern import Match, Run, find_expressions, find_statements, suites
-from patchgen.compiler.edits.replacement import Replacement, replace_matches
-from patchgen.compiler.edits.syntax import is_ellipsis, statements
-from patchgen.compiler.edits.tree import Tree, read_tree, walk
+from patchgen.compiler.edits.declared import EditDeclaration, Pair, read_edit
+from patchgen.compiler.edits.meaning import require_meanings
+from patchgen.compiler.edits.meant import Replacement
+from patchgen.compiler.edits.pattern import Match, Run, expressions, find, is_ellipsis, suites
+from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.merge.members import ClassBody, Statement
-from patchgen.compiler.merge.text import find_syntax_error, parse_fragment, same_code
+from patchgen.compiler.merge.text import Fragment, Positioned, find_syntax_error
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.bound import bound_names, names_in
+from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
+from patchgen.syntax.same import Function, is_same_code
+from patchgen.syntax.trees import list_parameters, names_within, walk
+
+# How alike code has to be to be shown, and how much of it is.
+_ENOUGH = 0.45
+_MOST_LINES = 16
+_MOST_COMPARED = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The chain after its edits; `methods` are the names of the edited ones."""
+
+    bodies: tuple[ClassBody, ...]
+    methods: frozenset[str]
+    matches: tuple[EditMatch, ...]
+    problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,97 +57,200 @@ class Target:
 
     owner: ClassBody
     statement: Statement
-    tree: Tree
+    node: Function
 
     @property
     def name(self) -> str:
-        # Not from `tree`, whose names may have got numbers.
-        node = self.statement.node
-        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        return f"{self.owner.own_name}.{node.name}"
+        return f"{self.owner.own_name}.{self.node.name}"
 
-    def line(self, match: Match) -> int:
-        """The line of the parent's file that `match` begins on, if it is known.
+    def lines(self, nodes: Sequence[Positioned]) -> Lines:
+        """The lines of the parent's file that `nodes` stand on.
 
         In a changed text, only the line of the whole method is known.
         """
-        here = self.statement
-        line = here.line if here.changed else here.line + self.tree.line(match.nodes[0]) - 1
-        return self.owner.block.at(line, 0).line
-
-    def lines(self, matches: Sequence[Match]) -> list[Lines]:
-        """The lines of the parent's file that each of `matches` stands on, as far as known."""
         here, block = self.statement, self.owner.block
         if here.changed:
-            return [_lines_of(block, here.line, here.line) for _ in matches]
-        spans = self.tree.lines([match.nodes for match in matches])
+            return _lines_of(block, here.line, here.line)
+        start, end = (nodes[0], nodes[-1]) if nodes else (self.node, self.node)
+        first = first_line(start) if isinstance(start, ast.stmt) else start.lineno
         above = here.line - 1
-        return [_lines_of(block, above + first, above + last) for first, last in spans]
+        return _lines_of(block, above + first, above + (end.end_lineno or end.lineno))
 
 
-@dataclass(frozen=True, slots=True)
-class EditedMethod:
-    """The text of a method after its edits, and what each of them matched, on demand."""
+def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
+    """Make every edit, from the last class of the chain to the first."""
+    done = list(bodies)
+    methods: set[str] = set()
+    matches: list[EditMatch] = []
+    problems: list[Problem] = []
+    # A child's edits apply to what the edits of its parents have made.
+    for place in reversed(range(len(bodies))):
+        edits: dict[str, list[EditDeclaration]] = {}
+        others: list[Statement] = []
+        try:
+            for statement in done[place].statements:
+                edit = read_edit(done[place], statement)
+                if edit is None:
+                    others.append(statement)
+                else:
+                    edits.setdefault(edit.method, []).append(edit)
+        except PatchgenError as error:
+            problems.append(error.problem)
+            continue
+        done[place] = replace(done[place], statements=tuple(others))
+        for method, of_method in edits.items():
+            try:
+                matches += _make(done, place, of_method)
+                methods.add(method)
+            # Go on, so that one run reports every edit that fails.
+            except PatchgenError as error:
+                problems.append(error.problem)
+    return Edited(tuple(done), frozenset(methods), tuple(matches), tuple(problems))
 
-    text: str
-    matches: tuple[Callable[[], EditMatch], ...]
+
+def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]) -> list[EditMatch]:
+    """Make the edits that one class declares for one method, all against the same text."""
+    for statement in bodies[place].binders(edits[0].method):
+        line = bodies[place].at(statement).line
+        what = f"{edits[0].method} is edited here and overridden on line {line}"
+        raise PatchgenError("PG303", edits[0].at(edits[0].node), what, "keep one of them")
+    owner, target = _find_target(bodies, place, edits[0])
+    names = names_in([target.node])
+    for edit in edits:
+        _refuse_unknown_names(edit, names, target.node)
+        _refuse_attributes(edit, bodies)
+        # An edit may read what the edits above it bind.
+        names |= frozenset(bound_names(node for pair in edit.pairs for node in pair.new.body))
+        names |= {parameter.name for parameter in edit.added}
+    try:
+        text, matches = _edit_method(edits, target)
+    except RecursionError as error:
+        what = f"{target.name} is nested too deeply to be edited"
+        raise PatchgenError("PG308", edits[0].at(edits[0].node), what, "override it") from error
+    edited = target.statement.with_text(text)
+    statements = bodies[owner].statements
+    bodies[owner] = replace(
+        bodies[owner], statements=tuple(edited if s.key == edited.key else s for s in statements)
+    )
+    return matches
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """One edit with the tree of its declaration, and what it changes in the method."""
+def _find_target(
+    bodies: Sequence[ClassBody], place: int, edit: EditDeclaration
+) -> tuple[int, Target]:
+    """The place of the class that has the edited method, and the method."""
+    at = edit.at(edit.target)
+    names: set[str] = set()
+    for owner in range(place + 1, len(bodies)):
+        names |= bodies[owner].names
+        binders = bodies[owner].binders(edit.method)
+        if not binders:
+            continue
+        statement, node = binders[0], binders[0].node
+        # A property and its setter are two methods of one name.
+        if len(binders) == 1 and isinstance(node, Function) and not statement.removes:
+            return owner, Target(bodies[owner], statement, node)
+        what = f"{edit.method} of {bodies[owner].own_name} is not one method"
+        raise PatchgenError("PG304", at, what, "override it")
+    what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
+    inherited = "name a method of a parent; one that the parent inherits is edited in its own class"
+    hint = did_you_mean(edit.method, names) or inherited
+    raise PatchgenError("PG304", at, what, hint)
 
-    edit: EditDeclaration
-    tree: Tree
-    changes: tuple[Replacement, ...]
+
+def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: Function) -> None:
+    """Raise PG305 for a parameter of an edit that is no name of the method, or may not be one."""
+    parameters = {arg.arg for arg in list_parameters(method.args)}
+    for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
+        if argument.arg not in parameters:
+            what = f"{edit.method} has no parameter {argument.arg}"
+            hint = did_you_mean(argument.arg, parameters) or "annotate it with New to add it"
+            raise PatchgenError("PG305", edit.at(argument), what, hint)
+    for parameter in edit.added:
+        if parameter.name in names:
+            what = f"{edit.method} has a name {parameter.name} already"
+            raise PatchgenError("PG305", edit.at(parameter.arg), what, "choose another name")
+        if not (parameter.default or parameter.by_name) and method.args.defaults:
+            what = f"{parameter.name} stands behind parameters with a default"
+            hint = "give it a default, or write it behind `*`"
+            raise PatchgenError("PG305", edit.at(parameter.arg), what, hint)
+    for argument in edit.literal:
+        if argument.arg not in names:
+            what = f"{edit.method} has no name {argument.arg}"
+            hint = did_you_mean(argument.arg, names)
+            hint = hint or "annotate it with Hole if it stands for an expression"
+            raise PatchgenError("PG305", edit.at(argument), what, hint)
 
 
-def edit_method(
-    body: ClassBody, edits: Sequence[EditDeclaration], owner: ClassBody, method: Statement
-) -> EditedMethod:
-    """`method` of the class `owner` after the `edits` that `body` declares.
+def _refuse_attributes(edit: EditDeclaration, bodies: Sequence[ClassBody]) -> None:
+    """Raise PG309 for a name in the signature that the body of the flat class may bind.
 
-    All of them are matched against the same text.
+    Defaults and annotations are evaluated there, and would read the attribute of a parent.
     """
-    # The place of errors about all of them.
-    first = edits[0]
-    at = body.at(first.statement, first.node)
-    target = Target(owner, method, read_tree(method.text, at))
-    made = [_make(body, edit, target) for edit in edits]
-    changes = [(one.edit, change) for one in made for change in one.changes]
-    _refuse_overlaps(body, target.tree, changes)
-    text = _write(body, made, target)
+    attributes = set[str]().union(*(body.names for body in bodies))
+    for parameter in (*edit.added, *edit.changed):
+        for node in (parameter.default, parameter.arg.annotation):
+            for name in names_within(node) if node is not None else ():
+                if name.id in attributes:
+                    what = f"{name.id} is a global here, but the class has an attribute {name.id}"
+                    raise PatchgenError("PG309", edit.at(name), what, "use another name")
+
+
+def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str, list[EditMatch]]:
+    """The text of the method after `edits`, and what each of them matched."""
+    # libcst is loaded only where there is an edit.
+    from patchgen.compiler.edits.rewriting import replace_matches
+
+    first, method = edits[0], target.statement.fragment
+    made = [(edit, _find_replacements(edit, target, method)) for edit in edits]
+    _refuse_overlaps(method, [(edit, change) for edit, changes in made for change in changes])
+    matches = [_record_match(edit, changes, target) for edit, changes in made]
+    signature = Changes()
+    for edit in edits:
+        for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
+            if argument.arg in signature.removed | set(signature.changed):
+                what = f"two edits change the parameter {argument.arg} of {target.name}"
+                raise PatchgenError("PG303", edit.at(argument), what, "keep one of them")
+        signature.added.extend(edit.added)
+        signature.removed.update(argument.arg for argument in edit.removed)
+        signature.changed.update((parameter.name, parameter) for parameter in edit.changed)
+    every = [change for _, changes in made for change in changes]
+    replaced = replace_matches(method, every, signature, first.at(first.node))
     # Some expressions cannot be written at some places, such as quotes inside an f-string.
-    if text is None:
+    if replaced is None:
         what = f"the edit of {first.method} cannot be written into {target.name}"
-        raise PatchgenError("PG306", at, what, "match the whole statement")
-    reason = find_syntax_error(text)
+        raise PatchgenError("PG306", first.at(first.node), what, "match the whole statement")
+    node = method.nodes[0]
+    assert isinstance(node, Function)
+    require_meanings(target.name, node, edits, replaced)
+    reason = find_syntax_error(replaced.text)
     if reason is not None:
         what = f"{target.name} would not be valid Python after the edit of {first.method}: {reason}"
         hint = "write under `with new:` only what can stand at that place of the method"
-        raise PatchgenError("PG306", body.at(first.statement, first.new), what, hint)
+        raise PatchgenError("PG306", first.at(first.last), what, hint)
     # An edit without effect is a mistake of its author.
-    if same_code(parse_fragment(text).nodes[0], method.node):
-        raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
-    matches = [functools.partial(_record_match, body, one, target) for one in made]
-    return EditedMethod(text, tuple(matches))
+    if is_same_code(replaced.tree, target.node):
+        what = f"the edit of {first.method} changes nothing"
+        raise PatchgenError("PG306", first.at(first.node), what, "remove it")
+    return replaced.text, matches
 
 
-def _record_match(body: ClassBody, made: _Made, target: Target) -> EditMatch:
+def _record_match(
+    edit: EditDeclaration, changes: Sequence[Replacement], target: Target
+) -> EditMatch:
     """What an edit matched, in lines of the files."""
-    edit = made.edit
     # `line` is that of the statement's first line, from which `ast` counts too.
-    above = edit.statement.line - 1
+    above, block = edit.statement.line - 1, edit.body.block
+    new = [node for pair in edit.pairs for node in pair.new.body] or [edit.node]
     last = edit.node.end_lineno or edit.node.lineno
-    new = edit.new.body
+    found = tuple(target.lines(change.match.nodes) for change in changes)
     return EditMatch(
         name=edit.node.name,
         method=target.name,
-        declared=_lines_of(body.block, above + 1, above + last),
-        new=_lines_of(
-            body.block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)
-        ),
-        found=tuple(target.lines([change.match for change in made.changes])),
+        declared=_lines_of(block, above + 1, above + last),
+        new=_lines_of(block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)),
+        # The signature, where nothing else changes.
+        found=found or (target.lines(list_parameters(target.node.args)[:1]),),
         known=not target.statement.changed,
     )
 
@@ -141,115 +261,128 @@ def _lines_of(block: RewrittenBlock, first: int, last: int) -> Lines:
     return Lines(start.path, start.line, end.line)
 
 
-def _write(body: ClassBody, made: Sequence[_Made], target: Target) -> str | None:
-    """The text after the changes, in which every name means what it meant.
-
-    None where no text reads as the changed tree.
-    """
-    numbers = make_numbers([target.statement.text, *(one.edit.statement.text for one in made)])
-    plain = number_names(
-        [(target.tree, ()), *((one.tree, one.edit.holes) for one in made)], numbers
-    )
-    text = replace_matches(target.tree, [change for one in made for change in one.changes])
-    # Only a text can be compared name by name.
-    if text is None:
-        return None
-    before = read_numbered(target.tree.text, plain)
-    edits = [EditNames(one.edit, read_numbered(one.tree.text, plain)) for one in made]
-    Check(target.name, before, edits, read_names(text, plain)).require_meanings(body)
-    return numbers.remove(text)
-
-
-def _make(body: ClassBody, edit: EditDeclaration, target: Target) -> _Made:
-    # The declaration is read as the method is, so that both compare.
-    tree = read_tree(edit.statement.text, body.at(edit.statement, edit.node))
-    return _Made(edit, tree, tuple(_find_replacements(body, edit, tree, target)))
-
-
 def _find_replacements(
-    body: ClassBody, edit: EditDeclaration, tree: Tree, target: Target
+    edit: EditDeclaration, target: Target, method: Fragment
 ) -> list[Replacement]:
-    """What an edit changes: one replacement for each place that it matches."""
-    body_of_edit = statements(tree.function.body)
-    # `while ...:` stands for any loop around the place.
-    if isinstance(body_of_edit[-1], cst.While):
-        body_of_edit = statements(body_of_edit[-1].body)
-    old, new = body_of_edit[-2:]
-    assert isinstance(old, cst.With) and isinstance(new, cst.With)
-    changes = [
-        Replacement(match, new.body) for match in _find_matches(body, edit, old.body, target)
-    ]
-    for change in changes:
-        _refuse_repeated(body.at(edit.statement, edit.new), change)
-        # A statement cannot stand inside an expression.
-        if not isinstance(change.match.place, Run) and change.expression is None:
-            what = "`with old:` matches a part of a statement, which only an expression can replace"
-            place = body.at(edit.statement, edit.new)
-            raise PatchgenError("PG305", place, what, "write one expression under `with new:`")
+    """What an edit changes in `method`, which is the target or another layout of it."""
+    changes: list[Replacement] = []
+    for pair in edit.pairs:
+        for match in _find_matches(edit, pair, target, method.nodes[0]):
+            change = Replacement(match, edit.statement.fragment, pair.new, pair.word)
+            _refuse_repeated(edit, change)
+            # A statement cannot stand inside an expression.
+            if not isinstance(match.place, Run) and (
+                change.expression is None or pair.word != "new"
+            ):
+                what = "`with old:` matches a part of a statement, which only an expression can "
+                what += "replace"
+                hint = "write one expression under `with new:`, or the whole statement under "
+                hint += "`with old:`"
+                raise PatchgenError("PG305", edit.at(pair.new), what, hint)
+            changes.append(change)
     return changes
 
 
+def _refuse_repeated(edit: EditDeclaration, change: Replacement) -> None:
+    """Raise PG307 for a keyword that new code gives, and that its `...` stands for as well."""
+    rest = change.match.bound.rest
+    matched = {a.arg for a in rest.arguments if isinstance(a, ast.keyword)} if rest else set()
+    for call in walk(change.part):
+        if isinstance(call, ast.Call) and any(map(is_ellipsis, call.args)):
+            for name in (k.arg for k in call.keywords if k.arg and k.arg in matched):
+                what = f"`...` under `with new:` stands for {name}=, which is also written"
+                hint = f"write {name}= under `with old:` as well"
+                raise PatchgenError("PG307", edit.at(change.part), what, hint)
+
+
 def _find_matches(
-    body: ClassBody, edit: EditDeclaration, pattern: cst.BaseSuite, target: Target
+    edit: EditDeclaration, pair: Pair, target: Target, method: ast.stmt
 ) -> list[Match]:
-    """The matches of an edit, which have to be as many as it says."""
-    method = target.tree
-    match statements(pattern):
-        case (cst.Expr(value=expression) as only,) if not is_ellipsis(only):
-            matches = find_expressions(expression, method, edit.holes)
-            found = [_widen_to_statement(match, method) for match in matches]
-        case _:
-            found = list(find_statements(pattern, method, edit.holes))
-    if len(found) == edit.count:
-        return found
-    at = body.at(edit.statement, edit.old)
-    if found:
-        found.sort(key=lambda match: target.tree.span(match.nodes))
-        lines = ", ".join(str(target.line(match)) for match in found)
+    """The matches of a pair, which have to be as many as the edit says."""
+    matches = find(pair.old.body, method, edit.holes)
+    if len(matches) == edit.count:
+        return matches
+    at = edit.at(pair.old)
+    if matches:
+        lines = ", ".join(str(target.lines(match.nodes).first) for match in matches)
         what = (
-            f"`with old:` matches {len(found)} times in {target.name}, "
+            f"`with old:` matches {len(matches)} times in {target.name}, "
             f"not {edit.count}: lines {lines}"
         )
-        raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(found)}")
+        raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(matches)}")
     what = f"`with old:` does not occur in {target.name}"
-    hint = describe_nearest_miss(edit.old.body, edit.holes, target.statement, target.owner)
+    hint = _describe_nearest_miss(pair.old.body, target)
     raise PatchgenError("PG301", at, what, hint)
 
 
-def _widen_to_statement(match: Match, method: Tree) -> Match:
-    """`match`, or the match of the statement that consists of the matched expression."""
-    for suite in suites(method):
-        for place, node in enumerate(statements(suite)):
-            if isinstance(node, cst.Expr) and node.value is match.place:
-                return Match(Run(suite, place, place + 1), match.bound)
-    return match
-
-
-def _refuse_repeated(at: Location, change: Replacement) -> None:
-    """Refuse a keyword that new code gives, and that its `...` stands for as well."""
-    rest = change.match.bound.rest
-    if not rest:
-        return
-    for node in walk(change.new):
-        if not isinstance(node, cst.Call) or not any(map(is_ellipsis, node.args)):
-            continue
-        for name in find_repeated(node, rest.arguments):
-            what = f"`...` under `with new:` stands for {name}= among others, which is also given"
-            raise PatchgenError("PG307", at, what, f"write {name}= under `with old:` as well")
-
-
 def _refuse_overlaps(
-    body: ClassBody, tree: Tree, found: Sequence[tuple[EditDeclaration, Replacement]]
+    method: Fragment, changes: Sequence[tuple[EditDeclaration, Replacement]]
 ) -> None:
     """Raise PG303 where two replacements concern the same code."""
-    spans = [(*tree.span(change.match.nodes), edit) for edit, change in found]
-    spans.sort(key=lambda span: span[:2])
-    for (_, end, one), (start, _, other) in itertools.pairwise(spans):
-        if start > end:
+    spans: list[tuple[int, int, EditDeclaration]] = []
+    for edit, change in changes:
+        nodes = change.match.nodes
+        spans.append((method.span(nodes[0])[0], method.span(nodes[-1])[1], edit))
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    for (_, end, edit), (start, _, other) in itertools.pairwise(spans):
+        if start >= end:
             continue
-        at = body.at(other.statement, other.node)
-        if one is other:
-            what = f"the places that {one.node.name} matches overlap"
-            raise PatchgenError("PG303", at, what, "match more")
-        what = f"the edit {other.node.name} changes what {one.node.name} changes"
-        raise PatchgenError("PG303", at, what, "make one edit of both")
+        if edit is other:
+            what = f"the places that {edit.node.name} matches overlap"
+            raise PatchgenError("PG303", other.at(other.node), what, "match more")
+        what = f"the edit {other.node.name} changes what {edit.node.name} changes"
+        raise PatchgenError("PG303", other.at(other.node), what, "make one edit of both")
+
+
+def _describe_nearest_miss(pattern: Sequence[ast.stmt], target: Target) -> str:
+    """The file and line of the nearest code and a small diff, with upstream's code marked `+`."""
+    places: list[Sequence[ast.AST]] = []
+    match pattern:
+        case [ast.Expr(value=wanted)] if not is_ellipsis(wanted):
+            inside = (node for statement in target.node.body for node in expressions(statement))
+            places = [[node] for node in inside if isinstance(node, type(wanted))]
+        case _:
+            # Runs of as many statements as the pattern has; a shorter suite is one run.
+            size = sum(not is_ellipsis(node) for node in pattern)
+            for suite in suites(target.node):
+                count = max(1, len(suite) - size + 1)
+                places += [suite[start : start + size] for start in range(count)]
+    own = _spell(pattern)
+    texts = [_spell(place) for place in places]
+    # What differs from an equal text cannot be shown.
+    others = [number for number, text in enumerate(texts) if text != own]
+    matcher = difflib.SequenceMatcher(b=own, autojunk=False)
+
+    def likeness(number: int, *, quick: bool = False) -> float:
+        """The mean of how much of the pattern is there, and of how much of both is alike."""
+        text = texts[number]
+        matcher.set_seq1(text)
+        weight = ((len(own) + len(text)) / len(own) / 2 + 1) / 2
+        return (matcher.quick_ratio() if quick else matcher.ratio()) * weight
+
+    # The slow ratio of those for which the quick one, an upper bound, is largest.
+    likely = heapq.nlargest(_MOST_COMPARED, others, functools.partial(likeness, quick=True))
+    best = max(likely, key=likeness, default=None)
+    # Below this, the nearest code would only mislead.
+    if best is None or likeness(best) < _ENOUGH:
+        return f"nothing in {target.node.name} is like it"
+    nearest = places[best]
+    where = f"the nearest is {target.owner.at(target.statement, nearest[0])}"
+    # The text shows an `elif` as an `if`, which explains nothing.
+    first = nearest[0]
+    if isinstance(first, ast.If) and target.statement.fragment.source(first).startswith("elif"):
+        where += "; an elif matches only together with the branches below it"
+    diff = difflib.ndiff(own.split("\n"), _spell(nearest).split("\n"))
+    # The lines with `?` only point at characters.
+    lines = [f"        {line}" for line in diff if not line.startswith("?")]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], "          ..."]
+    return "\n".join([where, *lines])
+
+
+def _spell(nodes: Sequence[ast.AST]) -> str:
+    """The code of `nodes` in one spelling, without comments."""
+    try:
+        return "\n".join(map(ast.unparse, nodes))
+    except ValueError:  # some f-strings, before Python 3.12
+        return "\n".join(map(ast.dump, nodes))

@@ -1,57 +1,50 @@
 """Find where a piece of code, with holes in it, occurs in a method.
 
-Patterns and methods are compared as `syntax` sees them.  A hole matches one expression, everywhere
-the same; `...` matches the remaining arguments of a call, or a run of statements.
+Patterns and methods are compared as `ast` has them, so spaces, comments, quotes and parentheses do
+not count; whether a name is read or bound does not either.  A hole matches one expression,
+everywhere the same; `...` matches the remaining arguments of a call, or a run of statements.
 
     self.act(gate, ...)         matches self.act(x + 1, scale=2) with gate = x + 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import libcst as cst
+from patchgen.syntax.same import NOT_COMPARED, is_same_code
+from patchgen.syntax.trees import children, walk
 
-from patchgen.compiler.edits.syntax import (
-    Statement,
-    arguments,
-    expressions,
-    is_ellipsis,
-    is_node,
-    kind,
-    parts,
-    statements,
-)
-from patchgen.compiler.edits.tree import Tree
+Argument = ast.expr | ast.keyword
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The statements `start` to `stop` of a suite, counted as `syntax.statements` does."""
+    """The statements `start` to `stop` of a suite, as the list that the tree has."""
 
-    suite: cst.BaseSuite
+    suite: Sequence[ast.stmt]
     start: int
     stop: int
 
     @property
-    def nodes(self) -> tuple[Statement, ...]:
-        return statements(self.suite)[self.start : self.stop]
+    def nodes(self) -> Sequence[ast.stmt]:
+        return self.suite[self.start : self.stop]
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
     """The arguments of `call` that a `...` matched, in their order."""
 
-    call: cst.Call
-    arguments: tuple[cst.Arg, ...]
+    call: ast.Call
+    arguments: tuple[Argument, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
     """What each hole and `...` stands for; None where nothing has been matched yet."""
 
-    holes: Mapping[str, cst.CSTNode | None]
+    holes: Mapping[str, ast.expr | None]
     rest: Rest | None = None
     run: Run | None = None
 
@@ -60,205 +53,177 @@ class Bound:
 class Match:
     """A place that a pattern fits: statements, or one expression."""
 
-    place: Run | cst.BaseExpression
+    place: Run | ast.expr
     bound: Bound
 
     @property
-    def nodes(self) -> Sequence[cst.CSTNode]:
+    def nodes(self) -> Sequence[ast.stmt | ast.expr]:
         """What was matched."""
         return self.place.nodes if isinstance(self.place, Run) else (self.place,)
 
 
-def find_statements(pattern: cst.BaseSuite, method: Tree, holes: Sequence[str]) -> Iterator[Match]:
-    """Every run of statements of one suite of `method` that the statements of `pattern` fit."""
-    wanted, nothing = statements(pattern), Bound(dict.fromkeys(holes))
-    for suite in suites(method):
-        code = statements(suite)
-        for start in range(len(code)):
+def is_ellipsis(node: ast.AST) -> bool:
+    """Whether `node` is `...`, as an expression or as a statement."""
+    if isinstance(node, ast.Expr):
+        node = node.value
+    return isinstance(node, ast.Constant) and node.value is ...
+
+
+def arguments(call: ast.Call) -> list[Argument]:
+    """The arguments of `call` in the order of the text."""
+    every: list[Argument] = [*call.args, *call.keywords]
+    return sorted(every, key=lambda argument: (argument.lineno, argument.col_offset))
+
+
+def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Every list of statements inside `node`, also of nested functions and classes."""
+    for inner in walk(node):
+        for name in ("body", "orelse", "finalbody"):
+            suite = getattr(inner, name, None)
+            # The body of a lambda is an expression.
+            if isinstance(suite, list) and suite and isinstance(suite[0], ast.stmt):
+                yield suite
+
+
+def find(pattern: Sequence[ast.stmt], method: ast.AST, holes: Collection[str] = ()) -> list[Match]:
+    """The places of `method` that a `with old:` fits, in the order of the text."""
+    match pattern:
+        case [ast.Expr(value=wanted)] if not is_ellipsis(wanted):
+            matches = list(find_expressions(wanted, getattr(method, "body", []), holes))
+            # A statement that is nothing but the expression is matched as a statement.
+            whole = {
+                id(node.value): Run(suite, number, number + 1)
+                for suite in suites(method)
+                for number, node in enumerate(suite)
+                if isinstance(node, ast.Expr)
+            }
+            matches = [Match(whole.get(id(m.place), m.place), m.bound) for m in matches]
+        case _:
+            matches = list(find_statements(pattern, suites(method), holes))
+    return sorted(matches, key=lambda m: (m.nodes[0].lineno, m.nodes[0].col_offset))
+
+
+def find_statements(
+    pattern: Sequence[ast.stmt], places: Iterable[Sequence[ast.stmt]], holes: Collection[str] = ()
+) -> Iterator[Match]:
+    """Every run of statements in one of the suites `places` that the `pattern` fits."""
+    nothing = Bound(dict.fromkeys(holes))
+    for suite in places:
+        for start in range(len(suite)):
             # At one place, the shortest match counts.
-            found = next(_find_ends(wanted, suite, code, start, nothing), None)
-            if found is not None:
-                stop, bound = found
-                yield Match(Run(suite, start, stop), bound)
+            end = next(_find_ends(pattern, suite, start, nothing), None)
+            if end is not None:
+                yield Match(Run(suite, start, end[0]), end[1])
 
 
 def find_expressions(
-    pattern: cst.BaseExpression, method: Tree, holes: Sequence[str]
+    pattern: ast.expr, body: Sequence[ast.stmt], holes: Collection[str] = ()
 ) -> Iterator[Match]:
-    """Every expression in the body of `method` that `pattern` fits."""
-    # An expression that is no node of the tree cannot be replaced.
-    for node in expressions(method.function.body):
-        bound = _fit(pattern, node, Bound(dict.fromkeys(holes)))
-        # `expressions` also gives the tuple of `x[a, b]`, which is no node of the tree.
-        if bound is not None and id(node) in method.spans:
+    """Every expression in `body` that `pattern` fits."""
+    nothing = Bound(dict.fromkeys(holes))
+    for node in (inner for statement in body for inner in expressions(statement)):
+        bound = _fit(pattern, node, nothing)
+        if bound is not None:
             yield Match(node, bound)
 
 
-def suites(method: Tree) -> Iterator[cst.BaseSuite]:
-    """Every suite inside `method`, also of nested functions and classes, in the order of the text.
-
-    One that holds an `elif` is no node of the method's tree.
-    """
-    for node in method.nodes:
-        # Nearly all nodes are neither: `isinstance` would ask libcst's abstract classes each time.
-        if type(node) not in (cst.IndentedBlock, cst.SimpleStatementSuite, cst.If):
-            continue
-        if isinstance(node, cst.BaseSuite):
+def expressions(root: ast.AST) -> Iterator[ast.expr]:
+    """Every expression in `root`, without the pieces of text that an f-string consists of."""
+    nodes = [root]
+    for node in nodes:
+        if isinstance(node, ast.expr) and not isinstance(node, ast.FormattedValue):
             yield node
-        elif isinstance(node, cst.If) and isinstance(node.orelse, cst.If):
-            yield cst.IndentedBlock([node.orelse])
-
-
-def same(left: cst.CSTNode, right: cst.CSTNode) -> bool:
-    """Whether two nodes are the same code; nothing in them is a hole, and `...` is an ellipsis."""
-    if kind(type(left)) != kind(type(right)):
-        return False
-    return _are_same(parts(left), parts(right))
-
-
-def _are_same(left: object, right: object) -> bool:
-    """Whether two values that `parts` gives are the same code."""
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        return len(left) == len(right) and all(map(_are_same, left, right))
-    if is_node(left) and is_node(right):
-        return same(left, right)
-    return _are_equal(left, right)
-
-
-def _are_equal(left: object, right: object) -> bool:
-    """Whether two values without parts are equal."""
-    # `1` and `True` are equal for Python.
-    return type(left) is type(right) and left == right
+        is_text = isinstance(node, ast.JoinedStr)
+        nodes += [n for n in children(node) if not (is_text and isinstance(n, ast.Constant))]
 
 
 def _find_ends(
-    pattern: Sequence[Statement],
-    suite: cst.BaseSuite,
-    code: Sequence[Statement],
-    at: int,
-    bound: Bound,
+    pattern: Sequence[ast.stmt], suite: Sequence[ast.stmt], at: int, bound: Bound
 ) -> Iterator[tuple[int, Bound]]:
-    """Where a run in `suite`, whose statements are `code`, may end, shortest first.
-
-    It begins at `at`.
-    """
+    """Where a run in `suite` that begins at `at` may end, shortest first."""
     if not pattern:
         yield at, bound
-    # Try every length, the shortest first.
     elif is_ellipsis(pattern[0]):
-        for stop in range(at, len(code) + 1):
-            longer = replace(bound, run=Run(suite, at, stop))
-            yield from _find_ends(pattern[1:], suite, code, stop, longer)
-    elif at < len(code):
-        fit = _fit(pattern[0], code[at], bound)
+        for stop in range(at, len(suite) + 1):
+            yield from _find_ends(
+                pattern[1:], suite, stop, replace(bound, run=Run(suite, at, stop))
+            )
+    elif at < len(suite):
+        fit = _fit(pattern[0], suite[at], bound)
         if fit is not None:
-            yield from _find_ends(pattern[1:], suite, code, at + 1, fit)
+            yield from _find_ends(pattern[1:], suite, at + 1, fit)
 
 
 def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
     """`bound` with what makes `pattern` equal to `code`, or None."""
-    if isinstance(pattern, tuple) and isinstance(code, tuple):
+    if isinstance(pattern, list) and isinstance(code, list):
+        # What is not there is no run of statements.
+        if pattern and code and isinstance(pattern[0], ast.stmt):
+            ends = _find_ends(pattern, code, 0, bound)
+            return next((fit for stop, fit in ends if stop == len(code)), None)
         return _fit_all(pattern, code, bound)
-    if is_node(pattern) and is_node(code):
-        return _fit_node(pattern, code, bound)
-    return bound if _are_equal(pattern, code) else None
-
-
-def _fit_node(pattern: cst.CSTNode, code: cst.CSTNode, bound: Bound) -> Bound | None:
-    """As `_fit`, for two nodes."""
-    hole = _find_hole(pattern, bound)
-    if hole is not None and isinstance(code, cst.BaseExpression | cst.Slice):
-        return _fit_hole(hole, code, bound)
-    common = kind(type(pattern))
-    if common != kind(type(code)):
+    if isinstance(pattern, ast.Name) and pattern.id in bound.holes:
+        return _fit_hole(pattern.id, code, bound)
+    if type(pattern) is not type(code):
         return None
-    if common is cst.BaseSuite:
-        assert isinstance(pattern, cst.BaseSuite) and isinstance(code, cst.BaseSuite)
-        return _fit_suite(pattern, code, bound)
-    if common is cst.Call:
-        assert isinstance(pattern, cst.Call) and isinstance(code, cst.Call)
-        if any(map(is_ellipsis, pattern.args)):
-            return _fit_call(pattern, code, bound)
-    return _fit_all(parts(pattern), parts(code), bound)
+    if isinstance(pattern, ast.Call) and any(map(is_ellipsis, pattern.args)):
+        assert isinstance(code, ast.Call)
+        return _fit_call(pattern, code, bound)
+    if isinstance(pattern, ast.AST):
+        names = [name for name in pattern._fields if name not in NOT_COMPARED]
+        own, other = ([getattr(node, name, None) for name in names] for node in (pattern, code))
+        return _fit_all(own, other, bound)
+    # `1` and `True` are equal for Python, but for their type.
+    return bound if repr(pattern) == repr(code) else None
 
 
-def _find_hole(pattern: cst.CSTNode, bound: Bound) -> str | None:
-    """The hole that `pattern` is, by its name."""
-    if not bound.holes or type(pattern) is not cst.Name:
-        return None
-    return pattern.value if pattern.value in bound.holes else None
-
-
-def _fit_suite(pattern: cst.BaseSuite, code: cst.BaseSuite, bound: Bound) -> Bound | None:
-    """Match all statements of one suite with all of another."""
-    every = statements(code)
-    for stop, fit in _find_ends(statements(pattern), code, every, 0, bound):
-        # The shortest runs come first, and may leave statements over.
-        if stop == len(every):
-            return fit
-    return None
-
-
-def _fit_hole(name: str, code: cst.CSTNode, bound: Bound) -> Bound | None:
-    """Bind a hole, or compare it with what it is bound to."""
-    known = bound.holes[name]
-    if known is None:
-        return replace(bound, holes={**bound.holes, name: code})
-    # The same hole stands for the same code everywhere.
-    return bound if same(known, code) else None
-
-
-def _fit_all(
-    pattern: Sequence[object], code: Sequence[object], bound: Bound | None
-) -> Bound | None:
+def _fit_all(pattern: Sequence[object], code: Sequence[object], bound: Bound) -> Bound | None:
     """Match part by part; what one part binds holds for the next."""
     if len(pattern) != len(code):
         return None
-    for one, other in zip(pattern, code, strict=True):
-        if bound is None:
+    for part, other in zip(pattern, code, strict=True):
+        fit = _fit(part, other, bound)
+        if fit is None:
             return None
-        bound = _fit(one, other, bound)
+        bound = fit
     return bound
 
 
-def _fit_call(pattern: cst.Call, code: cst.Call, bound: Bound) -> Bound | None:
+def _fit_hole(name: str, code: object, bound: Bound) -> Bound | None:
+    """Bind a hole, or compare the code with what it is bound to."""
+    if not isinstance(code, ast.expr) or isinstance(code, ast.Starred):
+        return None
+    value = bound.holes[name]
+    if value is None:
+        return replace(bound, holes={**bound.holes, name: code})
+    # The same hole stands for the same code everywhere.
+    return bound if is_same_code(value, code) else None
+
+
+def _fit_call(pattern: ast.Call, code: ast.Call, bound: Bound) -> Bound | None:
     """Match a call with `...`.
 
     What stands before and after the `...` must be there, keywords by name; the rest is anything.
     """
-    wanted, named = arguments(pattern)
-    given, given_by_name = arguments(code)
-    place = next(number for number, argument in enumerate(wanted) if is_ellipsis(argument))
-    before, behind = wanted[:place], wanted[place + 1 :]
-    if len(given) < len(before) + len(behind):
+    place = next(number for number, node in enumerate(pattern.args) if is_ellipsis(node))
+    before, behind = pattern.args[:place], pattern.args[place + 1 :]
+    if len(code.args) < len(before) + len(behind):
         return None
-    first = given[: len(before)]
-    last = given[len(given) - len(behind) :]
-    fit = _fit_all((pattern.func, *before, *behind), (code.func, *first, *last), bound)
-    taken = [*first, *last]
+    taken: list[Argument] = [
+        *code.args[: len(before)],
+        *code.args[len(code.args) - len(behind) :],
+    ]
+    fit = _fit_all([pattern.func, *before, *behind], [code.func, *taken], bound)
     # Keywords may stand in any order.
-    for keyword in named:
-        found = _fit_keyword(keyword, given_by_name, fit)
-        if found is None:
+    for keyword in pattern.keywords:
+        fits = ((k, _fit(keyword, k, fit)) for k in code.keywords if fit is not None)
+        argument, fit = next(((k, new) for k, new in fits if new is not None), (None, None))
+        if argument is None:
             return None
-        argument, fit = found
         taken.append(argument)
     if fit is None:
         return None
     # By identity: two arguments of one call may be equal code.
-    taken_ids = {id(argument) for argument in taken}
-    rest = tuple(argument for argument in code.args if id(argument) not in taken_ids)
+    taken_ids = set(map(id, taken))
+    rest = tuple(argument for argument in arguments(code) if id(argument) not in taken_ids)
     return replace(fit, rest=Rest(code, rest))
-
-
-def _fit_keyword(
-    keyword: cst.Arg, given: Sequence[cst.Arg], bound: Bound | None
-) -> tuple[cst.Arg, Bound] | None:
-    """The first of the `given` arguments that `keyword` fits."""
-    if bound is None:
-        return None
-    for argument in given:
-        fit = _fit(keyword, argument, bound)
-        if fit is not None:
-            return argument, fit
-    return None

@@ -1,30 +1,33 @@
 """Read a method as libcst does: code, white space and comments in one tree, lossless.
 
 In: a statement of a class body that is a function.  Out: its `Tree`, which gives the text back byte
-for byte.  Only classes with edits get here, so that nothing else pays for importing libcst.
+for byte.  Only classes with edits, and `patchgen lint`, get here: importing libcst is slow.
 
     x = f( y )  # twice         `ast` has the names and the call; this tree also has the spaces and
-                                the comment, which stay where the edit does not touch them
+                                the comment, which stay where an edit does not touch them
 """
 
 from __future__ import annotations
 
 import ast
-import dataclasses
+import functools
 import io
 import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from patchgen.compiler.edits.syntax import is_node, is_writing
-from patchgen.compiler.merge.text import INDENT, parse_fragment
+from patchgen.compiler.merge.text import INDENT, Fragment, parse_fragment
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.trees import children
 
+Position = tuple[int, int]
+Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _HEAD = "class _:\n"
+_TAIL = f"{INDENT}pass\n"
 _CONFIG = cst.PartialParserConfig(default_indent=INDENT, default_newline="\n")
 # libcst's parser recurses in native code, where no exception stops it.  These limits are far below
 # those at which it overflows its stack.
@@ -32,71 +35,115 @@ _MOST_BRACKETS = 60
 _MOST_LEVELS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tree:
-    """The only statement of a class body.
+    """The function that `code` is, in a class; its nodes are found by those that `ast` has."""
 
-    `nodes` are those of the function that are code, in the order of the text; white space and
-    punctuation are left out.  `spans` has, for each of them by its identity, its number in `nodes`
-    and that of the last node in it.
-    """
-
+    code: Fragment
     module: cst.Module
-    function: cst.FunctionDef
-    nodes: Sequence[cst.CSTNode]
-    spans: Mapping[int, tuple[int, int]]
 
     @property
-    def text(self) -> str:
-        """The text of the statement."""
-        return self.module.code.removeprefix(_HEAD)
+    def function(self) -> cst.FunctionDef:
+        holder = cst.ensure_type(self.module.body[0], cst.ClassDef)
+        return cst.ensure_type(holder.body.body[0], cst.FunctionDef)
 
-    def span(self, nodes: Sequence[cst.CSTNode]) -> tuple[int, int]:
-        """The numbers of the first and the last node of `nodes` and of what they hold."""
-        return self.spans[id(nodes[0])][0], self.spans[id(nodes[-1])][1]
+    def changed(self, transformer: cst.CSTTransformer) -> str:
+        """The text of the function after `transformer`."""
+        return self.module.visit(transformer).code.removeprefix(_HEAD).removesuffix(_TAIL)
 
-    def line(self, node: cst.CSTNode) -> int:
-        """The line of the statement's text that `node` begins on, from 1."""
-        return self.lines([[node]])[0][0]
+    @functools.cached_property
+    def positions(self) -> Mapping[cst.CSTNode, CodeRange]:
+        """Where each node stands; line 1 is that of the class, columns are characters."""
+        return MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider)
 
-    def lines(self, runs: Sequence[Sequence[cst.CSTNode]]) -> list[tuple[int, int]]:
-        """The first and the last line of the statement's text that each of `runs` stands on."""
-        # Positions cost as much as writing the text: they are computed for all runs at once.
-        wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
-        at = wrapper.resolve(PositionProvider)
-        # The first line of the tree is that of the class around the statement.
-        return [(at[run[0]].start.line - 1, at[run[-1]].end.line - 1) for run in runs]
+    def expression(self, node: ast.expr) -> cst.BaseExpression:
+        """The expression `node`; raises KeyError where libcst has none of its own."""
+        start, end = self._position(node), self._position(node, at_end=True)
+        if isinstance(node, ast.GeneratorExp) and (end, end) in self._expressions:
+            return self._expressions[end, end]
+        return self._expressions[start, end]
 
-    def visited(self, transformer: Transformer) -> tuple[cst.FunctionDef, str]:
-        """The function after `transformer`, and the text of the statement."""
-        module = self.module.visit(transformer)
-        return _function(module), module.code.removeprefix(_HEAD)
+    def call(self, node: ast.Call) -> cst.Call:
+        """The call `node`."""
+        return cst.ensure_type(self.expression(node), cst.Call)
 
-    def write(self, function: cst.FunctionDef) -> str:
-        """The text of another function in the place of this one."""
-        holder = self.module.body[0]
-        assert isinstance(holder, cst.ClassDef)
-        body = holder.body.with_changes(body=[function])
-        module = self.module.with_changes(body=[holder.with_changes(body=body)])
-        return module.code.removeprefix(_HEAD)
+    def suite(self, nodes: Sequence[ast.stmt]) -> cst.BaseSuite | cst.If:
+        """The suite that begins with `nodes`; of an `elif`, the `if` that it belongs to."""
+        return self._suites[self._position(nodes[0])]
+
+    def statement_around(self, node: ast.expr) -> Line:
+        """The innermost statement around `node` that has lines of its own."""
+        line, column = self._position(node)
+        # The positions of outer nodes come behind those of the nodes in them.
+        return next(
+            outer
+            for outer, at in self.positions.items()
+            if isinstance(outer, Line)
+            and (at.start.line, at.start.column) <= (line, column) < (at.end.line, at.end.column)
+        )
+
+    def _position(self, node: ast.expr | ast.stmt, at_end: bool = False) -> Position:
+        line, column = node.lineno, node.col_offset
+        if at_end:
+            line, column = node.end_lineno or 0, node.end_col_offset or 0
+        # The first line of the tree is that of the class around the function.
+        return line + 1, self.code.column(line, column)
+
+    @functools.cached_property
+    def _expressions(self) -> Mapping[tuple[Position, Position], cst.BaseExpression]:
+        """The expressions by where they begin and end, as `ast` counts."""
+        spans: dict[tuple[Position, Position], Any] = {}
+        for node in self.positions:
+            match node:
+                # For `ast`, these begin and end with their own parentheses.
+                case cst.BaseExpression() if own_parentheses(node):
+                    spans[self._start(node.lpar[-1]), self._end(node.rpar[0])] = node
+                case cst.BaseExpression():
+                    spans[self._start(node), self._end(node)] = node
+            match node:
+                # `x[i, 1]` holds a tuple for `ast` alone, and slices are expressions for it.
+                case cst.Subscript(slice=[first, *_, last] as parts):
+                    held: list[Any] = [getattr(part.slice, "value", part.slice) for part in parts]
+                    spans[self._start(first), self._end(last)] = cst.Tuple(
+                        [*map(cst.Element, held)], [], []
+                    )
+                case cst.Slice():
+                    spans[self._start(node), self._end(node)] = node
+                # `f(x for x in y)`: they are those of the call, of which only the end is sure.
+                case cst.Call(args=[cst.Arg(value=cst.GeneratorExp(lpar=[]) as only)]):
+                    spans[self._end(node), self._end(node)] = only
+        return spans
+
+    @functools.cached_property
+    def _suites(self) -> Mapping[Position, cst.BaseSuite | cst.If]:
+        """The suites by where their first statement begins."""
+        starts: dict[Position, cst.BaseSuite | cst.If] = {}
+        for node in self.positions:
+            match node:
+                case cst.IndentedBlock() | cst.SimpleStatementSuite():
+                    starts[self._start(node.body[0])] = node
+                case cst.If(orelse=cst.If() as branch):
+                    starts[self._start(branch)] = node
+        return starts
+
+    def _start(self, node: cst.CSTNode) -> Position:
+        start = self.positions[node].start
+        return start.line, start.column
+
+    def _end(self, node: cst.CSTNode) -> Position:
+        end = self.positions[node].end
+        return end.line, end.column
 
 
-class Transformer(cst.CSTTransformer):
-    """A transformer that handles all nodes alike.
+def own_parentheses(node: cst.BaseExpression) -> int:
+    """How many of the parentheses around `node` are a part of it: those of `(a, b)` are."""
+    return int(isinstance(node, cst.Tuple | cst.GeneratorExp) and bool(node.lpar))
 
-    libcst looks for a method of every kind of node and of each of its fields, which takes as long
-    as the visit itself.
-    """
 
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        """As in libcst."""
-        return True
-
-    def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
-        """As in libcst."""
-
-    def on_leave_attribute(self, original_node: cst.CSTNode, attribute: str) -> None:
-        """As in libcst."""
+@functools.lru_cache(maxsize=64)
+def _parse(text: str) -> Tree:
+    # A statement below it lets libcst see to which suite the last comments belong.
+    return Tree(parse_fragment(text), cst.parse_module(f"{_HEAD}{text}{_TAIL}", _CONFIG))
 
 
 def read_tree(text: str, at: Location) -> Tree:
@@ -106,120 +153,17 @@ def read_tree(text: str, at: Location) -> Tree:
     """
     # Checked before parsing: an overflow would end the process.
     if _count_brackets(text) > _MOST_BRACKETS or _count_levels(text) > _MOST_LEVELS:
-        raise _too_deep(at)
+        what = (
+            "an edit of a method that is nested too deeply, "
+            f"beyond {_MOST_BRACKETS} brackets or {_MOST_LEVELS} levels"
+        )
+        raise PatchgenError("PG308", at, what, "override the method")
     try:
-        module = _parse_method(text)
-        function = _function(module)
-        nodes, spans = number_nodes(function)
-        return Tree(module, function, nodes, spans)
-    except RecursionError as error:
-        raise _too_deep(at) from error
+        return _parse(text)
     except cst.ParserSyntaxError as error:
         what = "an edit of a method that libcst cannot parse"
         hint = "override the method, or write it in other syntax"
         raise PatchgenError("PG308", at, what, hint) from error
-
-
-def read_function(text: str) -> cst.FunctionDef:
-    """The function that `text` is; raises cst.ParserSyntaxError where it is none."""
-    return _function(_parse_method(text))
-
-
-def _parse_method(text: str) -> cst.Module:
-    """The module that has `text` as the body of its only class."""
-    return cst.parse_module(f"{_HEAD}{text}", _CONFIG)
-
-
-def walk(node: cst.CSTNode) -> Sequence[cst.CSTNode]:
-    """`node` and the code inside it, in the order of the text."""
-    return number_nodes(node)[0]
-
-
-def number_nodes(node: cst.CSTNode) -> tuple[list[cst.CSTNode], dict[int, tuple[int, int]]]:
-    """The code in `node` in the order of the text, and the span of each node by its identity."""
-    nodes: list[cst.CSTNode] = []
-    spans: dict[int, tuple[int, int]] = {}
-
-    def add(node: cst.CSTNode) -> None:
-        first = len(nodes)
-        nodes.append(node)
-        for child in _list_children(node):
-            add(child)
-        spans[id(node)] = (first, len(nodes) - 1)
-
-    add(node)
-    return nodes, spans
-
-
-def _list_children(node: cst.CSTNode) -> list[cst.CSTNode]:
-    """The code right below `node`, in the order of the text.
-
-    Two thirds of the nodes are white space.  A visit by libcst, and `CSTNode.children` too, would
-    copy every node below it.
-    """
-    kind = type(node)
-    if kind not in _FIELDS:
-        _FIELDS[kind] = _order_fields(node)
-    found: list[cst.CSTNode] = []
-    for name in _FIELDS[kind]:
-        value: object = getattr(node, name)
-        if isinstance(value, tuple | list):
-            found += value
-        elif is_node(value):
-            found.append(value)
-    return found
-
-
-# The fields of each kind of node that has been met.
-_FIELDS: dict[type[cst.CSTNode], tuple[str, ...]] = {}
-
-
-class _FieldOrder(cst.CSTVisitor):
-    """Records in which order a visit goes through the fields of one node."""
-
-    def __init__(self, node: cst.CSTNode) -> None:
-        super().__init__()
-        self._node = node
-        self.names: list[str] = []
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        return node is self._node
-
-    def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
-        self.names.append(attribute)
-
-    def on_leave(self, original_node: cst.CSTNode) -> None:
-        """Nothing, as in `Transformer`."""
-
-    def on_leave_attribute(self, original_node: cst.CSTNode, attribute: str) -> None:
-        """Nothing, as in `Transformer`."""
-
-
-def _order_fields(node: cst.CSTNode) -> tuple[str, ...]:
-    """The fields of code of a node such as `node`, in the order in which libcst visits them."""
-    order = _FieldOrder(node)
-    node.visit(order)
-    # libcst passes by a field that is None in two kinds of nodes: there it is the last.
-    every = [field.name for field in dataclasses.fields(node)]
-    return tuple(name for name in dict.fromkeys([*order.names, *every]) if not is_writing(name))
-
-
-def _function(module: cst.Module) -> cst.FunctionDef:
-    """The one function in the one class of a module that `_parse_method` gives."""
-    holder = module.body[0]
-    assert isinstance(holder, cst.ClassDef)
-    function = holder.body.body[0]
-    assert isinstance(function, cst.FunctionDef)
-    return function
-
-
-def _too_deep(at: Location) -> PatchgenError:
-    """The error for code that libcst could not read without overflowing its stack."""
-    what = (
-        "an edit of a method that is nested too deeply, "
-        f"beyond {_MOST_BRACKETS} brackets or {_MOST_LEVELS} levels"
-    )
-    return PatchgenError("PG308", at, what, "override the method")
 
 
 def _count_brackets(text: str) -> int:

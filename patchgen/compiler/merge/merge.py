@@ -17,7 +17,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from patchgen.compiler.edits.edits import apply_edits
+from patchgen.compiler.edits.editing import apply_edits
 from patchgen.compiler.merge.fields import find_field_problems, read_fields
 from patchgen.compiler.merge.head import make_class_head
 from patchgen.compiler.merge.members import (

@@ -30,13 +30,14 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.merge.fields import Fields, finds_generated
 from patchgen.compiler.merge.inline import find_call_site, inline
 from patchgen.compiler.merge.members import ClassBody, Function, Statement, group_by_name
-from patchgen.compiler.merge.text import Fragment, Splice, same_code, splice
+from patchgen.compiler.merge.text import Fragment, Splice, splice
 from patchgen.compiler.merge.uses import Misuse, SuperUse, find_super_uses
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import local_names
 from patchgen.syntax.defined import defined_name
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
+from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import called_function, decorator_names, walk
 
 # These decorate the class's own method; a private copy of the parent's method does without.
@@ -312,7 +313,7 @@ def _is_written_at(code: Fragment, node: ast.expr) -> bool:
     Inside f-strings, Python before 3.12 gives wrong positions.
     """
     try:
-        return same_code(ast.parse(code.source(node), mode="eval").body, node)
+        return is_same_code(ast.parse(code.source(node), mode="eval").body, node)
     except SyntaxError:
         return False
 

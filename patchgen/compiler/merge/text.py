@@ -1,7 +1,8 @@
 """Statements as text: their trees, changes at positions, and lists of statements as lines.
 
 Facts come from `ast`; changes are made in the text at the positions that `ast` gives, so that
-everything else stays byte for byte.
+everything else stays byte for byte.  After a change, `syntax.same.is_same_code` tells whether the
+text says what was meant.
 
     x  = f( y )     # kept          the span of `f( y )` becomes "g(y)":
     x  = g(y)     # kept            the rest of the line is not touched
@@ -130,30 +131,6 @@ def splice(text: str, splices: Iterable[Splice], start: int = 0, end: int | None
     return "".join([*done, text[at:end]])
 
 
-def same_code(left: object, right: object) -> bool:
-    """Whether two trees are the same code.
-
-    Positions do not count, nor whether a name is read or assigned.
-    """
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, ast.AST):
-        return _have_same_fields(left, right)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same_code, left, right))
-    return left == right
-
-
-def _have_same_fields(left: ast.AST, right: object) -> bool:
-    """Whether two nodes of one class have the same code in all their fields."""
-    for name in left._fields:
-        if name in ("ctx", "kind", "type_comment"):
-            continue
-        if not same_code(getattr(left, name, None), getattr(right, name, None)):
-            return False
-    return True
-
-
 # Lists of statements
 
 
@@ -240,7 +217,7 @@ def suite_text(
         texts = [splice(code.text, changes, *code.span(node)) for node in suite]
         return "".join(f"{text}\n" for text in texts), ""
     indent = indent_of(code.lines[first - 1])
-    last = _find_last_comment(code, last, indent)
+    last = find_last_comment(code, last, indent)
     start, end = code.line_span(1, above)[1], code.line_span(1, last)[1]
     text = splice(code.text, changes, start, end)
     # The last line of a file may have no end.
@@ -249,7 +226,7 @@ def suite_text(
     return text, indent
 
 
-def _find_last_comment(code: Fragment, last: int, indent: str) -> int:
+def find_last_comment(code: Fragment, last: int, indent: str) -> int:
     """The last line of a suite that ends on line `last`, with its comments below."""
     last_comment = last
     for number, line in enumerate(code.lines[last:], start=last + 1):

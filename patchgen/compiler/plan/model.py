@@ -139,12 +139,9 @@ class EditMatch:
 
 @dataclass(frozen=True, slots=True)
 class MergedClass:
-    """The text of a flat class, and what a reader should know of how it came about.
-
-    `edits` say on demand what each edit matched.
-    """
+    """The text of a flat class, and what a reader should know of how it came about."""
 
     name: str
     text: str
     notes: tuple[str, ...] = ()
-    edits: tuple[Callable[[], EditMatch], ...] = ()
+    edits: tuple[EditMatch, ...] = ()

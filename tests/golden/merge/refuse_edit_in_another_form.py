@@ -15,4 +15,4 @@ class C(P):
         x = 2
 # --- error
 # modular.py:3:5: PG302 the edit of forward is not `with old:` followed by `with new:`
-#     hint: write exactly these two blocks
+#     hint: write these two blocks, or `with before:` or `with after:` as the second one

@@ -32,7 +32,7 @@ class C(B):
             y = f(x, 1, scale=2)
             ...
 # --- error
-# modular.py:6:9: PG307 `...` under `with new:` stands for scale= among others, which is also given
+# modular.py:6:9: PG307 `...` under `with new:` stands for scale=, which is also written
 #     hint: write scale= under `with old:` as well
 # modular.py:14:18: PG307 `...` for arguments stands 2 times under `with old:` and 1 times under `with new:`
 #     hint: write it once under each, and use a Hole for the others

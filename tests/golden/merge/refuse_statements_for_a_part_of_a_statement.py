@@ -17,4 +17,4 @@ class C(P):
             pass
 # --- error
 # modular.py:6:9: PG305 `with old:` matches a part of a statement, which only an expression can replace
-#     hint: write one expression under `with new:`
+#     hint: write one expression under `with new:`, or the whole statement under `with old:`

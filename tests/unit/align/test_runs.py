@@ -3,7 +3,7 @@
 import ast
 
 from patchgen.author.align.ellipsis import headed, is_made_up, make_ellipsis
-from patchgen.author.align.runs import all_suites, find_runs
+from patchgen.compiler.edits.pattern import find_statements, suites
 
 METHOD = """def f(self, x):
     if x:
@@ -17,7 +17,7 @@ METHOD = """def f(self, x):
 
 def runs_of(*pattern):
     (method,) = ast.parse(METHOD).body
-    return [(run.start, run.stop) for run in find_runs(pattern, all_suites(method.body))]
+    return [(m.place.start, m.place.stop) for m in find_statements(pattern, suites(method))]
 
 
 def statements():

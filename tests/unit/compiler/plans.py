@@ -16,7 +16,7 @@ from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.syntax.text import make_source
 
 MARK = "# --- "
-WORDS = ("edit", "old", "new", "Hole")
+WORDS = ("edit", "old", "new", "before", "after", "Hole", "New", "Old")
 
 
 @dataclass(frozen=True)

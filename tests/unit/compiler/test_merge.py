@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from patchgen.compiler.plan.model import ClassPlan, RewrittenBlock, Symbol
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.text import make_source
 from tests.toytree import REPOSITORY
+from tests.unit.compiler.plans import Golden, outcome_of
 
 
 def rewrite_block(text, name, module):
@@ -74,6 +76,16 @@ def test_every_problem_of_a_pass_is_raised_together():
     with pytest.raises(PatchgenError) as raised:
         merge_class(plan(child, PARENT.removeprefix("@register\n")))
     assert [problem.code for problem in raised.value.problems] == ["PG211", "PG210"]
+
+
+@pytest.mark.parametrize("deep", [" + ".join(["x"] * 900), "x" + ".a" * 900])
+def test_an_edit_of_deep_code_is_refused(deep):
+    parent = f"class P:\n    def f(self, x):\n        y = {deep}\n        return x\n"
+    edit = (
+        '@edit("f")\n    def e(self, x):\n        with old: return x\n        with new: return -x\n'
+    )
+    golden = Golden(Path("deep"), {"parent": parent, "modular": f"class C(P):\n    {edit}"})
+    assert outcome_of(golden)[1].startswith("# modular.py:3:5: PG308")
 
 
 def test_libcst_is_loaded_only_where_there_is_an_edit():

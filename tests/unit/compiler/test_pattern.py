@@ -1,17 +1,10 @@
 """What a pattern fits, as a table: syntax counts, spelling does not."""
 
-import textwrap
+import ast
 
-import libcst as cst
 import pytest
 
-from patchgen.compiler.edits.pattern import find_expressions, find_statements
-from patchgen.compiler.edits.tree import read_tree
-from patchgen.syntax.errors import Location
-
-
-def method(text):
-    return read_tree(f"    def f():\n{textwrap.indent(text, '        ')}\n", Location(""))
+from patchgen.compiler.edits.pattern import find_expressions, find_statements, suites
 
 
 @pytest.mark.parametrize(
@@ -63,10 +56,12 @@ def method(text):
         pytest.param("f(x, ...)", "f(x, *a, **k)", 1, id="stars are further arguments"),
         pytest.param("f(HOLE)", "f(*a)", 0, id="a starred argument is no expression"),
         pytest.param("a.b", "a \\\n  .b", 1, id="a line that goes on"),
+        pytest.param("a and b", "x = a and b and c", 0, id="a chain of `and` is one expression"),
     ],
 )
 def test_expressions(pattern, code, expected):
-    found = list(find_expressions(cst.parse_expression(pattern), method(code), ["HOLE"]))
+    wanted = ast.parse(pattern, mode="eval").body
+    found = list(find_expressions(wanted, ast.parse(code).body, ["HOLE"]))
     assert len(found) == expected
 
 
@@ -142,5 +137,5 @@ def test_expressions(pattern, code, expected):
     ],
 )
 def test_statements(pattern, code, expected):
-    found = list(find_statements(method(pattern).function.body, method(code), ["HOLE"]))
+    found = list(find_statements(ast.parse(pattern).body, suites(ast.parse(code)), ["HOLE"]))
     assert [(match.place.start, match.place.stop) for match in found] == expected

@@ -6,7 +6,6 @@ import subprocess
 import pytest
 
 from patchgen.cli import main
-from patchgen.compiler.edits.edits import _made_in_run
 from patchgen.syntax.kept import keeping, recall
 from tests.toytree import toy_project
 
@@ -96,8 +95,6 @@ def test_nothing_is_made_again_for_a_second_release(tree, tmp_path, monkeypatch)
         raise AssertionError("made again")
 
     monkeypatch.setattr(subprocess, "run", refuse)
-    monkeypatch.setattr("patchgen.compiler.edits.editing.edit_method", refuse)
-    _made_in_run.cache_clear()
     monkeypatch.setattr("patchgen.compiler.emit.validate.find_mistakes", refuse)
     monkeypatch.setattr("patchgen.project.outcome.unified", refuse)
     assert main(["check", "-q", "--package-root", str(tmp_path / "release")]) == 0
@@ -165,21 +162,3 @@ def test_noop_outside_of_a_run_nothing_is_known():
     recall("one", "x").keep(1)
     with keeping({}):
         assert recall("one", "x").answer is None
-
-
-def test_an_edit_that_two_variants_share_tells_each_what_it_matched(tree):
-    """The second one is not edited again until somebody asks what it matched."""
-    from patchgen.compiler.flatten import trace
-    from patchgen.compiler.settings import Settings
-    from patchgen.syntax.locate import make_environment
-
-    tree.write("modular/v2/modular_v2.py", "# another file\n\n" + tree.read(MODULAR))
-    env = make_environment(tree.top, roots=[tree("lib")])
-    _made_in_run.cache_clear()
-    first, second = (
-        trace(tree(name), env, Settings(flatten=("toy",))).edits[0]
-        for name in (MODULAR, "modular/v2/modular_v2.py")
-    )
-    assert first.found == second.found
-    assert second.declared.first == first.declared.first + 2
-    assert second.declared.path.endswith("modular_v2.py")

@@ -1,0 +1,128 @@
+"""Check that every name of an edited method means what it meant where it was written.
+
+    scale = 100                                  def f(self, x):
+                                                     scale = 5
+    with new:                                        y = x + scale    # would be 105: PG309
+        y = x + scale
+
+A name of the method has to belong to the scope that it belonged to.  In new code, the parameters of
+the edit and what the edit binds are names of the method, as if its author had written them there;
+every other name is global, and has to stay so.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from patchgen.compiler.edits.declared import EditDeclaration
+from patchgen.compiler.edits.meant import Replaced
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.meanings import occurrences
+from patchgen.syntax.same import Function
+
+_BUILTINS = frozenset(dir(builtins))
+_RENAME = "give {} under `with new:` another name"
+Key = tuple[int, str]
+"""Identifies a name by the node that it was written as."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A name in a function.
+
+    `scope` is the name that labels the scope that binds it, in the same way; "" is the function
+    itself, None what is outside of it.
+    """
+
+    key: Key
+    scope: Key | str | None
+    node: ast.AST
+    is_read: bool
+
+    @property
+    def name(self) -> str:
+        return self.key[1]
+
+
+def _read_names(
+    function: Function, origin: Callable[[ast.AST], ast.AST] = lambda node: node
+) -> list[_Named]:
+    """The names of `function`, each with what `origin` says that it was written as."""
+    found = occurrences(function)
+    keys = [(id(origin(name.node)), name.name) for name in found]
+    names: list[_Named] = []
+    for key, occurrence in zip(keys, found, strict=True):
+        scope: Key | str | None = None
+        if occurrence.scope is not None:
+            scope = keys[occurrence.scope.label] if occurrence.scope.outer is not None else ""
+        names.append(_Named(key, scope, occurrence.node, occurrence.is_read))
+    return names
+
+
+def require_meanings(
+    title: str, method: Function, edits: Sequence[EditDeclaration], replaced: Replaced
+) -> None:
+    """Raise PG309 where a name of the method `title` would mean something else after `edits`."""
+    before = {name.key: name for name in _read_names(method)}
+    declared = {name.key: (edit, name) for edit in edits for name in _read_names(edit.node)}
+    removed = {parameter.arg: edit for edit in edits for parameter in edit.removed}
+    after = _read_names(replaced.tree, lambda node: replaced.origins[id(node)])
+    # Errors of the new code first: the author sees that code.
+    new_code = [name for name in after if name.key not in before]
+    for name in new_code:
+        edit, meant = declared[name.key]
+        if name.name not in edit.holes:
+            _require_meant(title, name, edit, meant)
+    for name in after:
+        if name.key not in before:
+            edit, _ = declared[name.key]
+            if name.name in edit.holes:
+                # A hole stands for an expression, and is replaced only where one can stand.
+                what = f"{name.name} is a Hole, but `with new:` binds the name"
+                raise PatchgenError("PG305", edit.at(edit.last), what, _RENAME.format(name.name))
+        elif name.scope is None and name.name in removed and before[name.key].scope is not None:
+            edit = removed[name.name]
+            what = f"{title} still reads {name.name}, which {edit.node.name} removes"
+            hint = "edit the code that reads it, too"
+            raise PatchgenError("PG309", edit.at(edit.node), what, hint)
+        # What bound a name of the method may be gone, and Python tells, but nothing else may
+        # bind it.
+        elif name.scope not in (None, before[name.key].scope):
+            who, at = _find_binder(name, new_code, declared, edits)
+            now = f"the {name.name} that {who} binds under `with new:`"
+            what = f"{name.name} of {title} would be {now}"
+            raise PatchgenError("PG309", at, what, _RENAME.format(name.name))
+
+
+def _require_meant(title: str, name: _Named, edit: EditDeclaration, meant: _Named) -> None:
+    """Check that a name of new code keeps the scope that it has in the declaration."""
+    at = edit.body.at(edit.statement, meant.node)
+    if meant.scope is None and name.scope is not None:
+        kind = "builtin" if name.name in _BUILTINS else "global"
+        what = f"{name.name} is a {kind} here, but {title} has a local {name.name}"
+        hint = (
+            f"list {name.name} among the edit's parameters if the local is meant, "
+            "else use another name"
+        )
+        raise PatchgenError("PG309", at, what, hint)
+    if meant.scope and meant.scope != name.scope:
+        what = f"{name.name} would belong to another scope in {title} than it does here"
+        raise PatchgenError("PG309", at, what, _RENAME.format(name.name))
+
+
+def _find_binder(
+    name: _Named,
+    new_code: Sequence[_Named],
+    declared: dict[Key, tuple[EditDeclaration, _Named]],
+    edits: Sequence[EditDeclaration],
+) -> tuple[str, Location]:
+    """The edit that binds `name` now, and where."""
+    for other in new_code:
+        if (other.name, other.scope) == (name.name, name.scope) and not other.is_read:
+            edit, meant = declared[other.key]
+            return edit.node.name, edit.body.at(edit.statement, meant.node)
+    # A parameter of the edit, which stands for a name of the method.
+    return edits[0].node.name, edits[0].at(edits[0].last)
