@@ -49,6 +49,11 @@ _COMMON = (
     ),
 )
 _REPORTING = (
+    click.option(
+        "--warnings-as-errors",
+        is_flag=True,
+        help="Treat a modular file with a warning as wrong: write nothing of it.",
+    ),
     click.option("-q", "--quiet", is_flag=True, help="Print findings only."),
     click.option("-v", "--verbose", is_flag=True, help="Also print notes and what is up to date."),
     click.option(

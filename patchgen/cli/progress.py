@@ -23,10 +23,13 @@ def session_with_progress(
     no_cache: bool,
     allow_bidi: bool,
     quiet: bool = False,
+    warnings_as_errors: bool = False,
     **_rest: Any,
 ) -> Iterator[Session]:
     """The session that the options ask for, with a progress bar while it is open."""
-    session = open_session(Request(paths, out, package_root, jobs, not no_cache, allow_bidi))
+    is_cached = not no_cache
+    request = Request(paths, out, package_root, jobs, is_cached, allow_bidi, warnings_as_errors)
+    session = open_session(request)
     if quiet or not sys.stderr.isatty():
         yield session
         return

@@ -28,7 +28,7 @@ from patchgen.project.files import (
     resolver,
 )
 from patchgen.project.lock import load_records
-from patchgen.project.outcome import Outcome
+from patchgen.project.outcome import Outcome, with_warnings_as_errors
 from patchgen.project.overrides import load_overrides
 from patchgen.project.run import Progress, run
 from patchgen.project.verdict import Report, Status
@@ -51,6 +51,7 @@ class Request:
     jobs: int = 0  # 0: as many as make it faster
     cached: bool = True
     allow_bidi: bool = False
+    warnings_as_errors: bool = False  # also where the configuration does not say so
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,10 @@ class Session:
         return Evidence(records, self.made_by, self.again, env, overrides, accept)
 
     def _run(self, modulars: Sequence[Modular], cache: Cache) -> tuple[Outcome, ...]:
-        return run(modulars, cache, self.request.jobs, self.progress)
+        outcomes = run(modulars, cache, self.request.jobs, self.progress)
+        if self.request.warnings_as_errors or self.project.config.warnings_as_errors:
+            return tuple(map(with_warnings_as_errors, outcomes))
+        return outcomes
 
 
 def open_session(request: Request) -> Session:

@@ -18,10 +18,16 @@ from patchgen.cli.session import Request, open_project
 from patchgen.project.cache import Cache
 from patchgen.project.files import STRICT, Project, make_modular
 from patchgen.project.flattening import flatten_group
+from patchgen.project.outcome import with_warnings_as_errors
 
 
 def convert_stdin(
-    name: str | None, package_root: str | None, out: str | None, allow_bidi: bool, **rest: Any
+    name: str | None,
+    package_root: str | None,
+    out: str | None,
+    allow_bidi: bool,
+    warnings_as_errors: bool = False,
+    **rest: Any,
 ) -> int:
     """Flatten the text on stdin as if it were in the file `name`; print its outputs in order."""
     if name is None:
@@ -38,6 +44,8 @@ def convert_stdin(
         outcome = next(
             flatten_group(Cache(moved, on=False), STRICT, [make_modular(project, staged)])
         )
+    if warnings_as_errors or project.config.warnings_as_errors:
+        outcome = with_warnings_as_errors(outcome)
     sys.stderr.write(as_text(Page(findings=outcome.problems)))
     code = "".join((outcome.texts or {})[output.name] for output in outcome.outputs)
     sys.stdout.buffer.write(code.encode("utf-8"))  # UTF-8 whatever the locale, as in a file

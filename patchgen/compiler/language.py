@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from patchgen.facts.decorators import RULES
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import Block, Import, ModuleIndex, imports_of
-from patchgen.syntax.bound import ScopeNode, outer_expressions, own_nodes
+from patchgen.syntax.bound import ScopeNode, bound_names, outer_expressions, own_nodes
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.exports import is_list_of_strings
 from patchgen.syntax.reads import is_private
@@ -116,15 +116,18 @@ def check_shared(
     if len(heirs) < 2 or block is None or index.source.module.startswith(f"{MODELS}."):
         return
     for statement in getattr(find_class(block.text, name), "body", []):
-        values = [getattr(statement, "value", None)]
+        names, values = bound_names([statement]), [getattr(statement, "value", None)]
         if isinstance(statement, ScopeNode):
             values = list(outer_expressions(statement))
+        elif not any(re.search(rf"\.{attribute}(?:\[|\.)", block.text) for attribute in names):
+            continue  # a list that no method fills, such as `_no_split_modules`
         for value in values:
             if isinstance(value, ast.Dict | ast.List | ast.Set):
-                heir, at = heirs[1][1], heirs[1][0].definition(heirs[1][1])
-                what = f"{heir} and {heirs[0][1]} share `{ast.unparse(value)[:40]}` of {name}"
+                (_, first), (heir_index, heir), *_ = heirs
+                heir_block = heir_index.definition(heir)
+                what = f"{heir} and {first} share `{ast.unparse(value)[:40]}` of {name}"
                 finding = (1, 0, what, "write the attribute out in each class")
-                yield _report(heirs[1][0], at.first if at else 1, finding)
+                yield _report(heir_index, heir_block.first if heir_block else 1, finding)
 
 
 def _report(index: ModuleIndex, first: int, finding: Finding) -> Problem:
@@ -301,6 +304,8 @@ def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iter
                 yield _find(node, what, "write the name as a string")
             case ast.Global(names=names):
                 yield _find(node, f"global {', '.join(names)}", _KEEP)
+            case ast.Assign(value=ast.Name(id="super")) | ast.Attribute(attr="super"):
+                yield _find(node, "super under another name", "write super().method(...)")
             case ast.FunctionDef(name=name) if name in _HOOKS:
                 yield _find(node, f"{name}, which Python calls for classes", _WITHOUT)
             case ast.Attribute(attr=name) if name in _LOOKS_AT_CLASSES:

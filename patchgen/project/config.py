@@ -38,6 +38,7 @@ class Config:
     roots: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     settings: Settings = Settings()
+    warnings_as_errors: bool = False
 
 
 def find_config(starts: Sequence[Path]) -> Config:
@@ -125,6 +126,7 @@ def make_config(section: object, home: Path) -> Config:
             line_length=section.get("line-length", 119),
             decorators=tuple(sorted(section.get("decorators", {}).items())),
         ),
+        warnings_as_errors=section.get("warnings-as-errors", False),
     )
 
 
@@ -159,6 +161,7 @@ _KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "formatter": (lambda value: value in ("ruff", "black"), '"ruff" or "black"'),
     "line-length": (_is_length, f"a whole number from 1 to {LONGEST_LINE}"),
     "decorators": (_is_text_table, "a table from decorator to method name"),
+    "warnings-as-errors": (lambda value: isinstance(value, bool), "true or false"),
     "required-version": (lambda value: isinstance(value, str), 'a version such as ">=0.1,<0.2"'),
 }
 

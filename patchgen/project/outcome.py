@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,6 +125,17 @@ def make_outcome(
     # What gives nothing has no overrides: the records of a file that fails stay.
     overrides = flattened.overrides if outputs or not problems else ()
     return Outcome(modular, digest, tuple(outputs), problems, reads, lookups, overrides, texts)
+
+
+def with_warnings_as_errors(outcome: Outcome) -> Outcome:
+    """`outcome`, without outputs where one of them has a warning."""
+    warnings = [warning for output in outcome.outputs for warning in output.warnings]
+    if not warnings:
+        return outcome
+    errors = (replace(warning, severity="error") for warning in warnings)
+    problems = tuple(sorted({*outcome.problems, *errors}))
+    # As of any file with an error, the records stay.
+    return replace(outcome, outputs=(), problems=problems, overrides=(), texts={})
 
 
 def files_of(modular: Modular, output: Output) -> Iterator[tuple[Path, str]]:

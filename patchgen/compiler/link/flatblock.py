@@ -194,7 +194,8 @@ def is_copied_freely(block: Block) -> bool:
     """
     if block.kind not in ("class", "def"):
         return block.kind == "guard" or is_plain(block)
-    keeps = re.search(rf"\b(?:{block.name}|cls)\.\w+(?:\[.*\])? *[-+*/|]?=|cache\b", block.text)
+    owner = rf"(?:\b(?:{block.name}|cls)|type\(self\))"
+    keeps = re.search(rf"{owner}\.\w+(?:\[.*\])? *[-+*/|]?=|cache\b", block.text)
     return keeps is None
 
 

@@ -31,7 +31,7 @@ from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.facts.bases import CALLED_BY_NAME, FOR_USERS
 from patchgen.syntax.blocks import Block
 from patchgen.syntax.errors import Location, PatchgenError, Problem
-from patchgen.syntax.trees import parse_class, parse_once
+from patchgen.syntax.trees import parse_class
 
 # A word that is not the name of a definition.
 _WORD = re.compile(r"(?<!\bdef )(?<!\bclass )\b[^\W\d]\w*")
@@ -41,13 +41,11 @@ _OR_EXPORT = "delete it, or list it in __all__ if others import it"
 def find_unused(blocks: Sequence[FlatBlock], builder: Builder) -> Iterator[Problem]:
     """What nothing uses: functions, then classes and their methods."""
     plan = builder.naming.plan
-    # Without a parent there is no name that can be missed.
-    if not plan.parents:
-        return
     outputs = _Outputs(blocks, builder)
-    refusal = _refuse_variant_of_nothing(outputs)
-    if refusal is not None:
-        yield refusal
+    refusals = [*_refuse_variant_of_nothing(outputs)]
+    yield from refusals
+    # Without a parent there is no name that can be missed.
+    if refusals or not plan.parents:
         return
     for block in plan.modular.blocks:
         if block.kind == "def":
@@ -82,11 +80,6 @@ class _Outputs:
         return counted
 
     @cached_property
-    def carried(self) -> frozenset[str]:
-        """The names that the outputs define."""
-        return frozenset(name for block in self.blocks for name in block.defines)
-
-    @cached_property
     def own(self) -> tuple[Declaration, ...]:
         """The classes of the modular file itself."""
         plan = self.builder.naming.plan
@@ -100,14 +93,13 @@ class _Outputs:
         return frozenset(name for layer in layers for name in layer.exports or ())
 
     @cached_property
-    def replacing(self) -> frozenset[Symbol | None]:
-        """The declarations that code of the parents finds in place of the parents' classes."""
+    def places(self) -> dict[str, Symbol | None]:
+        """What code of the parents finds in place of each class of a parent, by its new name."""
         naming, index = self.builder.naming, self.builder.index
-        return frozenset(
-            naming.resolve(Symbol(module, name), module).key
-            for module in naming.plan.parents
-            for name in index(module).classes
-        )
+        parents = naming.plan.parents
+        classes = [Symbol(parent, name) for parent in parents for name in index(parent).classes]
+        found = [naming.resolve(symbol, symbol.module) for symbol in classes]
+        return {resolution.name: resolution.key for resolution in found}
 
     def names(self, name: str, definition: str) -> bool:
         """Whether `name` stands anywhere but in the text of its `definition`."""
@@ -115,43 +107,41 @@ class _Outputs:
 
     def is_for_users(self, declaration: Declaration) -> bool:
         """Whether nothing in the outputs has to mention the class: users import it."""
-        ancestors = find_ancestors(declaration, self.builder)
-        is_for_users = any(symbol.name in FOR_USERS for symbol in ancestors)
-        return is_for_users or declaration.kind != MODELING
+        names = {symbol.name for symbol in find_ancestors(declaration, self.builder)}
+        return declaration.kind != MODELING or not names.isdisjoint(FOR_USERS)
 
 
 def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
     """A warning of a class that takes nothing's place and that nothing names."""
     name, naming = declaration.symbol.name, outputs.builder.naming
     definitions = [block.text for block in outputs.blocks if name in block.defines]
-    is_used = declaration.symbol in outputs.replacing or name in outputs.exported
+    is_used = declaration.symbol in outputs.places.values() or name in outputs.exported
     # A mixin stands in the classes that it was merged into, and nowhere else.
     if is_used or not definitions or outputs.names(name, "\n".join(definitions)):
         return
     ancestors = find_ancestors(declaration, outputs.builder)
-    parent = next((symbol for symbol in ancestors if symbol.module in naming.plan.parents), None)
-    is_for_users = outputs.is_for_users(declaration)
-    what = f"the class {name}"
-    if parent is None:
-        if not is_for_users:
-            hint = f"{_suggest(name, outputs.carried - {name})}{_OR_EXPORT}"
-            yield _warn(declaration.at, "PG420", what, hint)
-        return
-    # Code of the parent finds the parent under this name.
-    stays = naming.resolve(parent, parent.module).name
-    is_misspelt = _is_misspelt(name, (stays, parent.name))
-    if stays in outputs.carried and (is_misspelt or not is_for_users):
-        hint = f"did you mean {stays}? " if is_misspelt else ""
-        hint += f"only a class of the name {stays} takes its place; {_OR_EXPORT}"
-        yield _warn(declaration.at, "PG420", f"{what}, and {stays} stays as it is", hint)
+    parent = next((each for each in ancestors if each.module in naming.plan.parents), None)
+    what, hint, near, stays = f"the class {name}", "", _suggest(name, outputs.places), False
+    if parent is not None:
+        place = naming.resolve(parent, parent.module)
+        is_misspelt = _is_misspelt(name, (place.name, parent.name))
+        near = f"did you mean {place.name}? " if is_misspelt else ""
+        hint = f"only a class of the name {place.name} takes its place; "
+        stays = any(block.rewritten[0].symbol == parent for block in outputs.blocks)
+        if stays:
+            what += f", and {place.name} stays as it is"
+    has_model = naming.plan.bases or any(map(outputs.is_for_users, outputs.own))
+    # A file of blocks is for other files to import, and so is every model.
+    is_for_others = outputs.is_for_users(declaration) or not (has_model or stays)
+    if not is_for_others or (parent is not None and near):
+        yield _warn(declaration.at, "PG420", what, near + hint + _OR_EXPORT)
 
 
 def _check_function(block: Block, outputs: _Outputs) -> Iterator[Problem]:
     """A warning of a function that nothing names."""
     name, builder = block.name, outputs.builder
-    node = parse_once(block.text).body[0]
     # A decorator may use what stands below it: `@register`.
-    is_decorated = bool(getattr(node, "decorator_list", ()))
+    is_decorated = block.text.startswith("@")
     if is_decorated or name in outputs.exported or outputs.names(name, block.text):
         return
     functions: set[str] = set()
@@ -164,7 +154,7 @@ def _check_function(block: Block, outputs: _Outputs) -> Iterator[Problem]:
         if replaced is not None and words.count(name) == _WORD.findall(replaced.text).count(name):
             return
     at = builder.naming.plan.modular.source.at(block.first)
-    hint = f"{_suggest(name, functions - {name})}{_OR_EXPORT}"
+    hint = _suggest(name, functions - {name}) + _OR_EXPORT
     yield _warn(at, "PG423", f"the function {name}", hint)
 
 
@@ -191,14 +181,14 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
     is_for_users = outputs.is_for_users(declaration)
     called = bases.texts_of_bases(naming.plan)
     for node in unnamed:
-        is_likely_used = is_for_users and not node.name.startswith("_")
         if node.name in inherited or re.search(rf"\b{node.name}\b", called):
             continue
-        if not is_likely_used or _is_misspelt(node.name, inherited):
+        is_public = is_for_users and not node.name.startswith("_")
+        if not is_public or _is_misspelt(node.name, inherited):
             at = naming.plan.modular.source.at(block.first + node.lineno - 1, node.col_offset)
             what = f"{name}.{node.name}, and it overrides nothing"
             hint = "delete it, or name it in the docstring of the class if others call it"
-            yield _warn(at, "PG422", what, f"{_suggest(node.name, inherited)}{hint}")
+            yield _warn(at, "PG422", what, _suggest(node.name, inherited) + hint)
 
 
 def _is_named(
@@ -216,14 +206,14 @@ def _is_named(
     return outputs.names(name, text) or any(outputs.words[start] for start in beginnings)
 
 
-def _refuse_variant_of_nothing(outputs: _Outputs) -> Problem | None:
+def _refuse_variant_of_nothing(outputs: _Outputs) -> Iterator[Problem]:
     """The error of a file that is named after a parent's model, and has no model in it."""
     plan = outputs.builder.naming.plan
     if plan.bases or any(
         outputs.is_for_users(declaration) or declaration.symbol.name in outputs.exported
         for declaration in outputs.own
     ):
-        return None
+        return
     name = plan.modular.source.module.rpartition(".")[2].removeprefix("modular_")
     for declaration in outputs.own:
         for base in declaration.bases:
@@ -235,8 +225,8 @@ def _refuse_variant_of_nothing(outputs: _Outputs) -> Problem | None:
                     f"write `class {base.symbol.name}({base.expression})`, with the parent's name; "
                     "list classes that others import in __all__"
                 )
-                return Problem(declaration.at, "PG424", what, hint)
-    return None
+                yield Problem(declaration.at, "PG424", what, hint)
+                return
 
 
 def _suggest(name: str, others: Iterable[str]) -> str:

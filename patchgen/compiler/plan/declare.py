@@ -168,7 +168,18 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
             symbol = bindings.canonical(bindings.imported_symbol(index, item), at)
         return scope.flattens(symbol.module) and bindings.env.path(symbol.module) is not None
 
-    problems = check_file(index, is_carried)
+    problems = [*check_file(index, is_carried)]
+    read = {name for block in index.blocks for name in block.uses}.union(index.exports or ())
+    for block in index.blocks:
+        for item in block.imports if block.kind == "import" else ():
+            at = index.source.at(item.line, item.column)
+            owner = bindings.canonical(bindings.imported_symbol(index, item), at).module
+            # An import may say which model is followed; what other modules do is not carried.
+            is_helper = scope.is_own(owner) and kind_of_module(owner) is None
+            if is_helper and item.bound not in read and is_carried(item):
+                what = f"{item.bound} is imported, and nothing reads it"
+                what += ": this is not in the language of modular files"
+                problems.append(Problem(at, "PG100", what, "leave it out, or read what it defines"))
     if problems:
         raise Refusals(problems)
 
@@ -360,6 +371,8 @@ def _find_replaced_classes(known: _Known) -> Iterator[tuple[str, Location, str, 
     """What the modular file binds under the name of a class of a model that it imports.
 
     class LlamaMLP(nn.Module): ...          LlamaMLP = Relu2MLP
+
+    A class over another one of that model has the name by chance.
     """
     modular = known.layers[0]
     parents = list_parents(modular, known.bindings)
@@ -367,7 +380,9 @@ def _find_replaced_classes(known: _Known) -> Iterator[tuple[str, Location, str, 
         imported = {item.bound for item in block.imports}
         for name in block.defines:
             for module, index in parents.items():
-                if name in index.classes and name not in imported:
+                derived = known.lineages.mro(Symbol(modular.source.module, name), Location(""))
+                is_by_chance = any(ancestor.module == module for ancestor in derived)
+                if name in index.classes and name not in imported and not is_by_chance:
                     kind = kind_of_module(module) or MODELING
                     yield name, modular.source.at(block.first), kind, module
 

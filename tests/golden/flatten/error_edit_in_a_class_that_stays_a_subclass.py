@@ -24,5 +24,5 @@ class ToyMLP(toy.ToyMLP):
         with new:
             x + self.size
 # --- error
-toy/modular_toy_fast.py:6:1: PG126 ToyMLP edits or removes what it inherits, and has to stay a subclass: toy/modeling_toy.py:8 may change ToyMLP when it is imported: ToyMLP.size = 3
-    hint: only what is merged can be edited or removed: override the whole method or attribute instead
+toy/modeling_toy.py:8:1: PG100 `ToyMLP.size = 3` at the top level of a file: this is not in the language of modular files
+    hint: assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}; what acts when it is imported belongs into a module of its own

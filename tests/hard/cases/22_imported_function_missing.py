@@ -1,5 +1,5 @@
-# expect: E PG103 toypack/modular_toy_fast.py:6:16
-# hint: did you mean rotate_half
+# expect: E PG103 toypack/modular_toy_fast.py:1:37
+# hint: did you mean rotate_half?
 # --- modeling_toy.py
 def rotate_half(x):
     return x

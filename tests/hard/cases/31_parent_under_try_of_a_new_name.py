@@ -1,4 +1,5 @@
-# expect: R
+# expect: E PG111 toypack/modular_toy_fast.py:4:15
+# hint: which class it is, is known at run time only: give the class
 # classes: NeoMore
 # --- modeling_toy.py
 try:

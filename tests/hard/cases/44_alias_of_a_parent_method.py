@@ -1,4 +1,5 @@
-# expect: R
+# expect: E PG212 toypack/modular_toy_fast.py:5:15
+# hint: write the value out
 # classes: ToyBlock
 # overrides: ToyBlock
 # --- modeling_toy.py

@@ -1,4 +1,5 @@
-# expect: R
+# expect: E PG100 toypack/modeling_toy.py:6:6
+# hint: write out what it gives
 # classes: ToyBlock, ToyHead, ToyModel
 # overrides: ToyBlock, ToyModel
 # --- modeling_toy.py

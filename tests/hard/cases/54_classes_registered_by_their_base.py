@@ -1,4 +1,5 @@
-# expect: R
+# expect: E PG100 toypack/modeling_toy.py:4:5
+# hint: write a class that does without it
 # classes: NeoBlock
 # --- modeling_toy.py
 class Kinds:

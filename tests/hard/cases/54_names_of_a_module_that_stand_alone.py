@@ -1,4 +1,5 @@
-# expect: R
+# expect: E PG100 toypack/modeling_toy.py:3:1
+# hint: assign a value to a plain name or an item of it,
 # classes: NeoBlock
 # --- modeling_toy.py
 import os

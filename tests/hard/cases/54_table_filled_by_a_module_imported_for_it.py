@@ -1,4 +1,5 @@
-# expect: R
+# expect: E PG100 toypack/modeling_toy.py:1:15
+# hint: leave it out, or read what it defines
 # classes: NeoBlock
 # --- kinds.py
 KINDS = {}

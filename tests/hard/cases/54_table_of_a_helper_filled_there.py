@@ -1,4 +1,5 @@
-# expect: R
+# expect: E PG100 toypack/helpers.py:9:2
+# hint: write out what it does
 # classes: NeoBlock
 # --- helpers.py
 KINDS = {}

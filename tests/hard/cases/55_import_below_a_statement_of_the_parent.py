@@ -1,5 +1,5 @@
 # expect: E PG100 toypack/modeling_toy.py:4:1
-# hint: name what is needed
+# hint: assign a value to a plain name or an item of it,
 # --- modeling_toy.py
 import sys
 import types

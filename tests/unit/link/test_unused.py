@@ -1,4 +1,6 @@
-"""Which classes of a variant nothing uses, and which that nothing uses are meant so."""
+"""What of a modular file nothing uses, and what is used though nothing seems to name it."""
+
+import re
 
 import pytest
 
@@ -7,20 +9,31 @@ from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
 from tests.toytree import Tree
 
-PARENT = """class PreTrainedModel:
-    pass
+PARENT = """from .base import PreTrainedModel
+
+
+def scale(x):
+    return shift(x)
+
+
+def shift(x):
+    return x
+
+
+def helper(x):
+    return x
 
 
 class ToyNorm:
-    def f(self):
-        return 1
+    def forward(self, x):
+        return scale(x)
 
 
 class ToyLayer:
     norms = "ToyNorm"
 
-    def f(self):
-        return ToyNorm().f()
+    def forward(self, x):
+        return ToyNorm().forward(x)
 
 
 class ToyPreTrainedModel(PreTrainedModel):
@@ -28,66 +41,171 @@ class ToyPreTrainedModel(PreTrainedModel):
 
 
 class ToyForCausalLM(ToyPreTrainedModel):
-    def f(self):
-        return ToyLayer().f()
+    def forward(self, x):
+        return ToyLayer().forward(x)
 
 
-__all__ = ["ToyForCausalLM"]
+__all__ = ["ToyForCausalLM", "helper"]
 """
-# A class that does take its parent's place, so that there is a variant at all.
-VARIANT = """from toypack import modeling_toy as toy
-
-
-class ToyLayer(toy.ToyLayer):
-    def g(self):
-        return {used}
-
-
+# A file that is read, and not flattened: it calls a method that it does not have.
+BASE = """class PreTrainedModel:
+    def generate(self):
+        return getattr(self, "_reorder", None)
 """
+IMPORT = "from toypack import modeling_toy as toy\n\n\n"
+LAYER = "class ToyLayer(toy.ToyLayer):\n    def forward(self, x):\n        return super().forward(x), {}\n"
+HEAD = "class ToyForCausalLM(toy.ToyForCausalLM):\n    pass\n"
+TINY = "class TinyForCausalLM(toy.ToyForCausalLM):\n    pass\n"
 
 
-def warned(tmp_path, text, used="2", ending=""):
-    """The names of the classes of `text` that the conversion warns of."""
+def problems_of(tmp_path, text, name="modular_toy_x.py"):
+    """The findings about the modular file `text`, as "CODE LINE: MESSAGE"."""
     tree = Tree(tmp_path)
     tree.write("toypack/__init__.py", "")
+    tree.write("toypack/base.py", BASE)
     tree.write("toypack/modeling_toy.py", PARENT)
-    path = tree.write("toypack/modular_toy_x.py", VARIANT.format(used=used) + text + ending)
+    path = tree.write(f"toypack/{name}", IMPORT + text)
     result = flatten(path, make_environment(tmp_path, search=[]), Settings())
-    assert result.problems == ()
     warnings = [warning for file in result.files for warning in file.warnings]
-    assert all(
-        (w.code, w.severity, w.at.path) == ("PG420", "warning", "toypack/modular_toy_x.py")
-        for w in warnings
-    )
-    return [warning.what.split()[4].rstrip(",") for warning in warnings]
+    assert {warning.severity for warning in warnings} <= {"warning"}
+    return [f"{each.code} {each.what} | {each.hint}" for each in (*result.problems, *warnings)]
 
 
-def child(name, parent):
-    return f"class {name}(toy.{parent}):\n    def g(self):\n        return 3\n"
+def child(name, parent, method="forward"):
+    return f"class {name}(toy.{parent}):\n    def {method}(self, x):\n        return 3\n"
 
 
-MISSPELT = child("ToyNrm", "ToyNorm")
+def method(name, body="return 1", owner="ToyLayer", decorator=""):
+    above = f"    {decorator}\n" if decorator else ""
+    return f"class {owner}(toy.{owner}):\n{above}    def {name}(self):\n        {body}\n"
+
+
+def function(name, body="return x", before=""):
+    return f"{before}def {name}(x):\n    {body}\n\n\n{LAYER.format(2)}"
+
+
+# Each file with what the finding says: its code, the name, and a name that may be meant.
+UNUSED = {
+    "a misspelt class": (LAYER.format(2) + child("ToyNrm", "ToyNorm"), "PG420 ToyNrm ToyNorm"),
+    "another name": (LAYER.format(2) + child("BigNorm", "ToyNorm"), "PG420 BigNorm"),
+    "a misspelt model": (
+        LAYER.format(2) + child("ToyForCasualLM", "ToyForCausalLM"),
+        "PG420 ToyForCasualLM ToyForCausalLM",
+    ),
+    "a class of its own": (LAYER.format(2) + "class ToyNrm:\n    x = 1\n", "PG420 ToyNrm ToyNorm"),
+    "a class whose parent is gone": (
+        child("ToyLayer", "ToyLayer") + child("BigNorm", "ToyNorm"),
+        "PG420 BigNorm",
+    ),
+    "another ending in a new model": (TINY + child("TinyScale", "ToyNorm"), "PG420 TinyScale"),
+    "a misspelt method": (method("foward"), "PG422 ToyLayer.foward forward"),
+    "a method that calls itself": (
+        method("foward", "return self.foward()"),
+        "PG422 ToyLayer.foward forward",
+    ),
+    "a misspelt method of a model": (
+        method("foward", owner="ToyForCausalLM"),
+        "PG422 ToyForCausalLM.foward forward",
+    ),
+    "a private method of a model": (
+        method("_prepare", owner="ToyForCausalLM"),
+        "PG422 ToyForCausalLM._prepare",
+    ),
+    "a property": (method("rate", decorator="@property"), "PG422 ToyLayer.rate"),
+    "a method of a mixin": (
+        "class Clamp:\n    def foward(self, x):\n        return 1\n\n\n"
+        "class ToyNorm(Clamp, toy.ToyNorm):\n    pass\n",
+        "PG422 Clamp.foward forward",
+    ),
+    "a misspelt function": (function("scael"), "PG423 scael scale"),
+    "a private function": (function("_mine"), "PG423 _mine"),
+    "a function whose caller was replaced": (
+        "def shift(x):\n    return 2\n\n\n" + function("scale", "return 3"),
+        "PG423 shift",
+    ),
+}
+
+
+@pytest.mark.parametrize("text, wanted", UNUSED.values(), ids=UNUSED)
+def test_unused(text, wanted, tmp_path):
+    name = "modular_tiny.py" if "class Tiny" in text else "modular_toy_x.py"
+    (message,) = problems_of(tmp_path, text, name)
+    code, owner, *near = wanted.split()
+    assert re.match(rf"{code} nothing uses (the class |the function )?{owner}\b", message)
+    assert re.findall(r"did you mean (\w+)\?", message) == near
+
+
+NOOP = {
+    "named by the variant": LAYER.format("ToyNrm()") + child("ToyNrm", "ToyNorm"),
+    "named in a string": LAYER.format("'ToyNrm'") + child("ToyNrm", "ToyNorm"),
+    "exported": LAYER.format(2) + child("ToyNrm", "ToyNorm") + "\n\n__all__ = ['ToyNrm']\n",
+    "the parent's name": LAYER.format(2) + child("ToyNorm", "ToyNorm"),
+    "a new head": LAYER.format(2) + child("ToyForTokens", "ToyPreTrainedModel"),
+    "a further model": LAYER.format(2) + child("ToyForCausalLM2", "ToyForCausalLM"),
+    "a model with a word more": LAYER.format(2) + child("ToyBiForCausalLM", "ToyForCausalLM"),
+    "the name in a new model": TINY + child("TinyNorm", "ToyNorm"),
+    "a file of blocks": child("TinyNorm", "ToyNorm")
+    + child("TinyScale", "ToyNorm")
+    + "class F: x = 1\n",
+    "merged into another class": child("Clamped", "ToyNorm")
+    + "class ToyNorm(Clamped):\n    pass\n",
+    "a class of its own in the parent's place": "class ToyNorm:\n    pass\n" + HEAD,
+    "a method that is called": method("rate")
+    + HEAD
+    + "    rate = property(lambda self: self.rate)\n",
+    "a method that is built by name": method(
+        "attend_far", "return getattr(self, f'attend_{self.kind}')()"
+    ),
+    "a method that the docstring names": (
+        'class ToyLayer(toy.ToyLayer):\n    """Trainers call `rate`."""\n\n'
+        "    def rate(self):\n        return 1\n"
+    ),
+    "a method that Python calls": method("__len__"),
+    "a method that FSDP calls": method("reset_parameters"),
+    "a method that a base's file names": method("_reorder", owner="ToyForCausalLM"),
+    "a public method of a model": method("entropy", owner="ToyForCausalLM"),
+    "a method nearly as another, by a word": method("generate_far", owner="ToyForCausalLM"),
+    "a mixin's override": (
+        "class Clamp:\n    def forward(self, x):\n        return super().forward(x) * 2\n\n\n"
+        "class ToyNorm(Clamp, toy.ToyNorm):\n    pass\n"
+    ),
+    "bases that cannot be read": "import torch\n\n\n"
+    + LAYER.format("Free()")
+    + "class Free(torch.autograd.Function):\n    def setup(x):\n        return x\n",
+    "a function that is called": function("shift"),
+    "a function that others import": function("helper", "return 2"),
+    "a function that is registered": function("mine", before="@print\n"),
+    "a function that is exported": function("mine") + "\n\n__all__ = ['mine']\n",
+}
+
+
+@pytest.mark.parametrize("text", NOOP.values(), ids=NOOP)
+def test_noop(text, tmp_path):
+    name = "modular_tiny.py" if "class Tiny" in text else "modular_toy_x.py"
+    assert problems_of(tmp_path, text, name) == []
+
+
+def test_a_variant_that_replaces_nothing_is_refused(tmp_path):
+    text = child("ToyNormClamped", "ToyNorm") + "\n\ndef scale(x):\n    return 2\n"
+    (message,) = problems_of(tmp_path, text)
+    assert message.startswith("PG424 no class takes the place of one of toypack.modeling_toy")
+    assert "`class ToyNorm(toy.ToyNorm)`" in message
 
 
 @pytest.mark.parametrize(
-    "name, parent",
-    [("ToyNrm", "ToyNorm"), ("BigNorm", "ToyNorm"), ("ToyForCasualLM", "ToyForCausalLM")],
-)
-def test_a_class_that_nothing_uses(name, parent, tmp_path):
-    assert warned(tmp_path, child(name, parent)) == [name]
-
-
-@pytest.mark.parametrize(
-    "text, used, ending",
+    "text, name",
     [
-        pytest.param(MISSPELT, "ToyNrm()", "", id="used by the variant"),
-        pytest.param(MISSPELT, "'ToyNrm'", "", id="named in a string"),
-        pytest.param(MISSPELT, "2", "\n\n__all__ = ['ToyNrm']\n", id="exported"),
-        pytest.param(child("ToyNorm", "ToyNorm"), "2", "", id="the parent's name"),
-        pytest.param(child("ToyForTokens", "ToyPreTrainedModel"), "2", "", id="a new head"),
-        pytest.param(child("ToyForCausalLM2", "ToyForCausalLM"), "2", "", id="a further model"),
-        pytest.param("class Free:\n    x = 1\n", "2", "", id="no parent"),
+        pytest.param(
+            child("ToyNormClamped", "ToyNorm"), "modular_norms.py", id="a name of its own"
+        ),
+        pytest.param(
+            child("ToyNormClamped", "ToyNorm") + "__all__ = ['ToyNormClamped']\n",
+            "modular_toy_x.py",
+            id="exported",
+        ),
+        pytest.param(child("ToyBiModel", "ToyForCausalLM"), "modular_toy_x.py", id="a model"),
+        pytest.param(child("ToyNorm", "ToyNorm"), "modular_toy_x.py", id="the parent's name"),
     ],
 )
-def test_noop(text, used, ending, tmp_path):
-    assert warned(tmp_path, text, used, ending) == []
+def test_noop_of_a_variant_that_replaces_nothing(text, name, tmp_path):
+    assert problems_of(tmp_path, text, name) == []

@@ -24,6 +24,7 @@ def test_every_key(tmp_path):
             "formatter": "black",
             "line-length": 88,
             "decorators": {"use_kernel": "forward"},
+            "warnings-as-errors": True,
             "required-version": ">=0.1,<9",
         },
         tmp_path,
@@ -31,6 +32,7 @@ def test_every_key(tmp_path):
     assert config.settings == Settings(
         ("toy",), "black", 88, "strict", (("use_kernel", "forward"),)
     )
+    assert config.warnings_as_errors
     assert (config.sources, config.outputs, config.roots) == (
         ("modular",),
         (("modular", "generated"),),
@@ -49,6 +51,7 @@ def test_noop_no_keys(tmp_path):
         ("sources", [""], "a list of folders or files"),
         ("line-length", True, "a whole number from 1 to 320"),
         ("line-length", 0, "a whole number from 1 to 320"),
+        ("warnings-as-errors", 1, "true or false"),
         ("formatter", "yapf", '"ruff" or "black"'),
         ("outputs", ["g"], 'a table from folder to folder, such as { modular = "generated" }'),
         ("required-version", 1, 'a version such as ">=0.1,<0.2"'),

@@ -263,7 +263,7 @@ class BertIntermediate(Halved, bert.BertIntermediate):
 class BertOutput(bert.BertOutput):
     def forward(self, hidden_states, input_tensor):
         hidden_states = self.dense(hidden_states)
-        return super().forward.__name__ and self.LayerNorm(hidden_states + <1> * input_tensor)
+        return self.LayerNorm(hidden_states + <1> * input_tensor)
 # --- probe
 from oracle_models import *
 model = fill(BertModel(config("bert")))

@@ -13,5 +13,5 @@ from . import modeling_toy as toy
 class ToyMLP(toy.ToyMLP):
     table = {**toy.ToyMLP.table, "c": 3}
 # --- error
-toy/modular_toy_fast.py:5:16: PG212 a parent that is merged is named in the class body, where no class is made yet
-    hint: write the value out
+toy/modeling_toy.py:6:1: PG100 `ToyMLP.table.update(b=2)` at the top level of a file: this is not in the language of modular files
+    hint: assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}; what acts when it is imported belongs into a module of its own

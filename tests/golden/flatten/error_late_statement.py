@@ -19,5 +19,5 @@ class ToyMLP(toy.ToyMLP):
     double = toy.ToyMLP.scale * 2
     scale = 4
 # --- error
-toy/modular_toy_fast.py:5:14: PG212 a parent that is merged is named in the class body, where no class is made yet
-    hint: write the value out
+toy/modeling_toy.py:11:1: PG100 `ToyMLP.scale = 3` at the top level of a file: this is not in the language of modular files
+    hint: assign a value to a plain name or an item of it, such as TABLE = {**parent.TABLE, ...}; what acts when it is imported belongs into a module of its own
