@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from patchgen.compiler.edits.pattern import suites
 from patchgen.compiler.merge.merge import merge_class
-from patchgen.compiler.merge.text import suites
 from patchgen.syntax.bound import names_in
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.same import is_same_code

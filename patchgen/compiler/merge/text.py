@@ -15,7 +15,7 @@ import functools
 import io
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,18 +176,6 @@ def _find_string_lines(text: str) -> frozenset[int]:
         elif name in ends:
             inside.update(range(opened.pop() + 1, token.end[0] + 1))
     return frozenset(inside)
-
-
-def suites(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Every list of statements inside `node`, outermost first, also of nested functions."""
-    for child in ast.walk(node):
-        for name in ("body", "orelse", "finalbody"):
-            suite = getattr(child, name, None)
-            # The body of a lambda is an expression.
-            if not isinstance(suite, list) or not suite:
-                continue
-            if isinstance(suite[0], ast.stmt):
-                yield suite
 
 
 def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: int) -> bool:
