@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -125,16 +126,18 @@ def derive(new: str, parent: str, model: str) -> Prefix | None:
 
 
 def agree(pairs: Sequence[Prefix]) -> Prefix | None:
-    """The one new prefix that all pairs of a parent module show.
+    """The new prefix that most pairs of a parent module show.
 
-    None where they show several: what is carried beside them then keeps its name.
+    None where as many show another one: what is carried beside them then keeps its name.
     """
-    if len({prefix.new for prefix in pairs}) != 1:
+    ranked = Counter(prefix.new for prefix in pairs).most_common(2)
+    if not ranked or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
         return None
-    olds = {old for prefix in pairs for old in prefix.olds}
+    chosen = [prefix for prefix in pairs if prefix.new == ranked[0][0]]
+    olds = {old for prefix in chosen for old in prefix.olds}
     # The longest first: `Mamba2` before `Mamba`.
     longest_first = sorted(olds, key=lambda old: (-len(old), old))
-    return Prefix(tuple(longest_first), pairs[0].new, pairs[0].why)
+    return Prefix(tuple(longest_first), chosen[0].new, chosen[0].why)
 
 
 def _find_common_suffix(a: str, b: str) -> str:
