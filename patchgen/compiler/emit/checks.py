@@ -295,8 +295,8 @@ def find_parameters(text: str, method: str) -> dict[str, bool]:
     """The parameters of the parent's `method` in `text`, each with whether it is read."""
     for node in walk(parse_once(text)):
         if isinstance(node, Function) and node.name == method:
-            parameters = (each.arg for each in (*node.args.args, *node.args.kwonlyargs))
-            return {name: any(mentions(line, name) for line in node.body) for name in parameters}
+            names = (each.arg for each in (*node.args.args, *node.args.kwonlyargs))
+            return {name: any(mentions(line, name) for line in node.body) for name in names}
     return {}
 
 
@@ -375,31 +375,24 @@ def find_unset(text: str, base: str) -> Iterator[tuple[int, str, str]]:
             known = parents[owner].stored if owner in parents else ()
             for attribute in item.stored.keys() - known:
                 for value in item.stored[attribute]:
-                    kind = _find_kind(value)
-                    if not kind or (is_generic and _sets_by_default(kind, attribute, owner)):
+                    match value:
+                        case ast.Call(func=ast.Attribute(value=ast.expr() as module, attr=kind)):
+                            is_torch = ast.unparse(module) in ("nn", "torch.nn")
+                        case _:
+                            continue
+                    if kind == "Parameter":
+                        is_norm = "LayerNorm" in owner or "RMSNorm" in owner
+                        is_default = is_norm and attribute in ("weight", "bias")
+                    else:
+                        is_default = kind in SET_BY_DEFAULT
+                        is_torch = is_torch and (is_default or kind in NOT_SET_BY_DEFAULT)
+                    if not is_torch or (is_generic and is_default):
                         continue
                     word = attribute if kind == "Parameter" else kind
                     # A conversion of checkpoints that names it fills it.
                     named = re.search(rf"""["'](?:\S*\W)?{attribute}\b""", text)
-                    if value and not named and not re.search(rf"\b{word}\b", setting):
+                    if not named and not re.search(rf"\b{word}\b", setting):
                         yield part.locate(value.lineno), *_explain_unset(owner, attribute, value)
-
-
-def _find_kind(value: ast.expr | None) -> str:
-    """The class of `torch.nn` that a value with parameters has, else ""."""
-    match value:
-        case ast.Call(func=ast.Attribute(value=owner, attr=kind)):
-            has_parameters = kind in {"Parameter"} | SET_BY_DEFAULT | NOT_SET_BY_DEFAULT
-            return kind if has_parameters and ast.unparse(owner) in ("nn", "torch.nn") else ""
-    return ""
-
-
-def _sets_by_default(kind: str, attribute: str, owner: str) -> bool:
-    """Whether `PreTrainedModel._init_weights` sets it."""
-    if kind == "Parameter":
-        is_norm = "LayerNorm" in owner or "RMSNorm" in owner
-        return is_norm and attribute in ("weight", "bias")
-    return kind in SET_BY_DEFAULT
 
 
 def _explain_unset(owner: str, attribute: str, value: ast.expr) -> tuple[str, str]:

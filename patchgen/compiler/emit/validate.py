@@ -93,11 +93,13 @@ def validate(
     problems: list[Problem] = []
     # Only that nothing is wrong is kept, with warnings and what the release has to be asked: a
     # problem is found again, with all that it says.
-    if kept.answer is None:
+    if kept.answer is not None:
+        questions, warned = kept.answer
+    else:
         problem = _find_fault_of_the_whole(name, output, declared)
         if problem is not None:
             return (problem,)
-        parsed = parse_output(text)
+        parsed, questions = parse_output(text), list_questions(text)
         findings += find_mistakes(text)
         problems += _find_patchgen_imports(parsed, output.modular)
         problems += _find_unknown_layers(parsed, output)
@@ -105,42 +107,30 @@ def validate(
         problems += [problem for problem in swallowed if problem.severity == "error"]
         notes = [problem for problem in swallowed if problem.severity == "warning"]
         for line, what, hint in find_unset(text, base) if base is not None else ():
-            notes.append(Problem(output.locate(line), "PG421", what, hint, "warning"))
-        questions = list_questions(text)
+            notes.append(Problem(output.locate(line), "PG421", what, hint))
+        warned = [(n.at.path, n.at.line, n.at.column, n.code, n.what, n.hint) for n in notes]
         if not findings and not problems:
-            warned = [(n.at.path, n.at.line, n.at.column, n.code, n.what, n.hint) for n in notes]
             kept.keep([questions, warned])
-    else:
-        questions, warned = kept.answer
-        notes = [
-            Problem(Location(path, line, column), code, what, hint, "warning")
-            for path, line, column, code, what, hint in warned
-        ]
-    problems += notes
+    for path, line, column, code, what, hint in warned:
+        problems.append(Problem(Location(path, line, column), code, what, hint, "warning"))
     findings += _ask_release(questions, env)
     upstream = _find_upstream(output, env) if findings else set()
     for finding in findings:
-        if (finding.code, finding.detail) not in upstream:
-            problems.append(_report(finding, output, imports))
+        if (finding.code, finding.detail) in upstream:
+            continue
+        at, what, hint = output.locate(finding.line), finding.what, finding.hint
+        if finding.code == "PG411":
+            module, _, imported = finding.detail.partition(" ")
+            at = imports.get((module, imported), at)
+        if finding.code == "PG402" and at.path != output.modular:
+            hint = (
+                f"bind it at the top level of {at.path}, or override what reads it: "
+                "what is bound while the program runs is not carried"
+            )
+        if finding.second:
+            what += str(output.locate(finding.second))
+        problems.append(Problem(at, finding.code, what, hint))
     return tuple(sorted(set(problems)))
-
-
-def _report(
-    finding: Finding, output: _Output, imports: Mapping[tuple[str, str], Location]
-) -> Problem:
-    """The problem of a finding, at the place that its line came from."""
-    at, what, hint = output.locate(finding.line), finding.what, finding.hint
-    if finding.code == "PG411":
-        module, _, name = finding.detail.partition(" ")
-        at = imports.get((module, name), at)
-    if finding.code == "PG402" and at.path != output.modular:
-        hint = (
-            f"bind it at the top level of {at.path}, or override what reads it: "
-            "what is bound while the program runs is not carried"
-        )
-    if finding.second:
-        what += str(output.locate(finding.second))
-    return Problem(at, finding.code, what, hint)
 
 
 def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
