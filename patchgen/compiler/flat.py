@@ -1,12 +1,10 @@
-"""What flattening a modular file gives: the values that the project, the gate and the reports work
-on.
+"""What flattening a modular file gives: values for the project, the gate and the reports.
 
 Only values, so that a run that finds everything in its cache need not load what makes them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +19,7 @@ FOREIGN_BANNER = "This file was automatically generated from src/transformers/"
 
 def is_generated(text: str) -> bool:
     """Whether the comments at the top of `text` carry a banner."""
-    for match in re.finditer("[^\n]*\n?", text):
-        line = match[0]
+    for line in text.split("\n"):
         if line.strip() and not line.startswith("#"):
             return False
         if BANNER in line or FOREIGN_BANNER in line:
@@ -32,21 +29,16 @@ def is_generated(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, order=True)
 class UsedSymbol:
-    """A parent's definition that an output was made from.
-
-    `digest` is the sha256 of its block's text.
-    """
+    """A parent's definition that an output was made from."""
 
     symbol: str  # "module.Name"
-    digest: str
+    digest: str  # the sha256 of its block's text
     path: str  # as shown
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LineOrigin:
-    """Line `first + k` of the output came from line `line + k` of `path`, up to line `last` of the
-    output.
-    """
+    """Line `first + k` of the output, up to `last`, came from line `line + k` of `path`."""
 
     first: int
     last: int
@@ -56,10 +48,7 @@ class LineOrigin:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Note:
-    """What a reader of an output should know and no error says.
-
-    A decorator dropped, a prefix derived.
-    """
+    """What a reader should know and no error says: a decorator dropped, a prefix derived."""
 
     at: Location
     what: str
@@ -81,10 +70,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What an output changes.
-
-    The classes that the modular file declares, and what they were made from.
-    """
+    """The classes that the modular file declares, and what they were made from."""
 
     classes: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()  # modules
@@ -92,11 +78,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class FlatFile:
-    """One output of a modular file, formatted and verified; `warnings` are findings that stop
-    nobody.
+    """One output of a modular file, formatted and verified.
 
     `diff_base` is the name and the text that the checked-in diff compares with: the parent module
-    made comparable; None where there is no such parent.
+    made comparable, if there is one.
     """
 
     kind: str  # "modeling", "configuration", ...
@@ -107,16 +92,16 @@ class FlatFile:
     notes: tuple[Note, ...] = ()
     summary: Summary = Summary()
     diff_base: tuple[str, str] | None = None
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()  # they stop nobody
 
 
 @dataclass(frozen=True, slots=True)
 class Flattened:
     """Every output of one modular file; where there are problems, none of them may be written.
 
-    `reads` are the files that the outputs depend on and the sha256 of their bytes, or of the bytes
-    that this run would write there, for a profile that works on many modular files at once: beside
-    those that the environment was asked for meanwhile.
+    `reads`, of a profile that works on many modular files at once, are the files that the outputs
+    depend on beside those that the environment was asked for, each with the sha256 of its bytes, or
+    of those that this run would write there.
     """
 
     files: tuple[FlatFile, ...] = ()

@@ -19,10 +19,10 @@ from pathlib import Path
 from patchgen.compiler.emit.format import Request, format_texts
 from patchgen.compiler.emit.outputs import assemble_outputs, finish_outputs
 from patchgen.compiler.flat import Flattened, Section
-from patchgen.compiler.link.flatblock import Builder, FlatBlock, Merge
+from patchgen.compiler.link.flatblock import Builder
 from patchgen.compiler.link.module import FlatModule, Kept, link_modules
 from patchgen.compiler.plan.bindings import Bindings, FlattenScope
-from patchgen.compiler.plan.declare import Declaration, ModulePlan, make_plan
+from patchgen.compiler.plan.declare import ModulePlan, make_plan
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
 from patchgen.compiler.plan.naming import Naming
@@ -50,7 +50,7 @@ def make_draft(path: Path, env: Environment, settings: Settings) -> Draft:
     Raises PatchgenError with its problems.
     """
     with _quote_syntax_errors(path, env):
-        return _draft(_link(path, env, settings), path, env, settings)
+        return _make_draft(_link(path, env, settings), path, env, settings)
 
 
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
@@ -59,6 +59,11 @@ def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
         return _finish(make_draft(path, env, settings))
     except PatchgenError as error:
         return Flattened(problems=problems_of(error))
+
+
+def _finish(draft: Draft) -> Flattened:
+    request = draft.request
+    return draft.finish(format_texts(request.texts, request.settings, request.own))
 
 
 @dataclass(frozen=True)
@@ -74,26 +79,12 @@ def trace(path: Path, env: Environment, settings: Settings) -> Traced:
     try:
         with _quote_syntax_errors(path, env):
             steps = _link(path, env, settings)
-            result = _finish(_draft(steps, path, env, settings))
+            draft = _make_draft(steps, path, env, settings)
+        result = _finish(draft)
     except PatchgenError as error:
         return Traced(Flattened(problems=problems_of(error)))
     matches = [match for each in steps.merged.values() for match in each.edits]
     return Traced(result, tuple(matches))
-
-
-def _draft(steps: _Steps, path: Path, env: Environment, settings: Settings) -> Draft:
-    unfinished = assemble_outputs(steps.modules, steps.builder, settings)
-
-    def finish(formatted: Mapping[str, str]) -> Flattened:
-        with _quote_syntax_errors(path, env):
-            return finish_outputs(unfinished, formatted)
-
-    return Draft(unfinished.request, finish)
-
-
-def _finish(draft: Draft) -> Flattened:
-    request = draft.request
-    return draft.finish(format_texts(request.texts, request.settings, request.own))
 
 
 def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:
@@ -108,7 +99,10 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
     for module in steps.modules:
         passes = "".join(f"{name:8} {left}\n" for name, left in module.passes)
         sections.append(Section(f"{module.kind}: after each pass", passes))
-        blocks = _outline_blocks(module.blocks)
+        blocks = ""
+        for block in module.blocks:
+            paths = dict.fromkeys(rewritten.source.path for rewritten in block.rewritten)
+            blocks += f"{block.kind:7} {block.name or '-':40} {' + '.join(paths)}\n"
         sections.append(Section(f"{module.kind}: the blocks in order", blocks))
     return tuple(sections)
 
@@ -131,31 +125,33 @@ def _link(path: Path, env: Environment, settings: Settings) -> _Steps:
     texts: dict[str, str] = {}
     merged: dict[str, MergedClass] = {}
 
+    def merge(plan: ClassPlan) -> MergedClass:
+        from patchgen.compiler.merge.merge import merge_class  # loaded only where a class is merged
+
+        def note(step: str, text: str) -> None:
+            texts[f"{plan.name}: after {step}"] = text
+
+        merged[plan.name] = merge_class(plan, note, settings.decorators)
+        return merged[plan.name]
+
     def make_builder(kept: Kept) -> Builder:
         # Linking may start again with other classes kept; only the last texts count.
         texts.clear()
         merged.clear()
-        return _make_builder(path, env, settings, _make_merge(settings, texts, merged), kept)
+        resolved = path.parent.resolve() / path.name  # a link is called by its own name
+        module, shown = env.module_of(resolved), env.display_path(resolved)
+        source = read_source(resolved, module, shown, allow_bidi=env.allow_bidi)
+        modular = index(source)
+        try:
+            require_compilable(source)
+        except PatchgenError as error:
+            raise _explain_edit(error) from error
+        bindings = Bindings(env, FlattenScope(module.partition(".")[0], settings.flatten))
+        plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
+        return Builder(Naming(plan, bindings), Lineages(bindings), merge)
 
     linked = link_modules(make_builder)
     return _Steps(linked.builder, linked.modules, texts, merged)
-
-
-def _make_builder(
-    path: Path, env: Environment, settings: Settings, merge: Merge, kept: Kept
-) -> Builder:
-    """Read and plan the modular file; `kept` are the classes that stay subclasses."""
-    path = path.parent.resolve() / path.name  # a link is called by its own name
-    module = env.module_of(path)
-    source = read_source(path, module, env.display_path(path), allow_bidi=env.allow_bidi)
-    modular = index(source)
-    try:
-        require_compilable(source)
-    except PatchgenError as error:
-        raise _explain_edit(error) from error
-    bindings = Bindings(env, FlattenScope(module.partition(".")[0], settings.flatten))
-    plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
-    return Builder(Naming(plan, bindings), Lineages(bindings), merge)
 
 
 def _explain_edit(error: PatchgenError) -> PatchgenError:
@@ -169,25 +165,14 @@ def _explain_edit(error: PatchgenError) -> PatchgenError:
     return PatchgenError(problem.code, problem.at, problem.what, hint)
 
 
-def _make_merge(settings: Settings, texts: dict[str, str], merged: dict[str, MergedClass]) -> Merge:
-    """The function that merges a class.
+def _make_draft(steps: _Steps, path: Path, env: Environment, settings: Settings) -> Draft:
+    unfinished = assemble_outputs(steps.modules, steps.builder, settings)
 
-    It stores the text after each pass in `texts`, and the class in `merged`.
-    """
+    def finish(formatted: Mapping[str, str]) -> Flattened:
+        with _quote_syntax_errors(path, env):
+            return finish_outputs(unfinished, formatted)
 
-    def merge(plan: ClassPlan) -> MergedClass:
-        from patchgen.compiler.merge.merge import merge_class  # loaded only where a class is merged
-
-        def note(step: str, text: str) -> None:
-            texts[f"{plan.name}: after {step}"] = text
-
-        merged[plan.name] = merge_class(plan, note, settings.decorators)
-        return merged[plan.name]
-
-    return merge
-
-
-# Errors of syntax
+    return Draft(unfinished.request, finish)
 
 
 @contextmanager
@@ -197,71 +182,35 @@ def _quote_syntax_errors(path: Path, env: Environment) -> Iterator[None]:
         yield
     except PatchgenError as error:
         problems = problems_of(error)
-        if not any(_is_syntax_error(problem) for problem in problems):
+        quoted = [_quote_line(problem, path, env) for problem in problems]
+        if quoted == list(problems):
             raise
-        quoted = [
-            _quote_line(problem, path, env) if _is_syntax_error(problem) else problem
-            for problem in problems
-        ]
         raise Refusals(quoted) from error
 
 
-def _is_syntax_error(problem: Problem) -> bool:
-    """Whether a problem is an error of syntax, which has a line to show."""
-    return problem.code == "PG006" and problem.what.startswith("is not valid Python")
-
-
 def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:
-    """`problem` with the line of the file that it is about, and a mark below it."""
-    file = _find_file(problem, path, env)
-    if file is None:
+    """`problem`, if it is one of syntax, with the line that it is about, and a mark below it."""
+    if problem.code != "PG006" or not problem.what.startswith("is not valid Python"):
         return problem
-    lines = read_source(file, allow_bidi=env.allow_bidi).lines
-    number = problem.at.line
-    line = ""
-    # An error at the end of the file is reported on the line behind the last one.
-    if number <= len(lines):
-        line = lines[number - 1].rstrip("\n")
-    return point_at(problem, line)
-
-
-def _find_file(problem: Problem, path: Path, env: Environment) -> Path | None:
-    """The file that a problem is about: the modular file at `path`, or one below a root."""
     is_own = env.display_path(path.parent.resolve() / path.name) == problem.at.path
-    places = [path] if is_own else [root / problem.at.path for root in env.roots]
-    for place in places:
-        if env.look("file", str(place)):
-            return place
-    return None
-
-
-# Outlines
+    for file in [path] if is_own else [root / problem.at.path for root in env.roots]:
+        if env.look("file", str(file)):
+            lines = read_source(file, allow_bidi=env.allow_bidi).lines
+            number = problem.at.line
+            # An error at the end of the file is reported on the line behind the last one.
+            return point_at(problem, lines[number - 1].rstrip("\n") if number <= len(lines) else "")
+    return problem
 
 
 def _outline_plan(plan: ModulePlan) -> str:
     """The decisions about a modular file, one a line, for `patchgen explain`."""
     lines = [f"{kind} follows {module}" for kind, module in plan.bases.items()]
     for module, prefix in plan.prefixes.items():
-        renamed = str(prefix) if prefix else "names kept"
-        lines.append(f"{module}: {renamed}")
-    lines += [_outline_declaration(declaration) for declaration in plan.declarations]
+        lines.append(f"{module}: {prefix or 'names kept'}")
+    for declaration in plan.declarations:
+        name, bases = declaration.symbol.name, ", ".join(map(str, declaration.rest))
+        if declaration.why:
+            lines.append(f"class {name} stays a subclass of {bases}: {declaration.why}")
+        else:
+            lines.append(f"class {name} = {' + '.join(map(str, declaration.chain))}; bases {bases}")
     return "\n".join(lines) + "\n"
-
-
-def _outline_declaration(declaration: Declaration) -> str:
-    """What becomes of one class."""
-    name = declaration.symbol.name
-    bases = ", ".join(str(symbol) for symbol in declaration.rest)
-    if declaration.why:
-        return f"class {name} stays a subclass of {bases}: {declaration.why}"
-    chain = " + ".join(str(symbol) for symbol in declaration.chain)
-    return f"class {name} = {chain}; bases {bases}"
-
-
-def _outline_blocks(blocks: tuple[FlatBlock, ...]) -> str:
-    """The blocks with their kinds, names and files, one a line."""
-    rows = []
-    for block in blocks:
-        paths = dict.fromkeys(rewritten.source.path for rewritten in block.rewritten)
-        rows.append(f"{block.kind:7} {block.name or '-':40} {' + '.join(paths)}")
-    return "\n".join(rows) + "\n"

@@ -18,27 +18,26 @@ import ast
 import builtins
 import functools
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from patchgen.compiler.emit.parsed import (
     Class,
-    Classes,
+    Contents,
     Function,
     Parsed,
     Part,
+    imports_in,
     parse_output,
-    read_classes,
 )
 from patchgen.compiler.emit.release import absolute, find_base, may_be_missing
 from patchgen.facts.bases import NOT_SET_BY_DEFAULT, SET_BY_DEFAULT, SET_ON_MODULES
 from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE
-from patchgen.syntax.blocks import Import, imports_of
+from patchgen.syntax.blocks import imports_of
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.trees import (
     called_function,
-    children,
     global_names,
     list_parameters,
     mentions,
@@ -68,13 +67,11 @@ class Finding:
     what: str
     hint: str
     detail: str
-    subject: tuple[str, ...] = ()
     second: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Swallowed:
-    """A call on `line` with a keyword that only the `**kwargs` of `function` takes."""
+class Swallowed(NamedTuple):
+    """A call with a keyword that only the `**kwargs` of `function` takes."""
 
     line: int
     callee: str
@@ -82,49 +79,51 @@ class Swallowed:
     function: Function
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """What the calls of a text come to; nobody changes the lists.
+class Unanswered(NamedTuple):
+    """A call of a method that no class of the text has.
 
-    `unanswered` are those of methods that no class of the text has: (line, call, owner, name, bases
-    outside of the text as spelled, members that have other names).
+    `bases` are those outside of the text as spelled, and `members` what the class does have.
     """
 
-    misfits: list[Finding] = field(default_factory=list)
-    swallowed: list[Swallowed] = field(default_factory=list)
-    unanswered: list[tuple[int, str, str, str, list[str], list[str]]] = field(default_factory=list)
+    line: int
+    call: str
+    owner: str
+    name: str
+    bases: list[str]
+    members: list[str]
 
 
 @functools.lru_cache(maxsize=64)
 def find_mistakes(text: str) -> tuple[Finding, ...]:
     """What the text alone shows to be wrong."""
-    return (*_find_unbound(text), *_find_early(text), *check_calls(text).misfits)
+    parsed = parse_output(text)
+    misfits = (result for result in check_calls(text) if isinstance(result, Finding))
+    return (*_find_unbound(parsed), *_find_early(parsed), *misfits)
 
 
 # Names
 
 
-def _find_unbound(text: str) -> Iterator[Finding]:
+def _find_unbound(parsed: Parsed) -> Iterator[Finding]:
     """The names that nothing binds."""
-    parsed = parse_output(text)
-    bound = {*bound_names(parsed.body), *_BUILT_IN}
+    # A star import may bind any name.
+    if "*" in parsed.bound:
+        return
+    bound = {*parsed.bound, *_BUILT_IN}
     # A function may bind a global name before another one reads it.
     for part in parsed.parts:
         if "global" in part.text:
             bound |= global_names(part.tree)
-    # A star import may bind any name.
-    for part in parsed.parts if "*" not in bound else ():
+    for part in parsed.parts:
         for read in parsed.references(part):
             # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
             if read.name not in bound and not read.quoted:
-                what = f"the name {read.name} is bound by nothing"
-                line = part.locate(read.line)
+                line, what = part.locate(read.line), f"the name {read.name} is bound by nothing"
                 yield Finding(line, "PG402", what, "import or define it", read.name)
 
 
-def _find_early(text: str) -> Iterator[Finding]:
+def _find_early(parsed: Parsed) -> Iterator[Finding]:
     """The names that are read at import before they are bound."""
-    parsed = parse_output(text)
     binders: dict[str, int] = {}
     for part in parsed.parts:
         for node in part.tree.body:
@@ -132,147 +131,125 @@ def _find_early(text: str) -> Iterator[Finding]:
                 binders.setdefault(name, part.locate(node.lineno))
     bound = set(_BUILT_IN)
     for part in parsed.parts:
-        own = {name for node in part.tree.body for name in _bound_at_import(node)}
+        body = part.tree.body
         # Of several statements, and in a compound one, which stands first is not looked at.
-        is_plain = len(part.tree.body) == 1 and not isinstance(part.tree.body[0], _COMPOUND)
+        is_plain = len(body) == 1 and not isinstance(body[0], _COMPOUND)
         for read in parsed.references(part) if is_plain else ():
             if read.eager and read.name not in bound and read.name in binders:
-                line, binder = part.locate(read.line), binders[read.name]
                 what = f"{read.name} is read at import, above its definition at "
-                hint = "read it inside a function"
-                yield Finding(line, "PG410", what, hint, read.name, second=binder)
-        bound |= own
-
-
-def _bound_at_import(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement binds when it runs."""
-    match node:
-        case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
-            yield from bound_names(node.orelse)
-        case _:
-            yield from bound_names([node])
+                line, hint = part.locate(read.line), "read it inside a function"
+                yield Finding(line, "PG410", what, hint, read.name, second=binders[read.name])
+        for node in body:
+            match node:
+                # Bound for type checkers alone.
+                case ast.If(test=ast.Name(id=test) | ast.Attribute(attr=test)) if (
+                    test == "TYPE_CHECKING"
+                ):
+                    bound.update(bound_names(node.orelse))
+                case _:
+                    bound.update(bound_names([node]))
 
 
 # Calls
 
 
 @functools.lru_cache(maxsize=64)
-def check_calls(text: str) -> Calls:
+def check_calls(text: str) -> tuple[Finding | Swallowed | Unanswered, ...]:
     """Every call of `text` that would raise TypeError or AttributeError, as far as it shows."""
-    parsed, classes = parse_output(text), read_classes(text)
-    calls = Calls()
-    for part, inside in classes.contents:
-        for call, name, function in _resolve_names(part, parsed, inside.calls, classes):
-            bound = int(name.endswith(".__init__"))
-            _check(part, call, function, bound, name, calls)
+    parsed = parse_output(text)
+    results: list[Finding | Swallowed | Unanswered] = []
+    for part, inside in parsed.contents:
+        results += _check_names(part, inside, parsed)
         for item in inside.classes:
-            if classes.classes.get(item.node.name) is item:
-                _check_class(part, item, classes, calls)
-    calls.misfits.sort(key=lambda misfit: (misfit.line, misfit.what))
-    return calls
+            if parsed.classes.get(item.node.name) is item:
+                results += _check_class(part, item, parsed)
+    return tuple(results)
 
 
-def _check_class(part: Part, item: Class, classes: Classes, calls: Calls) -> None:
-    """Check the calls on `self`, and on the modules of one class."""
-    for call, method, path in item.calls:
-        # The class of the object, and the method that is called on it.
-        owner, name = classes.follow(item.node.name, path)
-        if not owner or (not name and classes.method(owner, "__call__")):
-            continue
-        callee = classes.method(owner, name or "forward")
-        if callee is not None:
-            spelled = f"{method.args.args[0].arg}.{name}"
-            full_name = f"{owner}.{name or 'forward'}"
-            _check(part, call, callee, 1, full_name, calls, item, spelled)
-        elif name:
-            _ask(part, call, owner, name, classes, calls)
-
-
-def _resolve_names(
-    part: Part, parsed: Parsed, calls: Iterable[ast.Call], classes: Classes
-) -> Iterator[tuple[ast.Call, str, Function]]:
-    """The calls of functions and classes by their names, each with the function that runs."""
+def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Finding | Swallowed]:
+    """Check the calls of functions and classes by their names."""
     # The positions at which a name is the one of the module, and not a local one.
     certain = {read.position for read in parsed.references(part) if not read.quoted}
-    for call in calls:
+    for call in inside.calls:
         if not isinstance(call.func, ast.Name) or position_of(call.func) not in certain:
             continue
         name = call.func.id
-        if name in classes.functions:
-            yield call, name, classes.functions[name]
-        elif name in classes.classes:
-            init = _find_constructor(name, classes)
-            if init is not None:
-                yield call, f"{name}.__init__", init
+        if name in parsed.functions:
+            yield from _check(part, call, parsed.functions[name], name)
+        elif name in parsed.classes:
+            node = parsed.classes[name].node
+            init = parsed.method(name, "__init__")
+            # Keywords name a metaclass, whose `__call__` decides; `__new__` has a signature of its
+            # own, and a decorator may give another one.
+            is_plain = not node.keywords and _decorators(node) <= KEEPING_SIGNATURE
+            if init is not None and is_plain and parsed.method(name, "__new__") is None:
+                yield from _check(part, call, init, f"{name}.__init__")
 
 
-def _find_constructor(name: str, classes: Classes) -> Function | None:
-    """The `__init__` that a call of the class runs, where that is certain."""
-    node = classes.classes[name].node
-    decorators = {ast.unparse(called_function(each)) for each in node.decorator_list}
-    # Keywords name a metaclass, whose `__call__` decides; `__new__` has a signature of its own.
-    if node.keywords or not decorators <= KEEPING_SIGNATURE:
-        return None
-    return None if classes.method(name, "__new__") else classes.method(name, "__init__")
+def _check_class(
+    part: Part, item: Class, parsed: Parsed
+) -> Iterator[Finding | Swallowed | Unanswered]:
+    """Check the calls on `self`, and on the modules of one class."""
+    for call, method, path in item.calls:
+        # The class of the object, and the method that is called on it.
+        owner, name = parsed.follow(item.node.name, path)
+        if not owner or (not name and parsed.method(owner, "__call__")):
+            continue
+        callee = parsed.method(owner, name or "forward")
+        if callee is not None:
+            spelled = f"{method.args.args[0].arg}.{name}"
+            yield from _check(part, call, callee, f"{owner}.{name or 'forward'}", item, spelled)
+        # `hasattr(self, "name")`, `setattr(self, "name", ...)`
+        elif name and f'"{name}"' not in parsed.text and f"'{name}'" not in parsed.text:
+            family = [parsed.classes[related] for related in sorted(parsed.families[owner])]
+            members = {member for each in family for member in (*each.bound, *each.stored)}
+            is_there = name in members | parsed.foreign | _ALWAYS_THERE
+            if not is_there and not any(each.is_open for each in family):
+                bases = dict.fromkeys(base for each in family for base in each.bases)
+                outside = [base for base in bases if base not in parsed.classes]
+                line, spelled = part.locate(call.lineno), ast.unparse(call.func)
+                yield Unanswered(line, spelled, owner, name, outside, sorted(members))
 
 
-def _ask(part: Part, call: ast.Call, owner: str, name: str, classes: Classes, calls: Calls) -> None:
-    """Add the call of a member that no class of the text has which may be meant, if it is one."""
-    family = [classes.classes[each] for each in sorted(classes.family(owner))]
-    members = {member for each in family for member in (*each.bound, *each.stored)}
-    if name in members | classes.foreign | _ALWAYS_THERE or any(each.is_open for each in family):
-        return
-    # `hasattr(self, "name")`, `setattr(self, "name", ...)`
-    if f'"{name}"' not in classes.text and f"'{name}'" not in classes.text:
-        bases = dict.fromkeys(base for each in family for base in each.bases)
-        outside = [base for base in bases if base not in classes.classes]
-        line, spelled = part.locate(call.lineno), ast.unparse(call.func)
-        calls.unanswered.append((line, spelled, owner, name, outside, sorted(members)))
+def _decorators(node: Function | ast.ClassDef) -> set[str]:
+    return {ast.unparse(called_function(decorator)) for decorator in node.decorator_list}
 
 
 def _check(
     part: Part,
     call: ast.Call,
     callee: Function,
-    bound: int,
     name: str,
-    calls: Calls,
     owner: Class | None = None,
     method: str = "",
-) -> None:
-    """Check one call of `callee`, whose first `bound` parameters are filled already.
-
-    It stands in the class `owner`, as a call of `method`.
-    """
+) -> Iterator[Finding | Swallowed]:
+    """Check one call of `callee`, which stands in the class `owner`, as a call of `method`."""
     # A decorator may give the function another signature.
-    decorators = {ast.unparse(called_function(each)) for each in callee.decorator_list}
+    decorators = _decorators(callee)
     if not decorators <= KEEPING_CALLS:
         return
     line, signature = part.locate(call.lineno), callee.args
-    why = _explain_misfit(call, signature, bound, takes_any=bool(decorators))
+    why = _explain_misfit(call, signature, is_method="." in name, takes_any=bool(decorators))
     if why:
-        spelled, callee_name, caller = _spell_as_super(ast.unparse(call), name, method, owner)
+        spelled, callee_name = _spell_as_super(ast.unparse(call), name, method, owner)
         what = f"the call {spelled} does not fit: {callee_name} {why}"
         hint = "change the call, or keep the parameters that it passes"
-        calls.misfits.append(
-            Finding(line, "PG406", what, hint, why, subject=(caller, callee_name, why))
-        )
+        yield Finding(line, "PG406", what, hint, why)
     elif signature.kwarg is not None:
         named = {parameter.arg for parameter in list_parameters(signature)}
         for keyword in call.keywords:
             if keyword.arg and keyword.arg not in named:
-                calls.swallowed.append(Swallowed(line, name, keyword.arg, callee))
+                yield Swallowed(line, name, keyword.arg, callee)
 
 
 def _explain_misfit(
-    call: ast.Call, signature: ast.arguments, bound: int, *, takes_any: bool
+    call: ast.Call, signature: ast.arguments, *, is_method: bool, takes_any: bool
 ) -> str:
-    """Why the arguments of `call` do not bind, or "".
+    """Why the arguments of `call` do not bind, or ""; of a method, `self` is filled already.
 
-    The first `bound` parameters are filled already: `self`.  `takes_any`: a decorator may take
-    keywords for itself.
+    `takes_any`: a decorator may take keywords for itself.
     """
-    positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][bound:]
+    positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][is_method:]
     filled = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
     # These two are wrong whatever stands behind `*` and `**`.
     if len(filled) > len(positional) and signature.vararg is None:
@@ -300,10 +277,8 @@ def _explain_misfit(
     return ""
 
 
-def _spell_as_super(
-    call: str, callee: str, method: str, owner: Class | None
-) -> tuple[str, str, str]:
-    """A call and what it calls as its author wrote them, and the class where that is `super()`.
+def _spell_as_super(call: str, callee: str, method: str, owner: Class | None) -> tuple[str, str]:
+    """A call and what it calls as its author wrote them.
 
     `self._f_of_Parent(x)` was written as `super().f(x)`.
     """
@@ -312,25 +287,23 @@ def _spell_as_super(
         # `__init__` is kept as `_init_of_Parent`.
         for name in owner.methods:
             if name.strip("_") == kept["method"]:
-                spelled = call.replace(method, f"super().{name}", 1)
-                return spelled, f"{kept['owner']}.{name}", owner.node.name
-    return call, callee, ""
+                return call.replace(method, f"super().{name}", 1), f"{kept['owner']}.{name}"
+    return call, callee
 
 
 def find_parameters(text: str, method: str) -> dict[str, bool]:
     """The parameters of the parent's `method` in `text`, each with whether it is read."""
     for node in walk(parse_once(text)):
         if isinstance(node, Function) and node.name == method:
-            parameters = (each.arg for each in (*node.args.args, *node.args.kwonlyargs))
-            return {name: any(mentions(line, name) for line in node.body) for name in parameters}
+            names = (each.arg for each in (*node.args.args, *node.args.kwonlyargs))
+            return {name: any(mentions(line, name) for line in node.body) for name in names}
     return {}
 
 
-def passes_on(function: Function, keyword: str, text: str) -> bool:
+def passes_on(function: Function, keyword: str, parsed: Parsed) -> bool:
     """Whether a function does something with a keyword that its `**kwargs` takes."""
     assert function.args.kwarg is not None
     kwargs = function.args.kwarg.arg
-    functions = read_classes(text).functions
     for node in walk(function):
         match node:
             # `kwargs.pop("cache")`
@@ -344,7 +317,7 @@ def passes_on(function: Function, keyword: str, text: str) -> bool:
                 # that was looked up by its name, is handed everything and knows no such word.
                 if not isinstance(callee, ast.Name):
                     return True
-                called = functions.get(callee.id)
+                called = parsed.functions.get(callee.id)
                 if called and keyword in {each.arg for each in list_parameters(called.args)}:
                     return True
     return False
@@ -362,40 +335,20 @@ def list_questions(text: str, package: str = "") -> list[list[Any]]:
     """
     parsed = parse_output(text)
     imports = []
-    for item, line in _list_imports(parsed):
-        module = absolute(item, package)
-        if may_be_missing(module):
-            imports.append([line, module, item.name])
+    for part in parsed.parts:
+        for item, is_conditional in imports_in(part.text) if "import" in part.text else ():
+            module = absolute(item, package)
+            if not is_conditional and may_be_missing(module):
+                imports.append([part.locate(item.line), module, item.name])
     bound = {item.bound: item for item in imports_of(parsed.body)}
     methods = []
-    for line, call, owner, name, spelled, near in check_calls(text).unanswered:
-        bases = [find_base(base, bound, package) for base in spelled]
-        # Nothing is known of what a call or a subscript derives from.
-        if None not in bases:
-            methods.append([line, call, owner, name, bases, near])
+    for call in check_calls(text):
+        if isinstance(call, Unanswered):
+            bases = [find_base(base, bound, package) for base in call.bases]
+            # Nothing is known of what a call or a subscript derives from.
+            if None not in bases:
+                methods.append([*call[:4], bases, call.members])
     return [imports, methods]
-
-
-def _list_imports(parsed: Parsed) -> Iterator[tuple[Import, int]]:
-    """What `parsed` imports without a condition, in functions too, with the lines."""
-    for part in parsed.parts:
-        if "import" in part.text:
-            for item in _imports_in(part.text):
-                yield item, part.locate(item.line)
-
-
-@functools.lru_cache(maxsize=4096)
-def _imports_in(text: str) -> tuple[Import, ...]:
-    found: list[Import] = []
-    waiting: list[ast.AST] = [parse_once(text)]
-    while waiting:
-        node = waiting.pop()
-        # What is imported under a condition may be missing.
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            found += imports_of([node])
-        elif not isinstance(node, ast.If | ast.Try | ast.expr):
-            waiting += children(node)
-    return tuple(found)
 
 
 # Parameters that nothing sets
@@ -412,23 +365,33 @@ def find_unset(text: str, base: str) -> Iterator[tuple[int, str, str]]:
     # Most variants have no such line that is new; then nothing is read.
     if set(_MADE.findall(text)) <= set(_MADE.findall(base)):
         return
-    classes, parents = read_classes(text), read_classes(base).classes
-    every = [each.methods.get("_init_weights") for each in classes.classes.values()]
+    parsed, parents = parse_output(text), parse_output(base).classes
+    every = [item.methods.get("_init_weights") for item in parsed.classes.values()]
     setting = "".join(ast.unparse(method) for method in every if method)
     is_generic = not setting or "._init_weights(" in setting
-    for part, inside in classes.contents:
+    for part, inside in parsed.contents:
         for item in inside.classes:
             owner = item.node.name
             known = parents[owner].stored if owner in parents else ()
             for attribute in item.stored.keys() - known:
                 for value in item.stored[attribute]:
-                    kind = _find_kind(value)
-                    if not kind or (is_generic and _sets_by_default(kind, attribute, owner)):
+                    match value:
+                        case ast.Call(func=ast.Attribute(value=ast.expr() as module, attr=kind)):
+                            is_torch = ast.unparse(module) in ("nn", "torch.nn")
+                        case _:
+                            continue
+                    if kind == "Parameter":
+                        is_norm = "LayerNorm" in owner or "RMSNorm" in owner
+                        is_default = is_norm and attribute in ("weight", "bias")
+                    else:
+                        is_default = kind in SET_BY_DEFAULT
+                        is_torch = is_torch and (is_default or kind in NOT_SET_BY_DEFAULT)
+                    if not is_torch or (is_generic and is_default):
                         continue
                     word = attribute if kind == "Parameter" else kind
                     # A conversion of checkpoints that names it fills it.
                     named = re.search(rf"""["'](?:\S*\W)?{attribute}\b""", text)
-                    if value and not named and not re.search(rf"\b{word}\b", setting):
+                    if not named and not re.search(rf"\b{word}\b", setting):
                         yield part.locate(value.lineno), *_explain_unset(owner, attribute, value)
 
 
@@ -448,20 +411,3 @@ def _explain_unset(owner: str, attribute: str, value: ast.expr) -> tuple[str, st
         "`from transformers import initialization as init`"
     )
     return what, hint
-
-
-def _find_kind(value: ast.expr | None) -> str:
-    """The class of `torch.nn` that a value with parameters has, else ""."""
-    match value:
-        case ast.Call(func=ast.Attribute(value=owner, attr=kind)):
-            has_parameters = kind in {"Parameter"} | SET_BY_DEFAULT | NOT_SET_BY_DEFAULT
-            return kind if has_parameters and ast.unparse(owner) in ("nn", "torch.nn") else ""
-    return ""
-
-
-def _sets_by_default(kind: str, attribute: str, owner: str) -> bool:
-    """Whether `PreTrainedModel._init_weights` sets it."""
-    if kind == "Parameter":
-        is_norm = "LayerNorm" in owner or "RMSNorm" in owner
-        return is_norm and attribute in ("weight", "bias")
-    return kind in SET_BY_DEFAULT

@@ -22,14 +22,10 @@ from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import Kept, recall
 
-# transformers' pyproject says the same to isort; the diff to the parent is then the variant alone.
-_FIRST_PARTY = ("transformers",)
 _TRANSFORMERS_IMPORT = re.compile(
     r"^from transformers\b.* import (?:\([^)]*\).*|.*)\n", re.MULTILINE
 )
 _TORCH_IMPORT = re.compile(r"^(import torch|from torch\b).*\Z", re.MULTILINE)
-# A line of a docstring that begins with `from` may add a word that is no package.
-IMPORTED_PACKAGE = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +46,6 @@ class Request:
     texts: Mapping[str, Unformatted]
     settings: Settings
     own: tuple[str, ...] = ()
-
-
-Formatted = dict[str, str] | PatchgenError
-"""The texts of a request by their names, or why they cannot be had."""
 
 
 def format_texts(
@@ -78,37 +70,30 @@ def recall_formatted(request: Request) -> Kept:
     return recall("format", listed, chosen)
 
 
-def format_all(requests: Sequence[Request]) -> list[Formatted]:
-    """The answers to `requests`, in order; those with the same settings share their processes."""
+def format_all(requests: Sequence[Request]) -> list[dict[str, str] | PatchgenError]:
+    """The texts of `requests`, in order, or why they cannot be had.
+
+    Those with the same settings share their processes.
+    """
     alike: dict[tuple[Settings, tuple[str, ...]], list[int]] = {}
     for number, request in enumerate(requests):
         alike.setdefault((request.settings, request.own), []).append(number)
-    answers: dict[int, Formatted] = {}
+    answers: dict[int, dict[str, str] | PatchgenError] = {}
     for (settings, own), numbers in alike.items():
         # Outputs of several files may have one name: each request gets a folder.
-        texts = {
-            f"{number}/{name}": text
-            for number in numbers
-            for name, text in requests[number].texts.items()
-        }
+        texts = {f"{n}/{name}": text for n in numbers for name, text in requests[n].texts.items()}
         try:
             formatted = _format(Request(texts, settings, own))
+            for n in numbers:
+                answers[n] = {name: formatted[f"{n}/{name}"] for name in requests[n].texts}
         except PatchgenError:
             # Alone, each says what is wrong with it, and the others are formatted all the same.
-            answers |= {number: _format_alone(requests[number]) for number in numbers}
-            continue
-        for number in numbers:
-            answers[number] = {
-                name: formatted[f"{number}/{name}"] for name in requests[number].texts
-            }
+            for n in numbers:
+                try:
+                    answers[n] = _format(requests[n])
+                except PatchgenError as error:
+                    answers[n] = error
     return [answers[number] for number in range(len(requests))]
-
-
-def _format_alone(request: Request) -> Formatted:
-    try:
-        return _format(request)
-    except PatchgenError as error:
-        return error
 
 
 def _format(request: Request) -> dict[str, str]:
@@ -126,7 +111,8 @@ def _format(request: Request) -> dict[str, str]:
         for name, path in paths.items():
             path.parent.mkdir(exist_ok=True)
             path.write_text(texts[name].opening, encoding="utf-8", newline="\n")
-        known = json.dumps([*_FIRST_PARTY, *request.own])
+        # As the pyproject of transformers says: the diff to the parent is the variant alone.
+        known = json.dumps(["transformers", *request.own])
         isort = f"lines-after-imports = 2, known-first-party = {known}, detect-same-package = false"
         # `src = []`: no folder is searched for packages of the project.
         packages = ["--config", "src = []", "--config", f"lint.isort = {{ {isort} }}"]
@@ -135,8 +121,11 @@ def _format(request: Request) -> dict[str, str]:
         sorting = ["check", "--quiet", "--exit-zero", "--fix", "--select", "I", *packages]
         _run_ruff([*sorting, *options], folder, paths)
         for name, path in paths.items():
-            joined = _join(path.read_text(encoding="utf-8"), texts[name].body)
-            path.write_text(joined, encoding="utf-8", newline="\n")
+            opening, body = path.read_text(encoding="utf-8"), texts[name].body
+            if body.strip() and re.search(r"^(?:import|from) ", opening, re.MULTILINE):
+                # Two blank lines below the imports, as isort sets them.
+                opening, body = opening.rstrip("\n") + "\n\n\n", body.lstrip("\n")
+            path.write_text(opening + body, encoding="utf-8", newline="\n")
         if settings.formatter == "ruff":
             _run_ruff(["format", "--quiet", *options], folder, paths)
         formatted = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
@@ -161,27 +150,16 @@ def format_modular(text: str, settings: Settings) -> str:
     return f"{head}\n{separator}{moved}\n{tail}"
 
 
-def _join(opening: str, body: str) -> str:
-    """Opening and body with two blank lines below the imports, as isort sets them."""
-    if not body.strip():
-        return opening
-    if not re.search(r"^(?:import|from) ", opening, re.MULTILINE):
-        return opening + body
-    return opening.rstrip("\n") + "\n\n\n" + body.lstrip("\n")
-
-
 def _run_ruff(arguments: list[str], folder: str, names: Iterable[str]) -> None:
     """Run ruff on the named files in `folder`; raises PG912 where it fails."""
-
     # Files that are named are formatted whatever git ignores around them.
     command = [ruff_program(), *arguments, "--", *names]
     # Without the variables that change what ruff does.
     env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        output = (done.stderr or done.stdout).strip().replace(folder, "")
-        first_line = output.partition("\n")[0]
-        what = f"refused a generated text: {first_line}"
+        said, _, _ = (done.stderr or done.stdout).strip().replace(folder, "").partition("\n")
+        what = f"refused a generated text: {said}"
         raise PatchgenError("PG912", Location("ruff"), what, "please report this")
 
 
@@ -192,10 +170,10 @@ def _format_with_black(name: str, text: str, settings: Settings) -> str:
         import black.parsing
         import black.report
     except ImportError as error:
-        what, hint = "is not installed", "pip install black"
-        raise PatchgenError("PG911", Location("black"), what, hint) from error
-    mode = black.Mode(line_length=settings.line_length)
+        hint = "pip install black"
+        raise PatchgenError("PG911", Location("black"), "is not installed", hint) from error
     try:
+        mode = black.Mode(line_length=settings.line_length)
         return black.format_file_contents(text, fast=False, mode=mode)
     except black.report.NothingChanged:
         return text
@@ -210,21 +188,16 @@ def ruff_program() -> str:
 
     Raises PatchgenError PG911 where there is none.
     """
-    found = _find_ruff()
-    if found is None:
-        hint = "pip install ruff==0.14.10"
-        raise PatchgenError("PG911", Location("ruff"), "is not installed", hint)
-    return found
-
-
-def _find_ruff() -> str | None:
     beside_python = Path(sys.executable).with_name("ruff")
     if beside_python.is_file():
         return str(beside_python)
-    # Slow to load, and most installations have ruff beside Python.
-    from shutil import which
+    from shutil import which  # slow to load, and most installations have ruff beside Python
 
-    return which("ruff")
+    program = which("ruff")
+    if program is None:
+        hint = "pip install ruff==0.14.10"
+        raise PatchgenError("PG911", Location("ruff"), "is not installed", hint)
+    return program
 
 
 @functools.cache
@@ -233,8 +206,9 @@ def ruff_state() -> str:
 
     The metadata of the installed package may belong to another ruff than the one that runs.
     """
-    found = _find_ruff()
-    if found is None:
+    try:
+        program = ruff_program()
+    except PatchgenError:
         return ""
-    about = os.stat(found)
-    return f"{found} {about.st_size} {about.st_mtime_ns}"
+    about = os.stat(program)
+    return f"{program} {about.st_size} {about.st_mtime_ns}"

@@ -16,7 +16,8 @@ import ast
 import difflib
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
@@ -29,36 +30,34 @@ _WORD = re.compile(r"\w+")
 # What the class is called, in a private name that is written out: `_Base` in `_Base__limit`.
 _MANGLED = re.compile(r"(?<!\w)_[^\W_]\w*?(?=__\w)")
 
-# The file and the line that generated lines came from, by the number of the generated line.
-_Origins = dict[int, tuple[str, int]]
 
-
-def map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
+def map_lines(text: str, blocks: Sequence[FlatBlock]) -> tuple[LineOrigin, ...]:
     """The origin of every line of `text` that stands in one of `blocks`, as ranges."""
-    blocks = tuple(blocks)
-    kept = recall("lines", text, [_describe(block) for block in blocks])
+    # Everything of a block that decides about the origins of its lines.
+    subject = [
+        [
+            block.text if block.aside else block.defines[:1],
+            [[part.source.path, part.first, part.text] for part in block.rewritten],
+        ]
+        for block in blocks
+    ]
+    kept = recall("lines", text, subject)
     if kept.answer is not None:
         return tuple(LineOrigin(*origin) for origin in kept.answer)
-    origins = _map_lines(text, blocks)
+    origins = tuple(_join_ranges(_find_origins(text, blocks)))
     kept.keep([(part.first, part.last, part.path, part.line) for part in origins])
     return origins
 
 
-def _describe(block: FlatBlock) -> list[object]:
-    """Everything of `block` that decides about the origins of its lines."""
-    stands_for = block.text if block.aside else block.defines[:1]
-    parts = [[part.source.path, part.first, part.text] for part in block.rewritten]
-    return [block.aside, stands_for, parts]
-
-
-def _map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]:
-    """As `map_lines`, computed anew."""
+def _find_origins(text: str, blocks: Sequence[FlatBlock]) -> Iterator[tuple[int, str, int]]:
+    """The lines of `text` that have an origin, in order, each with its file and its line there."""
     by_name: dict[str, list[FlatBlock]] = {}
     for block in blocks:
-        name = _find_defined(block)
-        if name:
+        # A parent that was put aside keeps its name in the class statement, and defines another
+        # one.  `os.environ["X"] = "1"` defines nothing.
+        defined = [_find_name(ast.parse(block.text).body[0])] if block.aside else block.defines
+        for name in defined[:1]:
             by_name.setdefault(name, []).append(block)
-    found: list[tuple[int, str, int]] = []
     for part in parse_output(text).parts:
         lines = part.text.split("\n")
         for node in part.tree.body:
@@ -66,21 +65,8 @@ def _map_lines(text: str, blocks: Iterable[FlatBlock]) -> tuple[LineOrigin, ...]
             if candidates:
                 # Statements of one name stand in the order of their blocks.
                 origins = _match(lines, node, candidates.pop(0))
-                found += [(part.locate(line), *origins[line]) for line in sorted(origins)]
-    return tuple(_join_ranges(found))
-
-
-def _find_defined(block: FlatBlock) -> str:
-    """The name in the first statement of `block`.
-
-    A parent that was put aside keeps its name in the class statement, and defines another one.
-    """
-    if block.aside:
-        return _find_name(ast.parse(block.text).body[0])
-    # `os.environ["X"] = "1"` defines nothing.
-    if not block.defines:
-        return ""
-    return block.defines[0]
+                for line in sorted(origins):
+                    yield part.locate(line), *origins[line]
 
 
 def _find_name(node: ast.stmt) -> str:
@@ -90,20 +76,29 @@ def _find_name(node: ast.stmt) -> str:
             return node.name
         case ast.Assign(targets=[ast.Name(id=name), *_]) | ast.AnnAssign(target=ast.Name(id=name)):
             return name
-        case _:
-            return ""
+    return ""
 
 
-def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> _Origins:
-    """The origins of the lines of one statement among `lines`."""
-    first, last = first_line(node), node.end_lineno or node.lineno
-    generated = "\n".join(lines[first - 1 : last])
-    origins: _Origins = {}
+def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> dict[int, tuple[str, int]]:
+    """The origins, as (file, line), of the lines of one statement among `lines`."""
+    first = first_line(node)
+    generated = "\n".join(lines[first - 1 : node.end_lineno])
+    origins: dict[int, tuple[str, int]] = {}
     # The blocks are in the order of the MRO: what several of them have is the nearest one's.
     for rewritten in block.rewritten:
         for ours, theirs in _align(generated, rewritten.text):
             origins.setdefault(first + ours, (rewritten.source.path, rewritten.first + theirs))
-    _complete(node, lines, origins)
+    # Lines that the formatter broke apart come from where the statement they belong to does.
+    for statement in statements_within(node):
+        # The members of a definition have origins of their own, and so has the body of a loop.
+        is_definition = isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if not isinstance(statement, ast.stmt) or is_definition or statement.lineno not in origins:
+            continue
+        body = getattr(statement, "body", None)
+        last = body[0].lineno - 1 if body else statement.end_lineno or 0
+        for number in range(statement.lineno + 1, last + 1):
+            if lines[number - 1].strip():
+                origins.setdefault(number, origins[statement.lineno])
     return origins
 
 
@@ -120,35 +115,24 @@ def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
         start = next((n for n, line in enumerate(ours) if _has_words(line)), len(ours))
         return tuple((n, n) for n in range(start, len(ours)) if ours[n])
     theirs = [_normalize(line) for line in original.split("\n")]
-    found: list[tuple[int, int]] = []
-    matcher = difflib.SequenceMatcher(None, ours, _make_unique(theirs), autojunk=False)
-    for start, their_start, size in matcher.get_matching_blocks():
-        # The last block is always empty.
-        if not size:
-            continue
-        size += _count_equal(ours[start + size :], theirs[their_start + size :])
-        for offset in range(size):
-            if ours[start + offset]:
-                found.append((start + offset, their_start + offset))
-    return tuple(found)
+    # A line with a bracket only is alike everywhere.  It may continue a match, but if it began one,
+    # it would prevent better ones: here, it has a text that no other line has.
+    unique = [line if _has_words(line) else f"\0{number}" for number, line in enumerate(theirs)]
+    pairs: list[tuple[int, int]] = []
+    matcher = difflib.SequenceMatcher(None, ours, unique, autojunk=False)
+    # The last block is always empty.
+    for start, their_start, size in matcher.get_matching_blocks()[:-1]:
+        rest = zip(ours[start + size :], theirs[their_start + size :], strict=False)
+        size += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], rest))
+        pairs += [(start + n, their_start + n) for n in range(size) if ours[start + n]]
+    return tuple(pairs)
 
 
 def _normalize(line: str) -> str:
     """`line` as it is compared."""
     line = line.strip()
     # Few lines have a private name, and the search takes time.
-    if "__" not in line:
-        return line
-    return _MANGLED.sub("", line)
-
-
-def _make_unique(lines: list[str]) -> list[str]:
-    """`lines`, where one with a bracket only has a text that no other line has.
-
-    Such a line is alike everywhere.  It may continue a match, but if it began one, it would prevent
-    better ones.
-    """
-    return [line if _has_words(line) else f"\0{number}" for number, line in enumerate(lines)]
+    return _MANGLED.sub("", line) if "__" in line else line
 
 
 def _has_words(line: str) -> bool:
@@ -156,59 +140,15 @@ def _has_words(line: str) -> bool:
     return len(_WORD.findall(line)) > 1
 
 
-def _count_equal(ours: list[str], theirs: list[str]) -> int:
-    """How many lines at the beginning of both are equal."""
-    count = 0
-    for our_line, their_line in zip(ours, theirs, strict=False):
-        if our_line != their_line:
-            break
-        count += 1
-    return count
-
-
-def _complete(node: ast.stmt, lines: list[str], origins: _Origins) -> None:
-    """Give lines that the formatter broke apart the origin of the statement they belong to."""
-    for statement in _find_plain_statements(node):
-        if statement.lineno not in origins:
-            continue
-        for number in range(statement.lineno + 1, _find_head_end(statement) + 1):
-            is_blank = not lines[number - 1].strip()
-            if not is_blank:
-                origins.setdefault(number, origins[statement.lineno])
-
-
-def _find_plain_statements(node: ast.stmt) -> Iterator[ast.stmt]:
-    """The statements in `node`; definitions are left out, as their members have origins."""
-    for inner in statements_within(node):
-        is_definition = isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if isinstance(inner, ast.stmt) and not is_definition:
-            yield inner
-
-
-def _find_head_end(statement: ast.stmt) -> int:
-    """The last line of a statement without its body."""
-    body = getattr(statement, "body", None)
-    if isinstance(body, list) and body:
-        return int(body[0].lineno) - 1
-    return statement.end_lineno or statement.lineno
-
-
-def _join_ranges(found: Iterable[tuple[int, str, int]]) -> Iterator[LineOrigin]:
+def _join_ranges(origins: Iterable[tuple[int, str, int]]) -> list[LineOrigin]:
     """Join (generated line, path, line there) of neighbours into ranges."""
-    current: LineOrigin | None = None
-    for line, path, origin in found:
-        if current is not None and _continues(current, line, path, origin):
-            current = LineOrigin(current.first, line, path, current.line)
-            continue
-        if current is not None:
-            yield current
-        current = LineOrigin(line, line, path, origin)
-    if current is not None:
-        yield current
-
-
-def _continues(current: LineOrigin, line: int, path: str, origin: int) -> bool:
-    """Whether a line follows the range `current` both in the output and in its file."""
-    if line != current.last + 1 or path != current.path:
-        return False
-    return origin - current.line == line - current.first
+    ranges: list[LineOrigin] = []
+    for line, path, origin in origins:
+        if ranges:
+            above = ranges[-1]
+            next_line = above.line + line - above.first
+            if (line, path, origin) == (above.last + 1, above.path, next_line):
+                ranges[-1] = LineOrigin(above.first, line, path, above.line)
+                continue
+        ranges.append(LineOrigin(line, line, path, origin))
+    return ranges

@@ -14,11 +14,12 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.emit.format import IMPORTED_PACKAGE, Request, Unformatted
+from patchgen.compiler.emit.format import Request, Unformatted
 from patchgen.compiler.emit.linemap import map_lines
 from patchgen.compiler.emit.validate import validate
 from patchgen.compiler.flat import BANNER, FlatFile, Flattened, Note, Override, Summary, UsedSymbol
@@ -39,39 +40,55 @@ from patchgen.syntax.same import is_docstring
 from patchgen.syntax.text import require_compilable
 from patchgen.syntax.trees import parse_class, parse_once
 
-
-@dataclass(frozen=True)
-class _Output:
-    """A module with the name of its file, and its diff base if it follows a parent."""
-
-    name: str
-    module: FlatModule
-    base: FlatModule | None
+# A line of a docstring that begins with `from` may add a word that is no package.
+_IMPORTED_PACKAGE = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The outputs of a modular file, whose texts, those of `request`, are to be formatted."""
+    """The outputs of a modular file, whose texts, those of `request`, are to be formatted.
+
+    Each is (name of the file, module, its diff base if it follows a parent).
+    """
 
     request: Request
-    outputs: tuple[_Output, ...]
+    outputs: tuple[tuple[str, FlatModule, FlatModule | None], ...]
     builder: Builder
 
 
 def assemble_outputs(
     modules: tuple[FlatModule, ...], builder: Builder, settings: Settings
 ) -> Unfinished:
-    """The texts of every module and of its diff base."""
-    modular = builder.naming.plan.modular.source.path.rpartition("/")[2]
-    outputs: list[_Output] = []
+    """The texts of every module and of its diff base, below a notice of where they come from."""
+    plan, bindings = builder.naming.plan, builder.naming.bindings
+    modular = plan.modular.source
+    # A modular file without statements: what it gives differs from the parent's file in layout and
+    # imports only, which the diff then leaves out.
+    empty = ModuleIndex(modular, (), "")
+    outputs: list[tuple[str, FlatModule, FlatModule | None]] = []
     texts: dict[str, Unformatted] = {}
     for module in modules:
-        name = output_name(modular, module.kind)
-        outputs.append(_Output(name, module, _make_diff_base(module, builder)))
-        texts |= _assemble_texts(outputs[-1], builder)
-    imported = {name for text in texts.values() for name in IMPORTED_PACKAGE.findall(text.opening)}
+        name, base = output_name(modular.path.rpartition("/")[2], module.kind), None
+        # Versions are in `patchgen.lock`.
+        head = (
+            f"# {BANNER} {modular.path}. Do not edit: edit that file and run `patchgen convert`.\n"
+        )
+        for parent in _list_parents(module, plan):
+            is_followed = parent == module.base
+            where = (
+                "; what was changed stands in the diff beside this file." if is_followed else "."
+            )
+            head += f"# Modified from {display_module(parent)}{where}\n"
+        texts[name] = Unformatted(head + module.opening, module.body)
+        if module.base is not None:
+            parent_plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
+            plain = Builder(Naming(parent_plan, bindings), builder.lineages, builder.merge)
+            base = link_module(module.kind, (), plain)
+            texts[f"base_{name}"] = Unformatted(head + base.opening, base.body)
+        outputs.append((name, module, base))
+    imported = {name for text in texts.values() for name in _IMPORTED_PACKAGE.findall(text.opening)}
     # isort's first party: the packages of the project.
-    own = filter(builder.naming.bindings.env.holds, sorted(imported))
+    own = filter(bindings.env.holds, sorted(imported))
     return Unfinished(Request(texts, settings, tuple(own)), tuple(outputs), builder)
 
 
@@ -81,11 +98,10 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
     files: list[FlatFile] = []
     findings: list[Problem] = []
     overrides = find_overrides(builder)
-    for output in unfinished.outputs:
-        file = _make_file(output, formatted, builder)
-        files.append(file)
-        findings += _validate_file(file, output, overrides, builder)
-    blocks = [block for output in unfinished.outputs for block in output.module.blocks]
+    for name, module, base in unfinished.outputs:
+        files.append(_make_file(name, module, base, formatted, builder))
+        findings += _validate_file(files[-1], module, overrides, builder)
+    blocks = [block for _, module, _ in unfinished.outputs for block in module.blocks]
     findings += find_unused(blocks, builder)
     warnings = [problem for problem in findings if problem.severity == "warning"]
     if len(warnings) < len(findings):
@@ -97,49 +113,23 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
     return Flattened(tuple(files), overrides=overrides)
 
 
-def _make_diff_base(module: FlatModule, builder: Builder) -> FlatModule | None:
-    """The followed parent, linked with nothing declared."""
-    if module.base is None:
-        return None
-    bindings = builder.naming.bindings
-    # A modular file without statements: what it gives differs from the parent's file in layout and
-    # imports only, which the diff then leaves out.
-    empty = ModuleIndex(builder.naming.plan.modular.source, (), "")
-    plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
-    plain = Builder(Naming(plan, bindings), builder.lineages, builder.merge)
-    return link_module(module.kind, (), plain)
-
-
-def _assemble_texts(output: _Output, builder: Builder) -> dict[str, Unformatted]:
-    """The texts of an output and of its diff base, by name, below a notice of where they come from.
-
-    Versions are in `patchgen.lock`.
-    """
-    plan, module = builder.naming.plan, output.module
-    made_by = f"{BANNER} {plan.modular.source.path}."
-    head = f"# {made_by} Do not edit: edit that file and run `patchgen convert`.\n"
-    for parent in _list_parents(module, plan):
-        is_followed = parent == module.base
-        where = "; what was changed stands in the diff beside this file." if is_followed else "."
-        head += f"# Modified from {display_module(parent)}{where}\n"
-    texts = {output.name: Unformatted(head + module.opening, module.body)}
-    if output.base is not None:
-        texts[f"base_{output.name}"] = Unformatted(head + output.base.opening, output.base.body)
-    return texts
-
-
-def _make_file(output: _Output, formatted: Mapping[str, str], builder: Builder) -> FlatFile:
+def _make_file(
+    name: str,
+    module: FlatModule,
+    base: FlatModule | None,
+    formatted: Mapping[str, str],
+    builder: Builder,
+) -> FlatFile:
     """The output with everything that is known of its text."""
-    module, text, plan = output.module, formatted[output.name], builder.naming.plan
+    plan = builder.naming.plan
     notes = []
     for block in module.blocks:
         notes += [Note(block.rewritten[0].at(1, 0), note) for note in _find_notes(block, builder)]
-    blocks = list(module.blocks)
+    blocks = module.blocks
     diff_base = None
-    if module.base is not None and output.base is not None:
-        blocks += output.base.blocks
-        parent = builder.index(module.base).source.path
-        diff_base = (parent, formatted[f"base_{output.name}"])
+    if module.base is not None and base is not None:
+        blocks += base.blocks
+        diff_base = (builder.index(module.base).source.path, formatted[f"base_{name}"])
     # What the modular file itself writes.
     own = [
         block.name
@@ -148,10 +138,10 @@ def _make_file(output: _Output, formatted: Mapping[str, str], builder: Builder) 
     ]
     return FlatFile(
         kind=module.kind,
-        name=output.name,
-        text=text,
-        parents=_find_used_symbols(blocks, builder),
-        lines=map_lines(text, module.blocks),
+        name=name,
+        text=formatted[name],
+        parents=_find_used_symbols(blocks, plan.modular.source.module),
+        lines=map_lines(formatted[name], module.blocks),
         notes=tuple(notes),
         summary=Summary(tuple(own), _list_parents(module, plan)),
         diff_base=diff_base,
@@ -159,45 +149,34 @@ def _make_file(output: _Output, formatted: Mapping[str, str], builder: Builder) 
 
 
 def _validate_file(
-    file: FlatFile, output: _Output, overrides: tuple[Override, ...], builder: Builder
+    file: FlatFile, module: FlatModule, overrides: tuple[Override, ...], builder: Builder
 ) -> tuple[Problem, ...]:
     """What is wrong with an output.
 
     Raises PatchgenError PG006 where it does not compile because a source does not.
     """
-    base = None
-    if file.diff_base is not None:
-        _, base = file.diff_base
-    declared = _find_declaration(output.module, builder)
-    env, modular = builder.naming.bindings.env, builder.naming.plan.modular
+    base = file.diff_base[1] if file.diff_base is not None else None
+    env, plan = builder.naming.bindings.env, builder.naming.plan
+    source = plan.modular.source
+    # Where the modular file begins to declare what is in it.  A class that only names its parent
+    # adds no line, but it is what made the output.
+    places = [each.at for each in plan.declarations if each.kind == module.kind]
+    firsts = [block.rewritten[0] for block in module.blocks]
+    declared = min(
+        [at for at in places if at.path == source.path]
+        or [first.at(1, 0) for first in firsts if first.source.path == source.path],
+        default=Location(source.path),
+    )
     imports = {
-        (item.module, item.name): modular.source.at(item.line, item.column)
-        for item in modular.imports
+        (item.module, item.name): source.at(item.line, item.column) for item in plan.modular.imports
     }
     problems = validate(file.name, file.text, file.lines, declared, overrides, env, base, imports)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
-        for block in output.module.blocks:
+        for block in module.blocks:
             for rewritten in block.rewritten:
                 require_compilable(rewritten.source)
     return problems
-
-
-def _find_declaration(module: FlatModule, builder: Builder) -> Location:
-    """Where the modular file begins to declare what is in `module`, else the whole file."""
-    plan = builder.naming.plan
-    own = plan.modular.source.path
-    # A class that only names its parent adds no line, but it is what made the output.
-    places = [each.at for each in plan.declarations if each.kind == module.kind]
-    declared = [at for at in places if at.path == own]
-    if declared:
-        return min(declared)
-    carried: list[Location] = []
-    for block in module.blocks:
-        rewritten = block.rewritten[0]
-        if rewritten.source.path == own:
-            carried.append(rewritten.at(1, 0))
-    return min(carried, default=Location(own))
 
 
 def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
@@ -213,29 +192,24 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
 
 def _list_parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:
     """The modules that an output was made from, the followed one first."""
-    origins = find_origins(module.blocks, plan)
-    if module.base is None:
-        return origins
     # Also where nothing of it is left: the output is its variant all the same.
-    return tuple(dict.fromkeys([module.base, *origins]))
+    followed = [module.base] if module.base is not None else []
+    return tuple(dict.fromkeys([*followed, *find_origins(module.blocks, plan)]))
 
 
-def _find_used_symbols(blocks: Iterable[FlatBlock], builder: Builder) -> tuple[UsedSymbol, ...]:
-    """The definitions of other modules in `blocks`, with the digests of their texts."""
-    own = builder.naming.plan.modular.source.module
-    found = set()
+def _find_used_symbols(blocks: Iterable[FlatBlock], own: str) -> tuple[UsedSymbol, ...]:
+    """The definitions of modules beside `own` in `blocks`, with the digests of their texts."""
+    used = set()
     for block in blocks:
         for rewritten in block.rewritten:
-            if rewritten.symbol.module == own:
-                continue
-            # As it stands in its file: the rewritten block has other names.
-            last = rewritten.first + rewritten.text.count("\n") - 1
-            original = rewritten.source.slice(rewritten.first, last)
-            digest = hashlib.sha256(original.encode()).hexdigest()
-            found.add(
-                UsedSymbol(display_module(str(rewritten.symbol)), digest, rewritten.source.path)
-            )
-    return tuple(sorted(found))
+            if rewritten.symbol.module != own:
+                # As it stands in its file: the rewritten block has other names.
+                last = rewritten.first + rewritten.text.count("\n") - 1
+                original = rewritten.source.slice(rewritten.first, last)
+                digest = hashlib.sha256(original.encode()).hexdigest()
+                symbol = display_module(str(rewritten.symbol))
+                used.add(UsedSymbol(symbol, digest, rewritten.source.path))
+    return tuple(sorted(used))
 
 
 # Overrides
@@ -292,6 +266,13 @@ def _overrides_in_class(
     """The members that a class writes anew, each with the parent's if there is one."""
     modular = builder.naming.plan.modular
     bases = frozenset(base.expression for base in declaration.bases)
+    definitions = []
+    for symbol in ancestors:
+        # Nothing is known of the classes of torch.
+        if builder.lineages.direct_bases(symbol, Location(symbol.module)) is not None:
+            definition = builder.index(symbol.module).definition(symbol.name)
+            if definition is not None:
+                definitions.append((symbol, definition))
     node = parse_class(block.text)
     for statement in node.body:
         # An edit matches the parent's text, and a removal needs none of it.
@@ -303,13 +284,16 @@ def _overrides_in_class(
         for name in dict.fromkeys(bound_names([statement])):
             if _asks_parent(statement, name, bases):
                 continue
-            owner, text = _find_member(name, ancestors, builder)
-            if owner is None:
+            for symbol, definition in definitions:
+                text = read_member(definition.text, symbol.name, name)
+                if text:
+                    # What the modular file overrides of its own is under the eyes of its author.
+                    if symbol.module != modular.source.module:
+                        parent = f"{display_module(str(symbol))}.{name}"
+                        yield Override(at, f"{node.name}.{name}", parent, text)
+                    break
+            else:
                 yield Override(at, f"{node.name}.{name}")
-            # What the modular file overrides of its own is under the eyes of its author.
-            elif owner.module != modular.source.module:
-                parent = f"{display_module(str(owner))}.{name}"
-                yield Override(at, f"{node.name}.{name}", parent, text)
 
 
 def _asks_parent(statement: ast.stmt, name: str, bases: Iterable[str]) -> bool:
@@ -325,40 +309,15 @@ def _asks_parent(statement: ast.stmt, name: str, bases: Iterable[str]) -> bool:
     return False
 
 
-def _find_member(
-    name: str, ancestors: Sequence[Symbol], builder: Builder
-) -> tuple[Symbol | None, str]:
-    """The nearest class that has a member of that name, and the member's text."""
-    for symbol in ancestors:
-        # Nothing is known of the classes of torch.
-        if builder.lineages.direct_bases(symbol, Location(symbol.module)) is None:
-            continue
-        definition = builder.index(symbol.module).definition(symbol.name)
-        if definition is None:
-            continue
-        member = read_member(definition.text, symbol.name, name)
-        if member:
-            return symbol, member
-    return None, ""
-
-
+@functools.lru_cache(maxsize=2048)  # The next modular file has the same parents.
 def read_member(text: str, owner: str, name: str) -> str:
     """The text of the statements that bind `name` in the body of the class `owner`, or ""."""
     lines = text.split("\n")
+    member = ""
     # A property and its setter are one member, and so are the overloads of a method.
-    found = ["\n".join(lines[each]) for each in _find_members(text, owner).get(name, ())]
-    return "".join(textwrap.dedent(f"{statement}\n") for statement in found)
-
-
-@functools.lru_cache(maxsize=512)  # The next modular file has the same parents.
-def _find_members(text: str, owner: str) -> Mapping[str, Sequence[slice]]:
-    """The lines of the statements of a class body by the names that they bind."""
-    members: dict[str, list[slice]] = {}
     for node in parse_once(text).body:
-        if not isinstance(node, ast.ClassDef) or node.name != owner:
-            continue
-        for statement in node.body:
-            own = slice(first_line(statement) - 1, statement.end_lineno)
-            for bound in dict.fromkeys(bound_names([statement])):
-                members.setdefault(bound, []).append(own)
-    return members
+        for statement in node.body if isinstance(node, ast.ClassDef) and node.name == owner else ():
+            if name in bound_names([statement]):
+                own = lines[first_line(statement) - 1 : statement.end_lineno]
+                member += textwrap.dedent("\n".join(own) + "\n")
+    return member

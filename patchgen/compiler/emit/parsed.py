@@ -22,10 +22,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.facts.decorators import ADDING_NOTHING
-from patchgen.syntax.blocks import has_lazy_annotations, references_in
+from patchgen.syntax.blocks import Import, has_lazy_annotations, imports_of, references_in
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.trees import called_function, decorator_names, parse_once, walk
+from patchgen.syntax.trees import called_function, children, decorator_names, parse_once, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Path = tuple[str, ...]  # the attributes from `self` to an object
@@ -52,41 +52,20 @@ class Part:
         return self.first + line - 1
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """A text as the validation sees it."""
-
-    text: str
-    parts: tuple[Part, ...]
-
-    @property
-    def body(self) -> list[ast.stmt]:
-        """The statements of all parts, in order."""
-        return [node for part in self.parts for node in part.tree.body]
-
-    @functools.cached_property
-    def _has_lazy_annotations(self) -> bool:
-        return has_lazy_annotations(self.body)
-
-    def references(self, part: Part) -> tuple[Reference, ...]:
-        """Every read of a global name in `part`, at its position there."""
-        return references_in(part.text, self._has_lazy_annotations)
-
-
-# One output at a time is validated, against one diff base.
-@functools.lru_cache(maxsize=2)
-def parse_output(text: str) -> Parsed:
-    """Parse `text`.  Raises SyntaxError or ValueError for what is not Python."""
-    return Parsed(text, tuple(read_parts(text)))
-
-
 def read_parts(text: str) -> Iterator[Part]:
     """The parts of `text`, in order, each parsed when it is asked for.
 
-    Raises as `parse_output` does.
+    Raises SyntaxError or ValueError for what is not Python.
     """
+    cuts: list[int] = []
+    above = ""
+    for match in _BEGINNING.finditer(text):
+        # What stands below a decorator belongs to it.
+        if above != "@":
+            cuts.append(match.start())
+        above = match.group()
     start, line = 0, 1
-    for end in [*list(_find_cuts(text))[1:], len(text)]:
+    for end in [*cuts[1:], len(text)]:
         part = text[start:end].rstrip("\n") + "\n"
         try:
             yield Part(line, part, parse_once(part))
@@ -99,30 +78,38 @@ def read_parts(text: str) -> Iterator[Part]:
         start = end
 
 
-def _find_cuts(text: str) -> Iterator[int]:
-    """Where statements seem to begin.
+# Variants of one parent have most parts in common.
+@functools.lru_cache(maxsize=4096)
+def imports_in(text: str) -> tuple[tuple[Import, bool], ...]:
+    """What the part `text` imports at any depth.
 
-    They do where the text above parses by itself: it then ends outside of strings and brackets.
+    Each with whether it stands under a condition, where it may be missing.
     """
-    above = ""
-    for found in _BEGINNING.finditer(text):
-        # What stands below a decorator belongs to it.
-        if above != "@":
-            yield found.start()
-        above = found.group()
+    found: list[tuple[Import, bool]] = []
+    waiting: list[tuple[ast.AST, bool]] = [(parse_once(text), False)]
+    # The list grows while it is walked.
+    for node, is_conditional in waiting:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found += [(item, is_conditional) for item in imports_of([node])]
+        elif not isinstance(node, ast.expr):
+            is_inside = is_conditional or isinstance(node, ast.If | ast.Try)
+            waiting += [(child, is_inside) for child in children(node)]
+    return tuple(found)
+
+
+# Classes and calls
 
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """A class of the text: its methods, and the values that they store on `self`.
+    """A class of the text: the names that it binds, its methods, and the values that they store.
 
-    `bases` are as spelled.  `calls` are those on `self` and what hangs on it, each with its method
-    and the steps from `self` to what is called.  `is_open`: it may have members that nothing in the
-    text shows.
+    `calls` are those on `self` and what hangs on it, each with its method and the steps from `self`
+    to what is called.  `is_open`: it may have members that nothing in the text shows.
     """
 
     node: ast.ClassDef
-    bases: Sequence[str]
+    bases: Sequence[str]  # as spelled
     bound: frozenset[str]
     methods: Mapping[str, Function]
     stored: Mapping[str, Sequence[ast.expr | None]]
@@ -140,9 +127,8 @@ class Contents:
     foreign: frozenset[str]
 
 
-# Variants of one parent have most parts in common.
 @functools.lru_cache(maxsize=1024)
-def read_contents(text: str) -> Contents:
+def _read_contents(text: str) -> Contents:
     """Read the part `text`, each node once."""
     classes: list[Class] = []
     functions: list[Function] = []
@@ -152,30 +138,30 @@ def read_contents(text: str) -> Contents:
         if isinstance(node, Function) and not node.decorator_list:
             functions.append(node)
         if isinstance(node, ast.ClassDef):
-            inner = [(statement, list(walk(statement))) for statement in node.body]
-            classes.append(_read_class(node, inner))
-            nodes = [each for _, within in inner for each in within]
+            body = [(statement, list(walk(statement))) for statement in node.body]
+            classes.append(_read_class(node, body))
+            nodes = [inner for _, within in body for inner in within]
             for head in (*node.decorator_list, *node.bases, *node.keywords):
                 nodes += walk(head)
         else:
             nodes = list(walk(node))
-        for each in nodes:
-            if isinstance(each, ast.Call):
-                calls.append(each)
-            elif isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load):
-                if not (isinstance(each.value, ast.Name) and each.value.id == "self"):
-                    foreign.add(each.attr)
+        for inner in nodes:
+            if isinstance(inner, ast.Call):
+                calls.append(inner)
+            elif isinstance(inner, ast.Attribute) and not isinstance(inner.ctx, ast.Load):
+                if not (isinstance(inner.value, ast.Name) and inner.value.id == "self"):
+                    foreign.add(inner.attr)
     return Contents(classes, functions, calls, frozenset(foreign))
 
 
-def _read_class(node: ast.ClassDef, inner: Sequence[tuple[ast.stmt, Sequence[ast.AST]]]) -> Class:
-    """Read a class; `inner` are its statements with all nodes in each."""
+def _read_class(node: ast.ClassDef, body: Sequence[tuple[ast.stmt, Sequence[ast.AST]]]) -> Class:
+    """Read a class; `body` are its statements with all nodes in each."""
     binders: dict[str, list[ast.stmt]] = {}
     stored: dict[str, list[ast.expr | None]] = {}
     calls: list[tuple[ast.Call, Function, Path]] = []
-    names = {ast.unparse(called_function(decorator)) for decorator in node.decorator_list}
-    is_open = bool(node.keywords) or not names <= ADDING_NOTHING
-    for statement, nodes in inner:
+    decorators = {ast.unparse(called_function(decorator)) for decorator in node.decorator_list}
+    is_open = bool(node.keywords) or not decorators <= ADDING_NOTHING
+    for statement, nodes in body:
         for name in dict.fromkeys(bound_names([statement])):
             binders.setdefault(name, []).append(statement)
         is_open = is_open or any(map(_adds_unseen, nodes))
@@ -188,9 +174,9 @@ def _read_class(node: ast.ClassDef, inner: Sequence[tuple[ast.stmt, Sequence[ast
             _read_method(statement, nodes, stored, calls)
     # Bound twice, or by something else: which value counts is not known.
     methods = {
-        name: found[0]
-        for name, found in binders.items()
-        if len(found) == 1 and isinstance(found[0], Function)
+        name: statements[0]
+        for name, statements in binders.items()
+        if len(statements) == 1 and isinstance(statements[0], Function)
     }
     is_open = is_open or not {"__getattr__", "__getattribute__"}.isdisjoint(binders)
     bases = [ast.unparse(base) for base in node.bases]
@@ -201,7 +187,7 @@ def _adds_unseen(node: ast.AST) -> bool:
     """Whether a node may give an object attributes whose names it does not write out."""
     match node:
         case ast.Call(func=ast.Name(id="setattr") | ast.Attribute(attr="__setattr__"), args=args):
-            return not any(isinstance(each, ast.Constant) for each in args[:2])
+            return not any(isinstance(argument, ast.Constant) for argument in args[:2])
         case ast.Attribute(attr="__dict__"):
             return True
     return False
@@ -274,136 +260,137 @@ def _find_path(node: ast.expr, paths: Mapping[str, Path]) -> Path | None:
     match node:
         case ast.Name(id=name):
             return paths.get(name)
-        case ast.Attribute(value=value, attr=step):
-            pass
         # A slice of a list is a list.
         case ast.Subscript(value=value, slice=ast.Slice()):
             return _find_path(value, paths)
         case ast.Subscript(value=value):
             step = _ELEMENT
+        case ast.Attribute(value=value, attr=step):
+            pass
         case _:
             return None
     path = _find_path(value, paths)
     return None if path is None else (*path, step)
 
 
+# The whole text
+
+
 @dataclass(frozen=True)
-class Classes:
-    """All classes and functions of a text, by their names, and what each part has."""
+class Parsed:
+    """A text as the validation sees it; of several classes or functions of one name, the last.
+
+    `bound` counts how often each name is bound, and `foreign` are the attributes that are stored on
+    other objects than `self`.
+    """
 
     text: str
+    parts: tuple[Part, ...]
+    body: list[ast.stmt]
+    bound: Counter[str]
     contents: Sequence[tuple[Part, Contents]]
     classes: Mapping[str, Class]
     functions: Mapping[str, Function]
     foreign: frozenset[str]
-    _families: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def references(self, part: Part) -> tuple[Reference, ...]:
+        """Every read of a global name in `part`, at its position there."""
+        return references_in(part.text, self._has_lazy_annotations)
 
     @functools.cached_property
-    def _lines(self) -> list[list[str]]:
-        """Each class with those of the text that it derives from."""
+    def _has_lazy_annotations(self) -> bool:
+        return has_lazy_annotations(self.body)
+
+    @functools.cached_property
+    def families(self) -> Mapping[str, frozenset[str]]:
+        """By the name of a class, all that an object may be of which its methods have as `self`.
+
+        With all that these derive from: a mixin calls what stands beside it.
+        """
         lines = [[name] for name in self.classes]
         for line in lines:
             # The list grows while it is walked.
             for name in line:
                 bases = self.classes[name].bases
                 line += [base for base in bases if base in self.classes and base not in line]
-        return lines
-
-    def family(self, name: str) -> frozenset[str]:
-        """Every class that an object may be of, which a method of the class `name` has as `self`.
-
-        With all that these derive from: a mixin calls what stands beside it.
-        """
-        if name not in self._families:
-            related = [line for line in self._lines if name in line]
-            self._families[name] = frozenset(each for line in related for each in line)
-        return self._families[name]
+        return {
+            name: frozenset().union(*(line for line in lines if name in line))
+            for name in self.classes
+        }
 
     def method(self, owner: str, name: str) -> Function | None:
         """The method that `owner` has under `name`, where its single bases in the text say so."""
-        seen = [owner]
-        for each in seen:
-            if name in self.classes[each].bound:
-                return self.classes[each].methods.get(name)
-            match self.classes[each].bases:
-                case [base] if base in self.classes and base not in seen:
-                    seen.append(base)
+        line = [owner]
+        for owner in line:
+            item = self.classes[owner]
+            if name in item.bound:
+                return item.methods.get(name)
+            if len(item.bases) == 1 and item.bases[0] in self.classes.keys() - line:
+                line += item.bases
         return None
-
-    def _step(self, kind: Path, step: str) -> Path:
-        """What an attribute of an object of `kind` is, or an element of it.
-
-        A kind is (CLASS,), or (CLASS, "[]") for a list of its objects, or () for all else.
-        """
-        if step == _ELEMENT or len(kind) != 1:
-            return kind[:1] if step == _ELEMENT and len(kind) == 2 else ()
-        family = [self.classes[name] for name in self.family(kind[0])]
-        if step in self.foreign or any(step in each.bound for each in family):
-            return ()
-        kinds: set[Path] = set()
-        for each in family:
-            for value in each.stored.get(step, ()):
-                kinds |= self._kinds(value)
-        # Nothing can be called on None.
-        kinds.discard(("None",))
-        return kinds.pop() if len(kinds) == 1 else ()
-
-    def _kinds(self, value: ast.expr | None) -> set[Path]:
-        """What a value may be, as `_step` says it; ("None",) for None."""
-        match value:
-            case ast.Constant(value=None):
-                return {("None",)}
-            case ast.IfExp(body=body, orelse=orelse):
-                return self._kinds(body) | self._kinds(orelse)
-            case ast.Call(func=ast.Name(id=name)) if name in self.classes:
-                return {(name,)}
-            case ast.Call(
-                func=ast.Attribute(attr="ModuleList") | ast.Name(id="ModuleList"), args=[listed]
-            ):
-                match listed:
-                    case ast.ListComp(elt=made) | ast.GeneratorExp(elt=made):
-                        elements = self._kinds(made)
-                    case ast.List(elts=[_, *_] as several):
-                        elements = set().union(*map(self._kinds, several))
-                    case _:
-                        return {()}
-                return {(*kind, _ELEMENT) if len(kind) == 1 else () for kind in elements}
-            case _:
-                return {()}
 
     def follow(self, owner: str, path: Path) -> tuple[str, str]:
         """The class of the object at the end of `path`, and the attribute of it that is called.
 
         The attribute is "" where the object itself is called, and the class where it is unknown.
         """
-        holder: Path = ()
-        kind: Path = (owner,)
+        holder, kind = "", owner
         for step in path:
             holder, kind = kind, self._step(kind, step)
-        if len(kind) == 1:
-            return kind[0], ""
-        is_attribute = len(holder) == 1 and not kind and path[-1] != _ELEMENT
-        return (holder[0], path[-1]) if is_attribute else ("", "")
+        if kind in self.classes:
+            return kind, ""
+        is_attribute = holder in self.classes and not kind and path[-1] != _ELEMENT
+        return (holder, path[-1]) if is_attribute else ("", "")
+
+    def _step(self, kind: str, step: str) -> str:
+        """What an attribute of an object of `kind` is, or an element of it.
+
+        A kind is "CLASS", or "CLASS[]" for a list of its objects, or "" for all else.
+        """
+        if step == _ELEMENT:
+            return kind.removesuffix(_ELEMENT) if kind.endswith(_ELEMENT) else ""
+        if kind not in self.classes or step in self.foreign:
+            return ""
+        family = [self.classes[name] for name in self.families[kind]]
+        if any(step in item.bound for item in family):
+            return ""
+        values = [value for item in family for value in item.stored.get(step, ())]
+        # Nothing can be called on None.
+        kinds = set().union(*map(self._kinds, values)) - {"None"}
+        return kinds.pop() if len(kinds) == 1 else ""
+
+    def _kinds(self, value: ast.expr | None) -> set[str]:
+        """What a value may be, as `_step` says it; "None" for None."""
+        match value:
+            case ast.Constant(value=None):
+                return {"None"}
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._kinds(body) | self._kinds(orelse)
+            case ast.Call(func=ast.Name(id=name)) if name in self.classes:
+                return {name}
+            case ast.Call(
+                func=ast.Attribute(attr="ModuleList") | ast.Name(id="ModuleList"),
+                args=[ast.ListComp() | ast.GeneratorExp() | ast.List() as listed],
+            ):
+                elements = listed.elts if isinstance(listed, ast.List) else [listed.elt]
+                kinds = set().union(*map(self._kinds, elements))
+                return {kind + _ELEMENT if kind in self.classes else "" for kind in kinds or {""}}
+        return {""}
 
 
-# As for the text itself: one output is checked at a time, against one diff base.
+# One output at a time is validated, against one diff base.
 @functools.lru_cache(maxsize=2)
-def read_classes(text: str) -> Classes:
-    """The classes and functions of `text`; of several with one name, the last counts."""
-    parsed = parse_output(text)
-    contents = [(part, read_contents(part.text)) for part in parsed.parts]
-    classes: dict[str, Class] = {}
-    functions: dict[str, Function] = {}
-    defined: list[str] = []
-    for part, inside in contents:
-        classes |= {item.node.name: item for item in inside.classes}
-        functions |= {function.name: function for function in inside.functions}
-        definitions = (node for node in part.tree.body if isinstance(node, Function | ast.ClassDef))
-        defined += [node.name for node in definitions]
+def parse_output(text: str) -> Parsed:
+    """Parse `text`.  Raises SyntaxError or ValueError for what is not Python."""
+    parts = tuple(read_parts(text))
+    body = [node for part in parts for node in part.tree.body]
+    contents = [(part, _read_contents(part.text)) for part in parts]
+    classes = {item.node.name: item for _, inside in contents for item in inside.classes}
+    functions = {node.name: node for _, inside in contents for node in inside.functions}
+    bound = Counter(bound_names(body))
     # What an assignment or an import binds as well may be anything.
-    others = Counter(bound_names(parsed.body)) - Counter(defined)
-    for name in others:
+    for name in bound - Counter(n.name for n in body if isinstance(n, Function | ast.ClassDef)):
         classes.pop(name, None)
         functions.pop(name, None)
     foreign = frozenset().union(*(inside.foreign for _, inside in contents))
-    return Classes(text, contents, classes, functions, foreign)
+    return Parsed(text, parts, body, bound, contents, classes, functions, foreign)

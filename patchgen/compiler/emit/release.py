@@ -26,6 +26,11 @@ _MEMBER = re.compile(
     r"|^[ ]{4}(\w+)[ ]*:|\bself\.(\w+)[ ]*(?::[^=\n]+)?=(?!=)",
     re.MULTILINE,
 )
+_OBJECT = frozenset(dir(object))
+_KNOWN = dict.fromkeys(["builtins.object", "abc.ABC"], _OBJECT) | dict.fromkeys(
+    ["torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"],
+    MODULE_MEMBERS | _OBJECT,
+)
 # What such a class answers to, its text does not list.
 _ANSWERS_ALL = re.compile(r"\bdef __getattr(?:ibute)?__\b")
 
@@ -45,11 +50,6 @@ def absolute(item: Import, package: str) -> str:
     parts = package.split(".")
     above = parts[: len(parts) - item.level + 1]
     return ".".join([*above, item.module] if item.module else above)
-
-
-def package_of(module: str, env: Environment) -> str:
-    """The package that a dot stands for in `module`."""
-    return module if env.is_package(module) else module.rpartition(".")[0]
 
 
 def explain_missing(module: str, name: str, env: Environment) -> tuple[str, str] | None:
@@ -72,7 +72,6 @@ def explain_missing(module: str, name: str, env: Environment) -> tuple[str, str]
 
 
 def _explain_module(module: str, env: Environment) -> tuple[str, str] | None:
-    """As `explain_missing`, for a module without a file."""
     package, _, last = module.rpartition(".")
     file = env.path(package)
     if file is None:
@@ -106,7 +105,7 @@ def _may_bind(module: str, name: str, env: Environment) -> bool:
         return "define_import_structure(" in text and env.look("star", f"{name} {below}") != ""
     for star in index.imports:
         if star.name == "*":
-            target = absolute(star, package_of(module, env))
+            target = absolute(star, _package_of(module, env))
             if env.path(target) is None or _may_bind(target, name, env):
                 return True
     # `globals()[name] = ...`, `sys.modules[__name__] = ...`
@@ -130,55 +129,39 @@ def list_members(outside: Outside, env: Environment) -> frozenset[str] | None:
         if known is not None:
             members |= known
             continue
+        if not may_be_missing(module) or env.path(module) is None:
+            return None
         try:
-            step = _read_class(module, name, env) if may_be_missing(module) else None
+            index = env.index(module, Location(module))
         except PatchgenError:
             return None
-        if step is None:
-            return None
-        members |= step[0]
-        waiting += [base for base in step[1] if base not in waiting]
+        imports = {item.bound: item for item in index.imports}
+        block = index.definition(name)
+        # What is imported is where it comes from.
+        spelled = block.bases if block is not None else (name,)
+        if block is not None:
+            if block.kind != "class" or _ANSWERS_ALL.search(block.text):
+                return None
+            members |= _read_members(block.text)
+        for expression in spelled:
+            is_own = block is not None and index.definition(expression) is not None
+            base = find_base(expression, imports, _package_of(module, env))
+            base = (module, expression) if is_own else base
+            if base is None:
+                return None
+            waiting += [base] if base not in waiting else []
     return frozenset(members)
-
-
-_OBJECT = frozenset(dir(object))
-_KNOWN = {
-    "builtins.object": _OBJECT,
-    "abc.ABC": _OBJECT,
-    "torch.nn.Module": MODULE_MEMBERS | _OBJECT,
-    "torch.nn.modules.Module": MODULE_MEMBERS | _OBJECT,
-    "torch.nn.modules.module.Module": MODULE_MEMBERS | _OBJECT,
-}
-
-
-def _read_class(
-    module: str, name: str, env: Environment
-) -> tuple[frozenset[str], list[Outside]] | None:
-    """The own members and the bases of a class; for what is imported, where it comes from."""
-    if env.path(module) is None:
-        return None
-    index = env.index(module, Location(module))
-    block = index.definition(name)
-    imports = {item.bound: item for item in index.imports}
-    if block is None:
-        target = find_base(name, imports, package_of(module, env))
-        return (frozenset(), [target]) if target is not None else None
-    if block.kind != "class" or _ANSWERS_ALL.search(block.text):
-        return None
-    bases: list[Outside] = []
-    for spelled in block.bases:
-        own = (module, spelled) if index.definition(spelled) is not None else None
-        base = own or find_base(spelled, imports, package_of(module, env))
-        if base is None:
-            return None
-        bases.append(base)
-    return _read_members(block.text), bases
 
 
 @functools.lru_cache(maxsize=256)
 def _read_members(text: str) -> frozenset[str]:
     """What the text of a class seems to bind in its body or on `self`: rather too much."""
     return frozenset(name for match in _MEMBER.finditer(text) for name in match.groups() if name)
+
+
+def _package_of(module: str, env: Environment) -> str:
+    """The package that a dot stands for in `module`."""
+    return module if env.is_package(module) else module.rpartition(".")[0]
 
 
 def find_base(expression: str, imports: Mapping[str, Import], package: str = "") -> Outside | None:

@@ -10,17 +10,17 @@ What is wrong here is wrong in the modular file, or in patchgen; in both cases n
 from __future__ import annotations
 
 import ast
-import functools
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
 from patchgen.compiler.emit.checks import (
     Finding,
+    Swallowed,
     check_calls,
     find_mistakes,
     find_parameters,
@@ -28,15 +28,14 @@ from patchgen.compiler.emit.checks import (
     list_questions,
     passes_on,
 )
-from patchgen.compiler.emit.parsed import Parsed, parse_output, read_parts
+from patchgen.compiler.emit.parsed import Parsed, imports_in, parse_output, read_parts
 from patchgen.compiler.emit.release import explain_missing, list_members
 from patchgen.compiler.flat import LineOrigin, Override
-from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, Problem, did_you_mean
 from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import parse_once, statements_within
+from patchgen.syntax.trees import statements_within
 
 # Code that makes a model from a configuration, whose classes are not known.
 _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
@@ -56,11 +55,11 @@ class _Output:
 
         A line that patchgen wrote came from the last one above it that has an origin.
         """
-        above = [part for part in self.lines if part.first <= line]
+        above = [origin for origin in self.lines if origin.first <= line]
         if not above:
             return Location(self.modular, 1, 1)
-        part = max(above, key=lambda part: part.first)
-        return Location(part.path, part.line + min(line, part.last) - part.first, 1)
+        origin = max(above, key=lambda origin: origin.first)
+        return Location(origin.path, origin.line + min(line, origin.last) - origin.first, 1)
 
 
 def validate(
@@ -94,54 +93,44 @@ def validate(
     problems: list[Problem] = []
     # Only that nothing is wrong is kept, with warnings and what the release has to be asked: a
     # problem is found again, with all that it says.
-    if kept.answer is None:
+    if kept.answer is not None:
+        questions, warned = kept.answer
+    else:
         problem = _find_fault_of_the_whole(name, output, declared)
         if problem is not None:
             return (problem,)
-        parsed = parse_output(text)
+        parsed, questions = parse_output(text), list_questions(text)
         findings += find_mistakes(text)
-        problems += _find_patchgen_imports(parsed, output)
+        problems += _find_patchgen_imports(parsed, output.modular)
         problems += _find_unknown_layers(parsed, output)
-        swallowed = list(_find_swallowed(output, overrides))
+        swallowed = list(_find_swallowed(parsed, output, overrides))
         problems += [problem for problem in swallowed if problem.severity == "error"]
         notes = [problem for problem in swallowed if problem.severity == "warning"]
         for line, what, hint in find_unset(text, base) if base is not None else ():
-            notes.append(Problem(output.locate(line), "PG421", what, hint, "warning"))
-        questions = list_questions(text)
+            notes.append(Problem(output.locate(line), "PG421", what, hint))
+        warned = [(n.at.path, n.at.line, n.at.column, n.code, n.what, n.hint) for n in notes]
         if not findings and not problems:
-            warned = [(n.at.path, n.at.line, n.at.column, n.code, n.what, n.hint) for n in notes]
             kept.keep([questions, warned])
-    else:
-        questions, warned = kept.answer
-        notes = [
-            Problem(Location(path, line, column), code, what, hint, "warning")
-            for path, line, column, code, what, hint in warned
-        ]
-    problems += notes
+    for path, line, column, code, what, hint in warned:
+        problems.append(Problem(Location(path, line, column), code, what, hint, "warning"))
     findings += _ask_release(questions, env)
     upstream = _find_upstream(output, env) if findings else set()
     for finding in findings:
-        if (finding.code, finding.detail) not in upstream:
-            problems.append(_report(finding, output, imports))
+        if (finding.code, finding.detail) in upstream:
+            continue
+        at, what, hint = output.locate(finding.line), finding.what, finding.hint
+        if finding.code == "PG411":
+            module, _, imported = finding.detail.partition(" ")
+            at = imports.get((module, imported), at)
+        if finding.code == "PG402" and at.path != output.modular:
+            hint = (
+                f"bind it at the top level of {at.path}, or override what reads it: "
+                "what is bound while the program runs is not carried"
+            )
+        if finding.second:
+            what += str(output.locate(finding.second))
+        problems.append(Problem(at, finding.code, what, hint))
     return tuple(sorted(set(problems)))
-
-
-def _report(
-    finding: Finding, output: _Output, imports: Mapping[tuple[str, str], Location]
-) -> Problem:
-    """The problem of a finding, at the place that its line came from."""
-    at, what, hint = output.locate(finding.line), finding.what, finding.hint
-    if finding.code == "PG411":
-        module, _, name = finding.detail.partition(" ")
-        at = imports.get((module, name), at)
-    if finding.code == "PG402" and at.path != output.modular:
-        hint = (
-            f"bind it at the top level of {at.path}, or override what reads it: "
-            "what is bound while the program runs is not carried"
-        )
-    if finding.second:
-        what += str(output.locate(finding.second))
-    return Problem(at, finding.code, what, hint, subject=finding.subject)
 
 
 def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
@@ -184,68 +173,39 @@ def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[Findi
 
 def _find_fault_of_the_whole(name: str, output: _Output, declared: Location) -> Problem | None:
     """The problem of a text that does not compile, or changes nothing."""
-    text, base = output.text, output.base
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # Which of its lines is wrong, only the whole text says.
-            if not _compiles_by_parts(text):
-                compile(text, name, "exec", dont_inherit=True)
+            compile(output.text, name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         at = output.locate(getattr(error, "lineno", 1) or 1)
         what = f"the generated module does not compile: {error}"
         return Problem(at, "PG404", what, "please report this")
-    # A variant that changes nothing is a mistake: the parent itself would do.
-    if base is not None and _equals(parse_output(text), base):
-        hint = "declare what the variant changes, or delete the modular file"
-        return Problem(declared, "PG408", "the generated code equals its parent's", hint)
-    return None
-
-
-def _compiles_by_parts(text: str) -> bool:
-    """Whether each part of `text` compiles, and none decides how the others are compiled."""
-    try:
-        parsed = parse_output(text)
-    except (SyntaxError, ValueError):
-        return False
-    # A future import changes the rules for what is below it, and must stand above all else.  After
-    # `global x`, other rules hold for x.
-    if "global" in text or "__future__" in text:
-        return False
-    return all(_compiles(part.text) for part in parsed.parts)
-
-
-# Variants of one parent have most parts in common.
-@functools.lru_cache(maxsize=4096)
-def _compiles(text: str) -> bool:
-    """Whether Python compiles `text`, which it parses, as a module of its own."""
-    try:
-        compile(parse_once(text), "", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return False
-    return True
-
-
-def _equals(parsed: Parsed, base: str) -> bool:
-    """Whether the code of `base` is that of `parsed`; no more of it is parsed than it takes."""
-    theirs = (node for part in read_parts(base) for node in part.tree.body)
-    for own, other in zip_longest(parsed.body, theirs):
+    if output.base is None:
+        return None
+    # No more of the base is parsed than it takes.
+    theirs = (node for part in read_parts(output.base) for node in part.tree.body)
+    for own, other in zip_longest(parse_output(output.text).body, theirs):
         # Parts of one text share their trees.
-        if own is other:
-            continue
-        if own is None or other is None or not is_same_code(own, other):
-            return False
-    return True
+        if own is not other and (own is None or other is None or not is_same_code(own, other)):
+            return None
+    # A variant that changes nothing is a mistake: the parent itself would do.
+    hint = "declare what the variant changes, or delete the modular file"
+    return Problem(declared, "PG408", "the generated code equals its parent's", hint)
 
 
-def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[Problem]:
+def _find_swallowed(
+    parsed: Parsed, output: _Output, overrides: Sequence[Override]
+) -> Iterator[Problem]:
     """A problem for each argument that a caller names and an override takes by `**kwargs` alone.
 
     It is an error where the override has a parameter that its parent does not have: upstream gave
     that one another name.  An override that never had it may mean to do without.
     """
     reported = set()
-    for call in check_calls(output.text).swallowed:
+    for call in check_calls(output.text):
+        if not isinstance(call, Swallowed):
+            continue
         owner, _, method = call.callee.rpartition(".")
         for override in overrides:
             # The method, or its class that was written anew.
@@ -254,7 +214,7 @@ def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[
                 continue
             parents = find_parameters(override.text, method)
             is_used = parents.get(call.keyword, False)
-            if not is_used or passes_on(call.function, call.keyword, output.text):
+            if not is_used or passes_on(call.function, call.keyword, parsed):
                 continue
             reported.add(key)
             own = {each.arg for each in (*call.function.args.args, *call.function.args.kwonlyargs)}
@@ -267,53 +227,39 @@ def _find_swallowed(output: _Output, overrides: Sequence[Override]) -> Iterator[
             yield Problem(override.at, "PG413", what, hint, severity)
 
 
-def _find_patchgen_imports(parsed: Parsed, output: _Output) -> Iterator[Problem]:
+def _find_patchgen_imports(parsed: Parsed, modular: str) -> Iterator[Problem]:
     """A problem for each import of patchgen, because generated files are used without it."""
-    parts = (part for part in parsed.parts if "patchgen" in part.text)
-    for node in chain.from_iterable(statements_within(part.tree) for part in parts):
-        match node:
-            case ast.Import(names=aliases):
-                modules = [alias.name for alias in aliases]
-            case ast.ImportFrom(module=str(module), level=0):
-                modules = [module]
-            case _:
-                continue
-        for module in modules:
-            if module.partition(".")[0] == "patchgen":
-                what = f"the generated module would import {module}"
+    for part in parsed.parts:
+        for item, _ in imports_in(part.text) if "patchgen" in part.text else ():
+            if item.level == 0 and item.module.partition(".")[0] == "patchgen":
+                what = f"the generated module would import {item.module}"
                 hint = (
                     "name what is needed of it: "
                     "classes and functions of patchgen.parts are carried into the file"
                 )
-                yield Problem(Location(output.modular), "PG407", what, hint)
+                yield Problem(Location(modular), "PG407", what, hint)
 
 
 def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
     """A problem for each name in `_no_split_modules` that the flat file neither has nor imports.
 
-    A model that is made from a configuration brings classes of its own; there nothing is checked.
+    transformers looks for modules of these names: one that is unknown has no effect.  A model that
+    is made from a configuration brings classes of its own; there nothing is checked.
     """
-    if "_no_split_modules" not in output.text or _MAKES_MODELS.search(output.text):
+    if _MAKES_MODELS.search(output.text):
         return
-    bound = set(bound_names(parsed.body))
     for part in parsed.parts:
-        for node in statements_within(part.tree):
-            match node:
-                case (
-                    ast.Assign(targets=[ast.Name(id="_no_split_modules"), *_], value=listed)
-                    | ast.AnnAssign(target=ast.Name(id="_no_split_modules"), value=listed)
-                    | ast.AugAssign(target=ast.Name(id="_no_split_modules"), value=listed)
-                ):
-                    pass
-                case _:
-                    continue
-            # transformers looks for modules of these names: one that is unknown has no effect.
-            for element in getattr(listed, "elts", ()):
+        for node in statements_within(part.tree) if "_no_split_modules" in part.text else ():
+            if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+                continue
+            if not ast.unparse(node).startswith("_no_split_modules"):
+                continue
+            for element in getattr(node.value, "elts", ()):
                 at = output.locate(part.locate(element.lineno))
-                is_unknown = isinstance(element, ast.Constant) and element.value not in bound
+                is_unknown = isinstance(element, ast.Constant) and element.value not in parsed.bound
                 # Upstream lists classes of other models too; transformers ignores them.
                 if is_unknown and at.path == output.modular:
                     name = str(element.value)
                     what = f"_no_split_modules names {name}, and the flat file has no such class"
-                    hint = did_you_mean(name, bound) or "name a class of it"
+                    hint = did_you_mean(name, parsed.bound) or "name a class of it"
                     yield Problem(at, "PG409", what, hint)

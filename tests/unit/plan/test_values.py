@@ -15,7 +15,7 @@ from patchgen.compiler.plan.prefixes import (
     model_prefix,
     output_name,
 )
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location
 
 HERE = Location("modular_x.py", 3, 1)
 
@@ -79,14 +79,13 @@ def test_the_prefix_of_a_model() -> None:
     assert model_prefix("llama", ["Conv1D"]) == ""
 
 
-def test_two_prefixes_of_one_parent_are_refused() -> None:
+def test_the_prefix_that_most_pairs_show_counts() -> None:
     gemma, other = derive("GemmaMLP", "LlamaMLP", "Llama"), derive("OtherMLP", "LlamaMLP", "Llama")
     assert gemma is not None and other is not None
-    assert agree([], "llama") is None
-    assert agree([(gemma, HERE)], "llama") == gemma
-    with pytest.raises(PatchgenError) as caught:
-        agree([(gemma, HERE), (other, HERE)], "llama")
-    assert caught.value.problem.code == "PG110"
+    assert agree([]) is None
+    assert agree([gemma]) == gemma
+    assert agree([gemma, other, gemma]) == gemma
+    assert agree([gemma, other]) is None
 
 
 def symbols(text: str) -> tuple[Symbol, ...]:
