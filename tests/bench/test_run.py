@@ -306,7 +306,7 @@ def test_a_full_disk_leaves_the_last_record(tmp_path, monkeypatch):
     record.add("A1", "sdpa", Result("ok"))
     record.write()
     monkeypatch.setattr(
-        os, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+        os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
     )
     record.add("A1", "fast", Result("ok"))
     with pytest.raises(OSError, match="No space left"):

@@ -102,11 +102,6 @@ def test_loaded_weights_stay(pair, tmp_path):
     assert all(torch.equal(value, ours[name]) for name, value in theirs.state_dict().items())
 
 
-def test_a_variant_is_documented_as_its_parent_is(pair):
-    assert pair[1].__doc__ == pair[0].__doc__
-    assert "None`]" not in pair[1].forward.__doc__
-
-
 def test_a_new_model_is_documented_by_its_name_and_prints_nothing(tmp_path, capsys):
     module = converted("gpt2", "GPT2", "LMHeadModel", "Solo", tmp_path, UNDOCUMENTED)
     assert capsys.readouterr().out == ""

@@ -7,7 +7,7 @@ where it has nothing to do; `patchgen explain` prints what each of them left:
     heads         generic heads stand on the base model of the file
     imports       the import statements
     order         the blocks in an order in which Python can run them
-    custom code   classes say that they are none; their checkpoint conversions are registered
+    custom        classes say that they are none; their checkpoint conversions are registered
     text          everything above as two texts, `opening` and `body`
 """
 
@@ -178,7 +178,7 @@ PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
     ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
     ("imports", choose_imports, lambda draft: _count(draft.imports, "imported name")),
     ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
-    ("custom code", register_custom_code, lambda draft: "classes say that they are none"),
+    ("custom", register_custom_code, lambda draft: "classes say that they are none"),
     ("text", write_text, lambda draft: _count_lines(draft.opening + draft.body)),
 )
 

@@ -30,6 +30,7 @@ from patchgen.compiler.plan.outside import outside
 from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.facts.bases import CALLED_BY_NAME, FOR_USERS
 from patchgen.syntax.blocks import Block
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.trees import parse_class
 
@@ -177,6 +178,11 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
     # What cannot be read may have any method.
     if inherited is None:
         return
+    # A class that is written out has the methods of the one whose place it takes.
+    for parent in naming.plan.parents:
+        replaced = outputs.builder.index(parent).definition(name)
+        if replaced is not None and replaced.kind == "class":
+            inherited |= frozenset(bound_names(parse_class(replaced.text).body))
     # Those who import a model call what is public.
     is_for_users = outputs.is_for_users(declaration)
     called = bases.texts_of_bases(naming.plan)
@@ -219,7 +225,10 @@ def _refuse_variant_of_nothing(outputs: _Outputs) -> Iterator[Problem]:
         for base in declaration.bases:
             parent = base.symbol.module
             _, _, model = parent.rpartition(".")[2].partition("_")
-            if parent in plan.parents and model and f"{name}_".startswith(f"{model}_"):
+            prefix = plan.prefixes.get(parent)
+            # `TinyMLP` is of a new model, `LlamaMLPClamped` and `LlamaFastMLP` are of a Llama.
+            is_new = prefix is not None and not prefix.new.startswith(prefix.olds)
+            if parent in plan.parents and not is_new and f"{name}_".startswith(f"{model}_"):
                 what = f"no class takes the place of one of {parent}: the output has no model"
                 hint = (
                     f"write `class {base.symbol.name}({base.expression})`, with the parent's name; "

@@ -49,6 +49,8 @@ def _adopted(case: Path, folder: Path) -> Adopted:
     parent = read_file(read_source(path, MODULE, "transformers/models/toy/modeling_toy.py"))
     utils = root / "transformers" / "utils.py"
     utils.write_text("def is_flash_attn_2_available():\n    return False\n", encoding="utf-8")
+    kernels = root / "transformers" / "integrations.py"
+    kernels.write_text("def use_kernel_forward_from_hub(name):\n    pass\n", encoding="utf-8")
     layers = root / "transformers" / "modeling_layers.py"
     layers.write_text(LAYERS, encoding="utf-8")
     fork = read_fork(case / "fork.py", "fork.py", Settings())

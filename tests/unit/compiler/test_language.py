@@ -51,7 +51,7 @@ def test_the_forms_of_the_page_are_flattened(tmp_path: Path) -> None:
         "register_fake",
     ):
         assert form in modeling
-    assert "get_input_embeddings" not in modeling.split("class LlamaModel(")[1].split("\nclass ")[0]
+    assert "extra_repr" not in modeling.split("class LlamaRMSNorm(")[1].split("\nclass ")[0]
     assert "gate_limit: float = 7.0" in texts["configuration_llama_clamped.py"]
 
 
@@ -191,7 +191,9 @@ def _check_parents(path: Path) -> None:
     module = index(read_source(path, f"transformers.models.{path.parent.name}.{path.stem}"))
     found = [*check_statements(module), *check_code(module, lambda item: False)]
     if path.parent.name != "auto":
-        assert [what for _, _, what, _ in found if not what.startswith("global ")] == []
+        # Four `global`s, and the hooks of two deprecated classes of Bart.
+        unusual = ("global ", "__init_subclass__")
+        assert [what for _, _, what, _ in found if not what.startswith(unusual)] == []
     for name in module.classes:
         block = module.definition(name)
         if block is not None and block.kind == "class" and name not in UNUSUAL:

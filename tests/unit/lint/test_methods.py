@@ -70,7 +70,7 @@ CASES = {
         [("PG741", "LlamaMLP.forward")],
     ),
     "a forward that passes on less": (
-        f"{ACT}    def forward(self, x, scale):\n        return super().forward(x)\n",
+        f"{ACT}    def forward(self, x, scale=1):\n        return super().forward(x)\n",
         [],
     ),
     "what the parent says": (
