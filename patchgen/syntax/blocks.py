@@ -98,7 +98,7 @@ class Block:
         return _names_in(self.text, self.lazy_annotations)
 
 
-@dataclass(frozen=True)  # without slots, for what is cached
+@dataclass(frozen=True, eq=False)  # without slots, for what is cached
 class ModuleIndex:
     """A source with its blocks; `tail` is what follows the last statement."""
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.regular import read_regular
 
 if TYPE_CHECKING:
     from patchgen.syntax.blocks import ModuleIndex
@@ -52,8 +53,8 @@ class Environment:
         """The answer to a question about the file system.
 
         "module" asks for the file of a module, "file" and "folder" whether there is one at a path,
-        "names" for the names in a folder, in lines, and "star" whether `from package import *` may
-        bring a name, where the subject is "name package".  The empty text stands for no.
+        "names" for the names in a folder, in lines, and "star" whether `from module import *` may
+        bring a name, where the subject is "name module".  The empty text stands for no.
         """
         key = question, subject
         if key not in self._answers:
@@ -183,17 +184,28 @@ class Environment:
         return ""
 
     def _may_bring(self, subject: str) -> bool:
-        """Whether a star import may bring a name; no only where that is certain."""
-        from patchgen.syntax.stars import may_bring, read_searched
+        """Whether a star import may bring a name: a file of the module, or below it, exports it.
 
-        name, _, package = subject.partition(" ")
-        # The answer stands for all files that are searched: none of them is asked for by itself.
-        return may_bring(
-            name,
-            package,
-            lambda module: Environment.look(self, "module", module),
-            lambda path: read_searched(path, self.allow_bidi),
-        )
+        It then spells the name, and in quotes where a statement sets `__all__`.
+        """
+        word, _, module = subject.encode().partition(b" ")
+        path = Environment.look(self, "module", module.decode())
+        files = [path]
+        if os.path.basename(path) == "__init__.py":
+            tree = os.walk(os.path.dirname(path))
+            files = [os.path.join(top, name) for top, _, names in tree for name in names]
+        for file in files:
+            if not file.endswith(".py"):
+                continue
+            try:
+                data = read_regular(file)
+            except OSError:
+                return True  # whoever reads it says why not
+            if word in data and (
+                b"\n__all__" not in data or any(q + word + q in data for q in (b'"', b"'"))
+            ):
+                return True
+        return False
 
     def _holders_of(self, module: str, parts: Sequence[str]) -> tuple[Path, ...]:
         """The roots that can have `module`; `parts` are its names below them."""

@@ -15,10 +15,6 @@ from patchgen.compiler.plan.prefixes import (
     model_prefix,
     output_name,
 )
-from patchgen.syntax.errors import Location, PatchgenError
-
-HERE = Location("modular_x.py", 3, 1)
-
 
 @pytest.mark.parametrize(
     ("module", "flattened", "own"),
@@ -79,14 +75,11 @@ def test_the_prefix_of_a_model() -> None:
     assert model_prefix("llama", ["Conv1D"]) == ""
 
 
-def test_two_prefixes_of_one_parent_are_refused() -> None:
+def test_two_prefixes_of_one_parent_are_none() -> None:
     gemma, other = derive("GemmaMLP", "LlamaMLP", "Llama"), derive("OtherMLP", "LlamaMLP", "Llama")
     assert gemma is not None and other is not None
-    assert agree([], "llama") is None
-    assert agree([(gemma, HERE)], "llama") == gemma
-    with pytest.raises(PatchgenError) as caught:
-        agree([(gemma, HERE), (other, HERE)], "llama")
-    assert caught.value.problem.code == "PG110"
+    assert agree([]) is None and agree([gemma, other]) is None
+    assert agree([gemma]) == gemma
 
 
 def symbols(text: str) -> tuple[Symbol, ...]:
