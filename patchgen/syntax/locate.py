@@ -10,6 +10,7 @@ and by `source`.  A subclass that overrides these two knows everything that a re
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -201,9 +202,8 @@ class Environment:
                 data = read_regular(file)
             except OSError:
                 return True  # whoever reads it says why not
-            if word in data and (
-                b"\n__all__" not in data or any(q + word + q in data for q in (b'"', b"'"))
-            ):
+            around = rb"[\"']" if b"\n__all__" in data else rb"\b"
+            if word in data and re.search(around + word + around, data):
                 return True
         return False
 

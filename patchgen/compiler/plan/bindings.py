@@ -155,8 +155,9 @@ class Bindings:
         """
         if not level:
             return target
-        if _is_kept(module, target, level):
-            return "." * level + target
+        written = "." * level + target
+        if written in _list_kept(module.source.text):
+            return written
         parts = module.source.module.split(".")
         # One dot means the package that holds the module; a package holds itself.
         drop = level - module.source.path.endswith("__init__.py")
@@ -285,10 +286,10 @@ def is_kept(symbol: Symbol) -> bool:
     return symbol.module.startswith(".")
 
 
-def _is_kept(module: ModuleIndex, target: str, level: int) -> bool:
-    """Whether the file marks this relative import by `KEPT`."""
-    if KEPT not in module.source.text:
-        return False
-    dots = re.escape("." * level + target)
-    line = rf"^[ \t]*from[ \t]+{dots}[ \t]+import\b.*{KEPT}[ \t]*$"
-    return re.search(line, module.source.text, re.MULTILINE) is not None
+@functools.lru_cache(maxsize=512)  # asked for each relative import, with the text of its file
+def _list_kept(text: str) -> frozenset[str]:
+    """The modules, with their dots, of the relative imports that `text` marks by `KEPT`."""
+    if KEPT not in text:
+        return frozenset()
+    line = rf"^[ \t]*from[ \t]+(\.\S*)[ \t]+import\b.*{KEPT}[ \t]*$"
+    return frozenset(re.findall(line, text, re.MULTILINE))

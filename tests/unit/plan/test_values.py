@@ -16,6 +16,7 @@ from patchgen.compiler.plan.prefixes import (
     output_name,
 )
 
+
 @pytest.mark.parametrize(
     ("module", "flattened", "own"),
     [
