@@ -18,21 +18,13 @@ from patchgen.facts.decorators import DOCUMENTING
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def tree_text(node: ast.AST | Sequence[ast.AST]) -> str:
-    """The tree of `node` as text: equal for equal code, however it is laid out."""
-    if isinstance(node, ast.AST):
-        return ast.dump(node)
-    return "\n".join(map(ast.dump, node))
-
-
 def is_same_code(left: ast.AST, right: ast.AST) -> bool:
-    """Whether two trees are equal but for positions: what `ast.dump` shows of them."""
+    """Whether two trees are the same code, wherever it stands, read or assigned."""
     # The first difference ends it, where `ast.dump` would write both of them out.
-    if type(left) is not type(right):
-        return False
-    return all(
+    return type(left) is type(right) and all(
         _is_same_value(getattr(left, name, None), getattr(right, name, None))
         for name in left._fields
+        if name not in ("ctx", "kind", "type_comment")
     )
 
 
@@ -48,7 +40,7 @@ def _is_same_value(left: object, right: object) -> bool:
 
 
 def plain_text(node: ast.AST) -> str:
-    """`tree_text` without docstrings, annotations and documenting decorators."""
+    """The text of a tree without docstrings, annotations and documenting decorators."""
     known: str | None = getattr(node, "_plain_text", None)
     if known is None:
         known = "".join(_plain(node))

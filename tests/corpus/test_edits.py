@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from patchgen.compiler.merge.merge import merge_class
-from patchgen.compiler.merge.text import same_code, suites
+from patchgen.compiler.merge.text import suites
 from patchgen.syntax.bound import names_in
 from patchgen.syntax.errors import PatchgenError
+from patchgen.syntax.same import is_same_code
 from tests.corpus.corpus import RATCHET, find_package
 from tests.unit.compiler.plans import Golden, plan_of
 
@@ -85,7 +86,7 @@ def _marked(method: Method, chosen: ast.stmt) -> tuple[Method, int]:
     """`method` with the mark below each statement that is `chosen`, and how many these are."""
     done, count = copy.deepcopy(method), 0
     for suite in list(suites(done)):
-        places = [place for place, node in enumerate(suite) if same_code(node, chosen)]
+        places = [place for place, node in enumerate(suite) if is_same_code(node, chosen)]
         for place in reversed(places):
             suite.insert(place + 1, ast.parse(MARK).body[0])
         count += len(places)
@@ -130,5 +131,5 @@ def _fault(source: str, name: str, method: Method, chosen: ast.stmt) -> str:
         found = _edited(source, _declared(name, method, chosen, count), method.name)
     except PatchgenError as error:
         return str(error)
-    same = same_code(found.body, expected.body) and same_code(found.args, expected.args)
+    same = is_same_code(found.body, expected.body) and is_same_code(found.args, expected.args)
     return "" if same else "another tree"

@@ -29,9 +29,10 @@ from patchgen.compiler.edits.replacement import Replacement, replace_matches
 from patchgen.compiler.edits.syntax import is_ellipsis, statements
 from patchgen.compiler.edits.tree import Tree, read_tree, walk
 from patchgen.compiler.merge.members import ClassBody, Statement
-from patchgen.compiler.merge.text import find_syntax_error, parse_fragment, same_code
+from patchgen.compiler.merge.text import find_syntax_error, parse_fragment
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.same import is_same_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def edit_method(
         hint = "write under `with new:` only what can stand at that place of the method"
         raise PatchgenError("PG306", body.at(first.statement, first.new), what, hint)
     # An edit without effect is a mistake of its author.
-    if same_code(parse_fragment(text).nodes[0], method.node):
+    if is_same_code(parse_fragment(text).nodes[0], method.node):
         raise PatchgenError("PG306", at, f"the edit of {first.method} changes nothing", "remove it")
     matches = [functools.partial(_record_match, body, one, target) for one in made]
     return EditedMethod(text, tuple(matches))

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.facts.decorators import ADDING_NOTHING
-from patchgen.syntax.blocks import has_lazy_annotations, references_in
+from patchgen.syntax.blocks import references_in
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import called_function, decorator_names, parse_once, walk
@@ -64,13 +64,9 @@ class Parsed:
         """The statements of all parts, in order."""
         return [node for part in self.parts for node in part.tree.body]
 
-    @functools.cached_property
-    def _has_lazy_annotations(self) -> bool:
-        return has_lazy_annotations(self.body)
-
     def references(self, part: Part) -> tuple[Reference, ...]:
         """Every read of a global name in `part`, at its position there."""
-        return references_in(part.text, self._has_lazy_annotations)
+        return references_in(part.text)
 
 
 # One output at a time is validated, against one diff base.

@@ -30,14 +30,14 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.merge.fields import Fields, finds_generated
 from patchgen.compiler.merge.inline import find_call_site, inline
 from patchgen.compiler.merge.members import ClassBody, Function, Statement, group_by_name
-from patchgen.compiler.merge.text import Fragment, Splice, same_code, splice
+from patchgen.compiler.merge.text import Fragment, Splice, splice
 from patchgen.compiler.merge.uses import Misuse, SuperUse, find_super_uses
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import local_names
-from patchgen.syntax.defined import defined_name
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
-from patchgen.syntax.trees import called_function, decorator_names, walk
+from patchgen.syntax.same import is_same_code
+from patchgen.syntax.trees import called_function, decorator_names, find_name, walk
 
 # These decorate the class's own method; a private copy of the parent's method does without.
 _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
@@ -312,7 +312,7 @@ def _is_written_at(code: Fragment, node: ast.expr) -> bool:
     Inside f-strings, Python before 3.12 gives wrong positions.
     """
     try:
-        return same_code(ast.parse(code.source(node), mode="eval").body, node)
+        return is_same_code(ast.parse(code.source(node), mode="eval").body, node)
     except SyntaxError:
         return False
 
@@ -358,9 +358,9 @@ def _copy(member: Statement, name: str, private: str) -> Statement:
     changes: list[Splice] = []
     renamed: list[ast.AST] = [node]
     if isinstance(node, Function):
-        written = defined_name(code.lines, node)
-        line_start = code.line_span(written.line, written.line)[0]
-        changes.append(Splice(line_start + written.start, line_start + written.end, private))
+        line, start, end = find_name(code.lines, node)
+        line_start = code.line_span(line, line)[0]
+        changes.append(Splice(line_start + start, line_start + end, private))
         # A property and its setter name each other in the class body.
         renamed = list(node.decorator_list)
         for decorator in node.decorator_list:

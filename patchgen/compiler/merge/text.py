@@ -130,30 +130,6 @@ def splice(text: str, splices: Iterable[Splice], start: int = 0, end: int | None
     return "".join([*done, text[at:end]])
 
 
-def same_code(left: object, right: object) -> bool:
-    """Whether two trees are the same code.
-
-    Positions do not count, nor whether a name is read or assigned.
-    """
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, ast.AST):
-        return _have_same_fields(left, right)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same_code, left, right))
-    return left == right
-
-
-def _have_same_fields(left: ast.AST, right: object) -> bool:
-    """Whether two nodes of one class have the same code in all their fields."""
-    for name in left._fields:
-        if name in ("ctx", "kind", "type_comment"):
-            continue
-        if not same_code(getattr(left, name, None), getattr(right, name, None)):
-            return False
-    return True
-
-
 # Lists of statements
 
 
