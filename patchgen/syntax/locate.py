@@ -227,16 +227,6 @@ class Environment:
         # A slice, as the number may be of another environment with more roots.
         return self.roots[number : number + 1]
 
-    def _list_names(self, folders: Sequence[str]) -> list[str]:
-        """What lies in `folders`, for hints; a name may come twice."""
-        found: list[str] = []
-        for folder in folders:
-            names = self.look("names", folder)
-            # An empty folder answers with the empty text, which splits into one empty name.
-            if names:
-                found += names.split("\n")
-        return found
-
     def _describe_nearest(self, module: str) -> str:
         """A hint for a misspelt module: the first part that does not exist, and its neighbours."""
         roots = self._roots_of(module)
@@ -245,7 +235,8 @@ class Environment:
         missing, *rest = _split(module)
         # Descend as far as folders exist; the next part is the misspelt one.
         while rest:
-            deeper = self._enter(folders, missing)
+            inner = [os.path.join(folder, missing) for folder in folders]
+            deeper = [folder for folder in inner if self.look("folder", folder)]
             if not deeper:
                 break
             folders = deeper
@@ -254,28 +245,19 @@ class Environment:
         if not known and not is_beside(module):
             # Not even the package is there: it is not installed, or lies elsewhere.
             searched = ", ".join(folders) or "no folder"
-            unread = self._describe_unread()
-            return f"searched in {searched}; install it or name its root{unread}"
+            says = f"searched in {searched}; install it or name its root"
+            archives = ", ".join(str(archive) for archive in self.archives)
+            return f"{says}; zip and egg files are not read: {archives}" if archives else says
         place = ".".join(known) or f"the folder {roots[0].name}"
-        names = self._list_names(folders)
+        # An empty folder answers with the empty text.
+        listed = [self.look("names", folder) for folder in folders]
+        names = [name for text in listed if text for name in text.split("\n")]
         # It has the name, but is a pipe, or a link to nowhere.
         if missing in names:
             return f"what {place} has of the name {missing} is no file that can be read"
         near = did_you_mean(missing, names)
         says = f"{place} has no {missing}"
         return f"{says}; {near}" if near else says
-
-    def _enter(self, folders: Sequence[str], name: str) -> list[str]:
-        """The folders called `name` in `folders`."""
-        inner = [os.path.join(folder, name) for folder in folders]
-        return [folder for folder in inner if self.look("folder", folder)]
-
-    def _describe_unread(self) -> str:
-        """A hint about archives, which may have the module."""
-        if not self.archives:
-            return ""
-        archives = ", ".join(str(archive) for archive in self.archives)
-        return f"; zip and egg files are not read: {archives}"
 
 
 def is_beside(module: str) -> bool:
@@ -296,11 +278,7 @@ def display_module(module: str) -> str:
 
 def _is_name(part: str) -> bool:
     """Whether a folder or a file can be called so: nothing that leads elsewhere."""
-    if part.isidentifier():
-        return True
-    if part in ("", ".", ".."):
-        return False
-    return not {"/", "\0", os.sep} & set(part)
+    return part not in ("", ".", "..") and not {"/", "\0", os.sep} & set(part)
 
 
 def _answer(question: str, subject: str) -> str:
@@ -310,22 +288,16 @@ def _answer(question: str, subject: str) -> str:
             return "yes" if os.path.isfile(subject) else ""
         case "folder":
             return "yes" if os.path.isdir(subject) else ""
-        case _:
-            return "\n".join(sorted(_module_names(subject)))
-
-
-def _module_names(folder: str) -> set[str]:
-    """What could be imported from `folder`, by its names."""
-    found: set[str] = set()
+    names: set[str] = set()
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(subject) as entries:
             for entry in entries:
                 if entry.name.endswith(".py") or entry.is_dir():
-                    found.add(entry.name.removesuffix(".py"))
+                    names.add(entry.name.removesuffix(".py"))
     # No folder, or one that may not be read: there is nothing to suggest from it.
     except OSError:
-        return set()
-    return found
+        return ""
+    return "\n".join(sorted(names))
 
 
 def make_environment(
