@@ -202,9 +202,10 @@ class Environment:
                 data = read_regular(file)
             except OSError:
                 return True  # whoever reads it says why not
-            around = rb"[\"']" if b"\n__all__" in data else rb"\b"
-            if word in data and re.search(around + word + around, data):
-                return True
+            if word in data:
+                around = rb"[\"']" if b"\n__all__" in data else rb"\b"
+                if re.search(around + word + around, data):
+                    return True
         return False
 
     def _holders_of(self, module: str, parts: Sequence[str]) -> tuple[Path, ...]:
