@@ -61,7 +61,6 @@ class Block:
     defines: tuple[str, ...]
     imports: tuple[Import, ...]
     bases: tuple[str, ...] = ()
-    lazy_annotations: bool = False
     base_positions: tuple[Position, ...] = ()
 
     @property
@@ -90,15 +89,15 @@ class Block:
     @property
     def references(self) -> tuple[Reference, ...]:
         """Every read of a global name; lines count from 1 within `text`."""
-        return references_in(self.text, self.lazy_annotations)
+        return references_in(self.text)
 
     @property
     def uses(self) -> frozenset[str]:
         """The global names that the block reads, quoted annotations included."""
-        return _names_in(self.text, self.lazy_annotations)
+        return _names_in(self.text)
 
 
-@dataclass(frozen=True)  # without slots, for what is cached
+@dataclass(frozen=True, eq=False)  # without slots, for what is cached
 class ModuleIndex:
     """A source with its blocks; `tail` is what follows the last statement."""
 
@@ -109,11 +108,12 @@ class ModuleIndex:
     @functools.cached_property
     def _by_name(self) -> Mapping[str, tuple[Block, ...]]:
         """The blocks that bind each name, in order: a file may have thousands of both."""
-        found: dict[str, list[Block]] = {}
-        for block in self.blocks:
-            for name in dict.fromkeys(block.defines):
-                found.setdefault(name, []).append(block)
-        return {name: tuple(blocks) for name, blocks in found.items()}
+        return _group((name, block) for block in self.blocks for name in block.defines)
+
+    @functools.cached_property
+    def _importers(self) -> Mapping[str, tuple[Block, ...]]:
+        """The blocks that import each name, in order."""
+        return _group((item.bound, block) for block in self.blocks for item in block.imports)
 
     @functools.cached_property
     def by_first_line(self) -> Mapping[int, Block]:
@@ -128,19 +128,9 @@ class ModuleIndex:
         """The last block that binds `name` otherwise than by importing it."""
         # At run time the last binding counts.
         for block in reversed(self.blocks_that_bind(name)):
-            imported = {item.bound for item in block.imports}
-            if name not in imported:
+            if name not in {item.bound for item in block.imports}:
                 return block
         return None
-
-    @functools.cached_property
-    def _importers(self) -> Mapping[str, tuple[Block, ...]]:
-        """The blocks that import each name, in order."""
-        found: dict[str, list[Block]] = {}
-        for block in self.blocks:
-            for name in dict.fromkeys(item.bound for item in block.imports):
-                found.setdefault(name, []).append(block)
-        return {name: tuple(blocks) for name, blocks in found.items()}
 
     def blocks_that_import(self, name: str) -> tuple[Block, ...]:
         """Every block with an import of `name`, in order."""
@@ -148,11 +138,8 @@ class ModuleIndex:
 
     def imported(self, name: str) -> Import | None:
         """The last import that binds `name`, guarded ones included."""
-        # The last import counts, as for definitions.
         for block in reversed(self.blocks_that_import(name)):
-            for item in reversed(block.imports):
-                if item.bound == name:
-                    return item
+            return next(item for item in reversed(block.imports) if item.bound == name)
         return None
 
     def binders(self, name: str) -> tuple[Block, ...]:
@@ -188,14 +175,20 @@ class ModuleIndex:
     @property
     def unread_exports(self) -> Block | None:
         """The first statement about `__all__` that is more than strings in a list."""
-        for block in self._export_blocks:
-            if not is_list_of_strings(block.text):
-                return block
-        return None
+        unread = (b for b in self._export_blocks if not is_list_of_strings(b.text))
+        return next(unread, None)
 
     @property
     def _export_blocks(self) -> list[Block]:
         return [block for block in self.blocks if block.is_of_exports]
+
+
+def _group(pairs: Iterable[tuple[str, Block]]) -> dict[str, tuple[Block, ...]]:
+    """The blocks of each name, each of them once."""
+    groups: dict[str, dict[int, Block]] = {}
+    for name, block in pairs:
+        groups.setdefault(name, {})[id(block)] = block
+    return {name: tuple(blocks.values()) for name, blocks in groups.items()}
 
 
 # A run may have two environments: the files of a new release are asked for in both.
@@ -210,7 +203,6 @@ def index(source: Source) -> ModuleIndex:
 
 def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
     """`index` for a tree that the caller has parsed already."""
-    lazy = has_lazy_annotations(tree.body)
     blocks: list[Block] = []
     end = 0
     # Blocks are whole lines, so that they can be moved as text.
@@ -219,7 +211,7 @@ def index_tree(source: Source, tree: ast.Module) -> ModuleIndex:
         last = max(node.end_lineno or node.lineno for node in group)
         last = _find_last_comment(source, last)
         leading = source.slice(end + 1, first - 1)
-        blocks.append(_make_block(source, group, leading, first, last, lazy))
+        blocks.append(_make_block(source, group, leading, first, last))
         end = last
     return ModuleIndex(source, tuple(blocks), source.slice(end + 1, len(source.lines)))
 
@@ -237,26 +229,16 @@ def _find_last_comment(source: Source, last: int) -> int:
     return found
 
 
-def has_lazy_annotations(body: Iterable[ast.stmt]) -> bool:
-    """Whether a file with the statements `body` has `from __future__ import annotations`."""
-    imported: set[str] = set()
-    for node in body:
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            imported.update(alias.name for alias in node.names)
-    return "annotations" in imported
-
-
 @functools.lru_cache(maxsize=4096)
-def references_in(text: str, lazy_annotations: bool) -> tuple[Reference, ...]:
+def references_in(text: str) -> tuple[Reference, ...]:
     """Every read of a global name in the statements of `text`."""
     # On demand: most blocks of a parent are copied without anyone asking what they read.
-    return references(parse_once(text).body, lazy_annotations)
+    return references(parse_once(text).body)
 
 
 @functools.lru_cache(maxsize=4096)
-def _names_in(text: str, lazy_annotations: bool) -> frozenset[str]:
-    """The global names that the statements of `text` read."""
-    return frozenset(reference.name for reference in references_in(text, lazy_annotations))
+def _names_in(text: str) -> frozenset[str]:
+    return frozenset(reference.name for reference in references_in(text))
 
 
 def first_line(node: ast.stmt) -> int:
@@ -273,30 +255,20 @@ def imports_of(nodes: Iterable[ast.AST]) -> Iterator[Import]:
         node = stack.pop()
         match node:
             case ast.Import() | ast.ImportFrom():
+                # `from . import x` has no module, and `import a` no name of something in it.
+                is_from = isinstance(node, ast.ImportFrom)
+                level = node.level if isinstance(node, ast.ImportFrom) else 0
                 for alias in node.names:
-                    yield _read_import(node, alias)
+                    module = (getattr(node, "module", None) or "") if is_from else alias.name
+                    name = alias.name if is_from else ""
+                    bound, line, column = bound_by(alias), alias.lineno, alias.col_offset
+                    yield Import(module, level, name, bound, line, column)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
                 pass
             case _:
                 # No expression holds an import, and expressions are most of the tree.
                 inner = [child for child in children(node) if not isinstance(child, ast.expr)]
                 stack += reversed(inner)
-
-
-def _read_import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> Import:
-    """One part of an import statement: `x as y` in `from m import w, x as y`."""
-    from_module, level, name = alias.name, 0, ""
-    if isinstance(node, ast.ImportFrom):
-        # `from . import x` has no module.
-        from_module, level, name = node.module or "", node.level, alias.name
-    return Import(
-        module=from_module,
-        level=level,
-        name=name,
-        bound=bound_by(alias),
-        line=alias.lineno,
-        column=alias.col_offset,
-    )
 
 
 def _group_by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
@@ -313,7 +285,7 @@ def _group_by_line(body: Sequence[ast.stmt]) -> Iterator[list[ast.stmt]]:
 
 
 def _make_block(
-    source: Source, group: list[ast.stmt], leading: str, first: int, last: int, lazy: bool
+    source: Source, group: list[ast.stmt], leading: str, first: int, last: int
 ) -> Block:
     """The block of `group`: statements that share a line, nearly always one."""
     node = group[0]
@@ -327,7 +299,6 @@ def _make_block(
         defines=tuple(dict.fromkeys(bound_names(group))),
         imports=tuple(imports_of(group)),
         bases=tuple(ast.unparse(base) for base in bases),
-        lazy_annotations=lazy,
         base_positions=tuple((base.lineno - first + 1, base.col_offset) for base in bases),
     )
 

@@ -10,12 +10,20 @@ calls.  `keeping` says what earlier runs gave; outside of it, nothing is known a
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import marshal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
+
+_M = TypeVar("_M", bound=Callable[..., Any])
+
+
+def per_object(method: _M) -> _M:
+    """`functools.cache` for a method: each object has its own answers, which end with it."""
+    return cast("_M", functools.cached_property(lambda self: functools.cache(method.__get__(self))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ and by `source`.  A subclass that overrides these two knows everything that a re
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
+from patchgen.syntax.regular import read_regular
 
 if TYPE_CHECKING:
     from patchgen.syntax.blocks import ModuleIndex
@@ -52,8 +54,8 @@ class Environment:
         """The answer to a question about the file system.
 
         "module" asks for the file of a module, "file" and "folder" whether there is one at a path,
-        "names" for the names in a folder, in lines, and "star" whether `from package import *` may
-        bring a name, where the subject is "name package".  The empty text stands for no.
+        "names" for the names in a folder, in lines, and "star" whether `from module import *` may
+        bring a name, where the subject is "name module".  The empty text stands for no.
         """
         key = question, subject
         if key not in self._answers:
@@ -183,17 +185,28 @@ class Environment:
         return ""
 
     def _may_bring(self, subject: str) -> bool:
-        """Whether a star import may bring a name; no only where that is certain."""
-        from patchgen.syntax.stars import may_bring, read_searched
+        """Whether a star import may bring a name: a file of the module, or below it, exports it.
 
-        name, _, package = subject.partition(" ")
-        # The answer stands for all files that are searched: none of them is asked for by itself.
-        return may_bring(
-            name,
-            package,
-            lambda module: Environment.look(self, "module", module),
-            lambda path: read_searched(path, self.allow_bidi),
-        )
+        It then spells the name, and in quotes where a statement sets `__all__`.
+        """
+        word, _, module = subject.encode().partition(b" ")
+        path = Environment.look(self, "module", module.decode())
+        files = [path]
+        if os.path.basename(path) == "__init__.py":
+            tree = os.walk(os.path.dirname(path))
+            files = [os.path.join(top, name) for top, _, names in tree for name in names]
+        for file in files:
+            if not file.endswith(".py"):
+                continue
+            try:
+                data = read_regular(file)
+            except OSError:
+                return True  # whoever reads it says why not
+            if word in data:
+                around = rb"[\"']" if b"\n__all__" in data else rb"\b"
+                if re.search(around + word + around, data):
+                    return True
+        return False
 
     def _holders_of(self, module: str, parts: Sequence[str]) -> tuple[Path, ...]:
         """The roots that can have `module`; `parts` are its names below them."""
@@ -215,16 +228,6 @@ class Environment:
         # A slice, as the number may be of another environment with more roots.
         return self.roots[number : number + 1]
 
-    def _list_names(self, folders: Sequence[str]) -> list[str]:
-        """What lies in `folders`, for hints; a name may come twice."""
-        found: list[str] = []
-        for folder in folders:
-            names = self.look("names", folder)
-            # An empty folder answers with the empty text, which splits into one empty name.
-            if names:
-                found += names.split("\n")
-        return found
-
     def _describe_nearest(self, module: str) -> str:
         """A hint for a misspelt module: the first part that does not exist, and its neighbours."""
         roots = self._roots_of(module)
@@ -233,7 +236,8 @@ class Environment:
         missing, *rest = _split(module)
         # Descend as far as folders exist; the next part is the misspelt one.
         while rest:
-            deeper = self._enter(folders, missing)
+            inner = [os.path.join(folder, missing) for folder in folders]
+            deeper = [folder for folder in inner if self.look("folder", folder)]
             if not deeper:
                 break
             folders = deeper
@@ -242,28 +246,19 @@ class Environment:
         if not known and not is_beside(module):
             # Not even the package is there: it is not installed, or lies elsewhere.
             searched = ", ".join(folders) or "no folder"
-            unread = self._describe_unread()
-            return f"searched in {searched}; install it or name its root{unread}"
+            says = f"searched in {searched}; install it or name its root"
+            archives = ", ".join(str(archive) for archive in self.archives)
+            return f"{says}; zip and egg files are not read: {archives}" if archives else says
         place = ".".join(known) or f"the folder {roots[0].name}"
-        names = self._list_names(folders)
+        # An empty folder answers with the empty text.
+        listed = [self.look("names", folder) for folder in folders]
+        names = [name for text in listed if text for name in text.split("\n")]
         # It has the name, but is a pipe, or a link to nowhere.
         if missing in names:
             return f"what {place} has of the name {missing} is no file that can be read"
         near = did_you_mean(missing, names)
         says = f"{place} has no {missing}"
         return f"{says}; {near}" if near else says
-
-    def _enter(self, folders: Sequence[str], name: str) -> list[str]:
-        """The folders called `name` in `folders`."""
-        inner = [os.path.join(folder, name) for folder in folders]
-        return [folder for folder in inner if self.look("folder", folder)]
-
-    def _describe_unread(self) -> str:
-        """A hint about archives, which may have the module."""
-        if not self.archives:
-            return ""
-        archives = ", ".join(str(archive) for archive in self.archives)
-        return f"; zip and egg files are not read: {archives}"
 
 
 def is_beside(module: str) -> bool:
@@ -284,11 +279,7 @@ def display_module(module: str) -> str:
 
 def _is_name(part: str) -> bool:
     """Whether a folder or a file can be called so: nothing that leads elsewhere."""
-    if part.isidentifier():
-        return True
-    if part in ("", ".", ".."):
-        return False
-    return not {"/", "\0", os.sep} & set(part)
+    return part not in ("", ".", "..") and not {"/", "\0", os.sep} & set(part)
 
 
 def _answer(question: str, subject: str) -> str:
@@ -298,22 +289,16 @@ def _answer(question: str, subject: str) -> str:
             return "yes" if os.path.isfile(subject) else ""
         case "folder":
             return "yes" if os.path.isdir(subject) else ""
-        case _:
-            return "\n".join(sorted(_module_names(subject)))
-
-
-def _module_names(folder: str) -> set[str]:
-    """What could be imported from `folder`, by its names."""
-    found: set[str] = set()
+    names: set[str] = set()
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(subject) as entries:
             for entry in entries:
                 if entry.name.endswith(".py") or entry.is_dir():
-                    found.add(entry.name.removesuffix(".py"))
+                    names.add(entry.name.removesuffix(".py"))
     # No folder, or one that may not be read: there is nothing to suggest from it.
     except OSError:
-        return set()
-    return found
+        return ""
+    return "\n".join(sorted(names))
 
 
 def make_environment(

@@ -158,23 +158,20 @@ class _Walker:
                 self._declare(node, scope)
             case ast.ExceptHandler():
                 self._visit_all([node.type], scope)
-                self._bind_maybe(node.name, node, scope)
+                if node.name is not None:
+                    self._bind(node.name, node, scope)
                 self._visit_all(node.body, scope)
             case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
                 self._visit_all(children(node), scope)
                 bound = node.rest if isinstance(node, ast.MatchMapping) else node.name
-                self._bind_maybe(bound, node, scope)
+                if bound is not None:
+                    self._bind(bound, node, scope)
             case _ if type(node).__name__ == "TypeAlias":
                 self._visit(node.name, scope)  # type: ignore[attr-defined]
                 inner = self._type_parameters(node, scope)
                 self._visit(node.value, inner)  # type: ignore[attr-defined]
             case _:
                 self._visit_all(children(node), scope)
-
-    def _bind_maybe(self, name: str | None, node: ast.AST, scope: Scope) -> None:
-        """Bind the name of a handler or a pattern, if it has one."""
-        if name is not None:
-            self._bind(name, node, scope)
 
     def _declare(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
         """`global x` counts as a read of x: it binds nothing by itself."""

@@ -1,17 +1,13 @@
-"""Say of a read in which scope it stands, and whether a scope around it binds the name.
+"""What `scopes` finds: scopes with their names, and reads of names that none of them binds.
 
-`scopes` visits the code and collects the `Read`s.  Once all of it has been visited, every `Scope`
-knows its names, and those reads that none of them binds become `Reference`s.
-
-    def f(x):
-        return x + SIZE             two reads in the scope of f, which binds x; SIZE is global
+def f(x):
+    return x + SIZE             two reads in the scope of f, which binds x; SIZE is global
 """
 
 from __future__ import annotations
 
-import ast
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from patchgen.syntax.trees import Position
@@ -78,32 +74,3 @@ class Scope:
             return around
         # A `global x` makes reads of x global whatever stands around.
         return (around - self.declared_global) | self.bound
-
-
-@dataclass(slots=True)
-class Read:
-    """A read of a name in `scope`; `bound_above` is what the body of a class has bound by then."""
-
-    node: ast.Name
-    chain: Sequence[ast.Attribute]
-    scope: Scope | None
-    bound_above: frozenset[str]
-    class_name: str
-    quoted: Position | None
-    eager: bool
-
-    def as_reference(self, hidden: frozenset[str]) -> Reference:
-        """The reference of a name that no scope binds."""
-        # A name inside quotes has no place in the file but that of the string.
-        line, column = self.quoted or (self.node.lineno, self.node.col_offset)
-        name = self.node.id
-        return Reference(
-            name=name if self.quoted else mangle(name, self.class_name),
-            line=line,
-            column=column,
-            eager=self.eager,
-            quoted=self.quoted is not None,
-            attributes=tuple(link.attr for link in self.chain),
-            ends=tuple((link.end_lineno or line, link.end_col_offset or 0) for link in self.chain),
-            hidden=hidden,
-        )

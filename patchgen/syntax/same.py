@@ -20,13 +20,6 @@ NOT_COMPARED = frozenset({"ctx", "kind", "type_comment"})
 """Fields of nodes that say how a name is used or how a string is written, and not what runs."""
 
 
-def tree_text(node: ast.AST | Sequence[ast.AST]) -> str:
-    """The tree of `node` as text: equal for equal code, however it is laid out."""
-    if isinstance(node, ast.AST):
-        return ast.dump(node)
-    return "\n".join(map(ast.dump, node))
-
-
 def is_same_code(left: object, right: object) -> bool:
     """Whether two trees, or lists of them, are equal.
 
@@ -48,7 +41,7 @@ def is_same_code(left: object, right: object) -> bool:
 
 
 def plain_text(node: ast.AST) -> str:
-    """`tree_text` without docstrings, annotations and documenting decorators."""
+    """The text of a tree without docstrings, annotations and documenting decorators."""
     known: str | None = getattr(node, "_plain_text", None)
     if known is None:
         known = "".join(_plain(node))

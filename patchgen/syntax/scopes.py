@@ -11,6 +11,7 @@ no enclosing function, class or comprehension binds.  The rules are Python's; th
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,16 +24,16 @@ from patchgen.syntax.bound import (
     outer_expressions,
     parameters,
 )
-from patchgen.syntax.reads import Read, Reference, Scope
-from patchgen.syntax.trees import Position, children
+from patchgen.syntax.reads import Reference, Scope, mangle
+from patchgen.syntax.trees import Position, children, list_parameters
+
+# A read, the scope it is in, what the body of a class has bound by then, and its reference.
+_Read = tuple[str, Scope | None, frozenset[str], Callable[..., Reference]]
 
 
-def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tuple[Reference, ...]:
-    """Every read of a global name in module-level statements, in source order of the walk.
-
-    `lazy_annotations` says that the file has `from __future__ import annotations`.
-    """
-    walker = _Walker(lazy_annotations)
+def references(nodes: Iterable[ast.stmt]) -> tuple[Reference, ...]:
+    """Every read of a global name in module-level statements, in source order of the walk."""
+    walker = _Walker()
     for node in nodes:
         walker.visit(node)
     return tuple(walker.list_global_reads())
@@ -41,13 +42,12 @@ def references(nodes: Iterable[ast.stmt], lazy_annotations: bool = False) -> tup
 class _Walker:
     """Visits each node once, and collects the reads of names that the scope does not bind above."""
 
-    def __init__(self, lazy_annotations: bool) -> None:
-        self._reads: list[Read] = []
+    def __init__(self) -> None:
+        self._reads: list[_Read] = []
         self._scope: Scope | None = None
-        # How many function bodies and unevaluated annotations stand around the node.
+        # How many function bodies stand around the node.
         self._lazy = 0
         self._quoted: Position | None = None
-        self._lazy_annotations = lazy_annotations
         # The innermost class around the node, by whose name Python mangles private names.
         self._class_name = ""
 
@@ -62,10 +62,10 @@ class _Walker:
 
     def list_global_reads(self) -> Iterable[Reference]:
         """The reads of names that no scope binds, in order, once everything has been visited."""
-        for read in self._reads:
-            visible = read.scope.visible if read.scope else frozenset()
-            if read.node.id not in visible:
-                yield read.as_reference(visible | read.bound_above)
+        for name, scope, bound_above, reference in self._reads:
+            visible = scope.visible if scope else frozenset()
+            if name not in visible:
+                yield reference(hidden=visible | bound_above)
 
     def _visit_all(self, nodes: Iterable[ast.AST | None]) -> None:
         for node in nodes:
@@ -124,15 +124,12 @@ class _Walker:
         """Visit an annotation, and the forward references in it."""
         if node is None:
             return
-        # With the future import, nothing evaluates an annotation at import.
-        self._lazy += self._lazy_annotations
         # The names inside have no position of their own in the file.
         for quoted in quoted_annotations(node):
             self._quoted = (quoted.lineno, quoted.col_offset)
             self._visit_quoted(quoted)
             self._quoted = None
         self.visit(node)
-        self._lazy -= self._lazy_annotations
 
     def _visit_quoted(self, quoted: ast.Constant) -> None:
         """Visit a forward reference, whose text is code as well."""
@@ -147,19 +144,12 @@ class _Walker:
         self._visit_all(outer_expressions(node))
         outer = self._scope
         self._enter_type_parameters(node)
-        self._visit_signature(node)
+        for parameter in list_parameters(node.args):
+            self._visit_annotation(parameter.annotation)
+        self._visit_annotation(node.returns)
         self._visit_body(node)
         self._scope = outer
         self._bind(node.name)
-
-    def _visit_signature(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """The annotations of the parameters and of the result."""
-        arguments = node.args
-        annotated = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        annotated += [star for star in (arguments.vararg, arguments.kwarg) if star]
-        for parameter in annotated:
-            self._visit_annotation(parameter.annotation)
-        self._visit_annotation(node.returns)
 
     def _visit_lambda(self, node: ast.Lambda) -> None:
         self._visit_all(outer_expressions(node))
@@ -270,10 +260,19 @@ class _Walker:
         bound_above = self._find_bound_above()
         if node.id in bound_above:
             return
-        eager = not self._lazy and self._quoted is None
-        self._reads.append(
-            Read(node, chain, scope, bound_above, self._class_name, self._quoted, eager)
+        # A name inside quotes has no place in the file but that of the string.
+        line, column = self._quoted or (node.lineno, node.col_offset)
+        reference = functools.partial(
+            Reference,
+            name=node.id if self._quoted else mangle(node.id, self._class_name),
+            line=line,
+            column=column,
+            eager=not self._lazy and self._quoted is None,
+            quoted=self._quoted is not None,
+            attributes=tuple(link.attr for link in chain),
+            ends=tuple((link.end_lineno or line, link.end_col_offset or 0) for link in chain),
         )
+        self._reads.append((node.id, scope, bound_above, reference))
 
     def _find_bound_above(self) -> frozenset[str]:
         """What the body of a class has bound by now, as far as the place is in one."""

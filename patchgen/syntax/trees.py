@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 # Fields that hold names, contexts and operators: nothing that a walk looks for.
 _LEAVES = frozenset({"id", "attr", "arg", "ctx", "op", "ops", "asname", "level", "type_comment"})
@@ -141,6 +142,26 @@ def called_function(node: ast.expr) -> ast.expr:
 def parse_once(text: str) -> ast.Module:
     """The tree of the statements in `text`, shared by all who ask: nobody changes it."""
     return ast.parse(text)
+
+
+# `async def \\` may stand above the name.
+_NAME = re.compile(r"(?:async[\s\\]+)?(?:class|def)[\s\\]+(\w+)")
+
+
+def find_name(lines: Sequence[str], node: ast.stmt) -> tuple[int, int, int]:
+    """Where the name in a `def` or `class` statement stands: its line, first and last character.
+
+    The position of `node` counts from `lines`.  `ast` says neither this nor how it is spelled:
+    Python reads `ﬁeld` as `field`.
+    """
+    # `ast` counts bytes.
+    column = len(lines[node.lineno - 1].encode()[: node.col_offset].decode())
+    text = "\n".join(line.removesuffix("\n") for line in lines[node.lineno - 1 : node.lineno + 9])
+    name = _NAME.match(text, column)
+    assert name is not None
+    start = name.start(1) - text.rfind("\n", 0, name.start(1)) - 1
+    line = node.lineno + text.count("\n", 0, name.start(1))
+    return line, start, start + len(name.group(1))
 
 
 def parse_class(text: str) -> ast.ClassDef:

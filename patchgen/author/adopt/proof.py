@@ -14,7 +14,6 @@ from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
-from patchgen.syntax.same import tree_text
 from patchgen.syntax.text import make_source
 
 
@@ -91,7 +90,7 @@ def compare(output: str, fork: File) -> Proof:
     strict = frozenset(
         name
         for name, d in there.items()
-        if name in made and tree_text(made[name].nodes) == tree_text(d.nodes)
+        if name in made and [*map(ast.dump, made[name].nodes)] == [*map(ast.dump, d.nodes)]
     )
     more = tuple(
         name for name, d in made.items() if d.kind in ("class", "def") and name not in there

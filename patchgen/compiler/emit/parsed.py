@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.facts.decorators import ADDING_NOTHING
-from patchgen.syntax.blocks import Import, has_lazy_annotations, imports_of, references_in
+from patchgen.syntax.blocks import Import, imports_of, references_in
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import called_function, children, decorator_names, parse_once, walk
@@ -295,11 +295,7 @@ class Parsed:
 
     def references(self, part: Part) -> tuple[Reference, ...]:
         """Every read of a global name in `part`, at its position there."""
-        return references_in(part.text, self._has_lazy_annotations)
-
-    @functools.cached_property
-    def _has_lazy_annotations(self) -> bool:
-        return has_lazy_annotations(self.body)
+        return references_in(part.text)
 
     @functools.cached_property
     def families(self) -> Mapping[str, frozenset[str]]:

@@ -59,7 +59,7 @@ def find_dependencies(
     Raises PatchgenError PG401 when a name stands for different things in two blocks.
     """
     found: dict[str, Dependency] = {}
-    for reference in references_in(text, False):
+    for reference in references_in(text):
         name = reference.name
         known = found.get(name)
         if known is None:

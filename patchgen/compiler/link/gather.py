@@ -376,7 +376,7 @@ def _replace_block(block_id: BlockId, names: list[str], builder: Builder) -> lis
 def _find_reached_names(index: ModuleIndex) -> set[str]:
     """The names that the exports and the bare statements of a module reach."""
     # The texts of the statements say everything else about them.
-    texts = [[block.text, block.lazy_annotations] for block in index.blocks]
+    texts = [block.text for block in index.blocks]
     kept = recall("reached", texts)
     if kept.answer is not None:
         return set(kept.answer)

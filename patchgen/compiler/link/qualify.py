@@ -32,11 +32,10 @@ from patchgen.compiler.plan.declare import is_edit
 from patchgen.compiler.plan.model import DataString, RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.syntax.blocks import Block, ModuleIndex
-from patchgen.syntax.defined import defined_name
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.reads import Reference
 from patchgen.syntax.text import parse
-from patchgen.syntax.trees import parse_once, sets_attributes, statements_within
+from patchgen.syntax.trees import find_name, parse_once, sets_attributes, statements_within
 
 _RELATIVE_IMPORT = re.compile(r"from\s+\.[.\w]*\s+import\b")
 _BUILTINS = frozenset(dir(builtins)) | {
@@ -417,11 +416,9 @@ class _Qualifier:
                 case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef() if (
                     node.name == own
                 ):
-                    written = defined_name(self._lines, node)
-                    line = self._lines[written.line - 1]
-                    start = len(line[: written.start].encode())
-                    end = len(line[: written.end].encode())
-                    self._changes.add(TextChange(written.line, start, end, name))
+                    number, *span = find_name(self._lines, node)
+                    start, end = (len(self._lines[number - 1][:at].encode()) for at in span)
+                    self._changes.add(TextChange(number, start, end, name))
                 case (
                     ast.Assign(targets=[ast.Name(id=target) as bound])
                     | ast.AnnAssign(target=ast.Name(id=target) as bound)

@@ -40,10 +40,7 @@ class Fields:
 
     def generated(self, level: int) -> frozenset[str]:
         """The methods that are generated for that class, unless it writes them."""
-        names: set[str] = set()
-        for maker in self.makers[level]:
-            names.update(_generated_by(maker))
-        return frozenset(names)
+        return frozenset(name for maker in self.makers[level] for name in _generated_by(maker))
 
 
 def _generated_by(maker: str) -> Iterator[str]:
@@ -79,17 +76,6 @@ def read_fields(plan: ClassPlan, bodies: Sequence[ClassBody]) -> Fields:
         nearest.update(texts)
     makers = tuple(inherited | set(texts.values()) for texts in stated)
     return Fields(makers, inherited | set(nearest.values()))
-
-
-def finds_generated(
-    name: str, start: int, target: int | None, bodies: Sequence[ClassBody], fields: Fields
-) -> bool:
-    """Whether `super().name` finds a generated method before the written one at `target`.
-
-    The search begins at `start`; without a written one, it goes through the whole chain.
-    """
-    stop = len(bodies) if target is None else target
-    return any(name in fields.generated(level) for level in range(start, stop))
 
 
 def find_field_problems(bodies: Sequence[ClassBody], fields: Fields) -> Iterator[Problem]:

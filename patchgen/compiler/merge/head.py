@@ -23,23 +23,14 @@ from patchgen.syntax.errors import PatchgenError, Problem
 from patchgen.syntax.trees import walk
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The text above the body of a flat class; `notes` say what was left out, and why."""
-
-    text: str
-    notes: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
-
-
 def make_class_head(
     plan: ClassPlan,
     bodies: Sequence[ClassBody],
     edited: frozenset[str],
     order: Sequence[Statement],
     further: Mapping[str, str],
-) -> Head:
-    """Write the decorators and the class line of the flat class.
+) -> tuple[str, list[str], list[Problem]]:
+    """The decorators and the class line of the flat class, notes on what is left out, and problems.
 
     `edited` are the methods with edits, `order` is the class body.  `further` are decorators that
     the project knows, each with the method whose override makes it useless.
@@ -56,7 +47,7 @@ def make_class_head(
     brackets = f"({arguments})" if arguments else ""
     line = f"class {plan.name}{brackets}:{bodies[0].comment}\n"
     text = "".join(decorator.text for decorator in chosen.kept) + line
-    return Head(text, tuple(chosen.notes), tuple(chosen.problems))
+    return text, chosen.notes, chosen.problems
 
 
 @dataclass
@@ -86,7 +77,10 @@ class _Chosen:
         if rule is Rule.EXPERTS:
             refusal = _find_refusal(self.bodies, level, changed, self.order, is_restated)
             if refusal:
-                self._refuse("PG225", level, decorator, *refusal)
+                why, hint = refusal
+                what = f"{self.bodies[level].own_name} is decorated with {decorator.name}, {why}"
+                at = self.bodies[level].block.at(decorator.line, 0)
+                self.problems.append(PatchgenError("PG225", at, what, hint).problem)
             elif not is_restated and "forward" in changed:
                 self._drop(decorator, level, because)
             elif not is_restated:
@@ -117,13 +111,6 @@ class _Chosen:
         self.notes.append(
             f"@{decorator.short_name} of {owner} is dropped: it {what}, and {because}"
         )
-
-    def _refuse(self, code: str, level: int, decorator: Decorator, why: str, hint: str) -> None:
-        """Record why the class cannot be merged under a decorator."""
-        body = self.bodies[level]
-        what = f"{body.own_name} is decorated with {decorator.name}, {why}"
-        at = body.block.at(decorator.line, 0)
-        self.problems.append(PatchgenError(code, at, what, hint).problem)
 
 
 def _find_self_attributes(statements: Sequence[Statement]) -> Iterator[ast.Attribute]:

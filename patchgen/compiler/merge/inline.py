@@ -68,17 +68,9 @@ class Site:
         return [] if self.returned else self.method.body[self.number + 1 :]
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """How every parameter of the parent's method gets its value.
-
-    `passed` are parameters that the caller has under the same name.  `bound` are pairs of a
-    parameter and its value, in order.  `keywords` is the name of `**kwargs` if it is passed on.
-    """
-
-    passed: tuple[str, ...]
-    bound: tuple[tuple[str, ast.expr], ...]
-    keywords: str | None
+# How every parameter of the parent's method gets its value: the parameters that the caller has
+# under the same name, the values of others in order, and the `**kwargs` that is passed on, or "".
+Binding = tuple[frozenset[str], dict[str, ast.expr], str]
 
 
 def find_call_site(use: SuperUse, child: Statement) -> Site | None:
@@ -115,7 +107,7 @@ def inline(site: Site, use: SuperUse, child: Statement, parent: Statement) -> Sp
     binding = _bind_safely(site, use, function)
     if binding is None:
         return None
-    body = _read_body(function)
+    body, above = _read_body(function, parent.fragment)
     # `return None` at the end: the child's statements follow.
     if body and isinstance(body[-1], ast.Return) and not site.returned:
         body = body[:-1]
@@ -123,13 +115,13 @@ def inline(site: Site, use: SuperUse, child: Statement, parent: Statement) -> Sp
     first, last = first_line(site.statement), site.statement.end_lineno or 0
     indent = indent_of(code.lines[first - 1])
 
-    values = [(name, _write_argument(value, site.call, code)) for name, value in binding.bound]
-    assigned = "".join(f"{indent}{name} = {value}\n" for name, value in values)
+    values = {name: _write_argument(value, site.call, code) for name, value in binding[1].items()}
+    assigned = "".join(f"{indent}{name} = {value}\n" for name, value in values.items())
     # A comment beside or inside the call gets a line of its own.
     comments = [text for text in _read_comments(code, site.statement) if text not in assigned]
     text = "".join(f"{indent}{comment}\n" for comment in comments) + assigned
     if body:
-        written, old = suite_text(parent.fragment, body, _line_above(parent.fragment, function))
+        written, old = suite_text(parent.fragment, body, above)
         text += reindent(written, old, indent)
     # The method needs a statement.
     elif not values and len(site.method.body) == 1:
@@ -137,20 +129,13 @@ def inline(site: Site, use: SuperUse, child: Statement, parent: Statement) -> Sp
     return Splice(*code.line_span(first, last), text)
 
 
-def _read_body(function: ast.FunctionDef) -> list[ast.stmt]:
-    """The statements of `function` without its docstring; none where all are placeholders."""
+def _read_body(function: ast.FunctionDef, code: Fragment) -> tuple[list[ast.stmt], int]:
+    """The statements below the docstring, none where all are placeholders; the line above them."""
     body = function.body
+    above = find_colon(code, function.lineno, code.column(function.lineno, function.col_offset))[0]
     if ast.get_docstring(function, clean=False) is not None:
-        body = body[1:]
-    return [] if all(is_placeholder(node) for node in body) else body
-
-
-def _line_above(code: Fragment, function: ast.FunctionDef) -> int:
-    """The last line of the signature, or of the docstring below it."""
-    if ast.get_docstring(function, clean=False) is not None:
-        return function.body[0].end_lineno or 0
-    column = code.column(function.lineno, function.col_offset)
-    return find_colon(code, function.lineno, column)[0]
+        above, body = body[0].end_lineno or 0, body[1:]
+    return [] if all(is_placeholder(node) for node in body) else body, above
 
 
 def _read_comments(code: Fragment, statement: ast.stmt) -> list[str]:
@@ -218,13 +203,11 @@ def _is_plain(function: ast.FunctionDef, returned: bool) -> bool:
 
 def _sees_locals(function: FunctionNode) -> bool:
     """Whether code of `function` may read or bind names that its text does not show."""
-    for node in walk(function):
-        match node:
-            case ast.Global() | ast.Nonlocal():
-                return True
-            case ast.Name(id=name) if name in SEES_LOCALS:
-                return True
-    return False
+    return any(
+        isinstance(node, ast.Global | ast.Nonlocal)
+        or (isinstance(node, ast.Name) and node.id in SEES_LOCALS)
+        for node in walk(function)
+    )
 
 
 def _are_names_separate(
@@ -242,12 +225,11 @@ def _are_names_separate(
     # A global of the parent would become a local of the child.
     if (names_in(function.body) - parent_locals) & child_locals:
         return False
-    shared = set(binding.passed)
-    if binding.keywords:
-        shared.add(binding.keywords)
-        if not _is_only_passed_on(site, binding.keywords):
-            return False
-    assigned = [name for name, _ in binding.bound]
+    passed, values, keywords = binding
+    if keywords and not _is_only_passed_on(site, keywords):
+        return False
+    shared = {*passed, keywords} - {""}
+    assigned = list(values)
     # These locals are new in the child, which must not have the names yet.
     fresh = parent_locals - shared - {receiver, *assigned}
     if not shared <= child_locals or fresh & mentioned:
@@ -256,8 +238,8 @@ def _are_names_separate(
         return False
     for number, name in enumerate(assigned):
         # A later assignment must not read the name after this one has changed it.
-        values = names_in([value for _, value in binding.bound[number + 1 :]])
-        if name in mentioned and (name not in child_locals or name in later | values):
+        further = names_in([*values.values()][number + 1 :])
+        if name in mentioned and (name not in child_locals or name in later | further):
             return False
     return True
 
@@ -341,8 +323,8 @@ def _bind(call: ast.Call, function: FunctionNode, caller: Function, skip: int) -
         values[kwargs] = ast.Dict([], [])
     # `super().forward(x)` for a parameter `x`: the variable is there already.
     passed = {n for n, value in values.items() if isinstance(value, ast.Name) and value.id == n}
-    bound = tuple((name, value) for name, value in values.items() if name not in passed)
-    return Binding(tuple(passed), bound, kwargs if starred else None)
+    bound = {name: value for name, value in values.items() if name not in passed}
+    return frozenset(passed), bound, kwargs if starred and kwargs else ""
 
 
 def _passes_on_its_own(

@@ -87,11 +87,6 @@ class Statement:
         return isinstance(self.node, ast.Assign | ast.AnnAssign)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it is `x = v`, which makes no field of a dataclass."""
-        return isinstance(self.node, ast.Assign)
-
-    @property
     def reads(self) -> frozenset[str]:
         """The names that it reads when the class body runs."""
         return _read_names(self.text)
@@ -108,13 +103,8 @@ class Statement:
 
 def is_placeholder(node: ast.stmt) -> bool:
     """Whether `node` is `pass` or `...`."""
-    match node:
-        case ast.Pass():
-            return True
-        case ast.Expr(value=ast.Constant(value=value)):
-            return value is ...
-        case _:
-            return False
+    value = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(node, ast.Pass) or (isinstance(value, ast.Constant) and value.value is ...)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +197,8 @@ def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassB
     code = Fragment(text, (node,), split_lines(text))
     # `ast` does not say where the head ends.
     head_end, column = find_colon(code, node.lineno, code.column(node.lineno, node.col_offset))
-    start, line_start = (
-        code.offset(node.lineno, node.col_offset),
-        code.line_span(1, head_end - 1)[1],
-    )
+    start = code.offset(node.lineno, node.col_offset)
+    line_start = code.line_span(1, head_end - 1)[1]
     rest = code.lines[head_end - 1][column:]
     statements = list(_read_statements(code, node, head_end, origin))
     # The docstring is no member: the nearest class's own counts.
@@ -316,7 +304,11 @@ def lay(child: Sequence[Statement], parent: Sequence[Statement]) -> tuple[Statem
     replaced -= {n for n in replaced if _is_bare(children[n]) and not _is_bare(parents[n])}
     # `forward = run` in the place of the parent's `forward` would stand above a new `run`.
     new = set(children) - replaced
-    low = {n for n in replaced if any(s.is_plain and s.reads & new for s in children[n])}
+    low = {
+        n
+        for n in replaced
+        if any(isinstance(s.node, ast.Assign) and s.reads & new for s in children[n])
+    }
     order: list[Statement] = []
     waiting = set(replaced)
     for statement in parent:

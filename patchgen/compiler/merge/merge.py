@@ -20,13 +20,7 @@ from dataclasses import replace
 from patchgen.compiler.edits.editing import apply_edits
 from patchgen.compiler.merge.fields import find_field_problems, read_fields
 from patchgen.compiler.merge.head import make_class_head
-from patchgen.compiler.merge.members import (
-    ClassBody,
-    Function,
-    Statement,
-    lay,
-    read_class_body,
-)
+from patchgen.compiler.merge.members import ClassBody, Function, Statement, lay, read_class_body
 from patchgen.compiler.merge.supers import resolve_supers
 from patchgen.compiler.merge.text import INDENT
 from patchgen.compiler.plan.declare import removed_name
@@ -58,8 +52,8 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
     pairs = zip(plan.chain, plan.own_names, strict=True)
     bodies = tuple(read_class_body(*pair, level) for level, pair in enumerate(pairs))
 
-    bodies, problems = _mark_removals(bodies)
-    _require_none(problems)
+    bodies, impossible = _mark_removals(bodies)
+    _require_none(impossible)
     trace("removals", _write_chain(bodies))
 
     edited = apply_edits(bodies)
@@ -76,17 +70,15 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
     _require_none((*_find_changed_reads(bodies, laid, written), *_find_lost(bodies, laid)))
     trace("members", _write_class(f"class {plan.name}:\n", bodies, laid))
 
-    resolved = resolve_supers(plan, bodies, laid, fields)
-    order = resolved.statements
-    _require_none(resolved.problems or _find_changed_reads(bodies, order, written))
+    order, problems = resolve_supers(plan, bodies, laid, fields)
+    _require_none(problems or _find_changed_reads(bodies, order, written))
     trace("super", _write_class(f"class {plan.name}:\n", bodies, order))
 
-    head = make_class_head(plan, bodies, edited.methods, order, decorators)
-    _require_none(head.problems)
-    text = _write_class(head.text, bodies, order)
+    head, notes, refusals = make_class_head(plan, bodies, edited.methods, order, decorators)
+    _require_none(refusals)
+    text = _write_class(head, bodies, order)
     trace("head", text)
-    notes = (*_find_missing_parameters(bodies), *head.notes)
-    return MergedClass(plan.name, text, notes, edited.matches)
+    return MergedClass(plan.name, text, (*_find_missing_parameters(bodies), *notes), edited.matches)
 
 
 def _require_none(problems: Iterable[Problem]) -> None:

@@ -27,7 +27,7 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.compiler.merge.fields import Fields, finds_generated
+from patchgen.compiler.merge.fields import Fields
 from patchgen.compiler.merge.inline import find_call_site, inline
 from patchgen.compiler.merge.members import ClassBody, Function, Statement, group_by_name
 from patchgen.compiler.merge.text import Fragment, Splice, splice
@@ -35,10 +35,9 @@ from patchgen.compiler.merge.uses import Misuse, SuperUse, find_super_uses
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import local_names
-from patchgen.syntax.defined import defined_name
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.syntax.same import is_same_code
-from patchgen.syntax.trees import called_function, decorator_names, walk
+from patchgen.syntax.trees import called_function, decorator_names, find_name, walk
 
 # These decorate the class's own method; a private copy of the parent's method does without.
 _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
@@ -46,18 +45,10 @@ _NOT_OF_A_COPY = frozenset({"auto_docstring", "abstractmethod"})
 _DECORATED_BY_NAME = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """Statements with nothing left to resolve, and the problems found on the way."""
-
-    statements: tuple[Statement, ...]
-    problems: tuple[Problem, ...]
-
-
 def resolve_supers(
     plan: ClassPlan, bodies: Sequence[ClassBody], order: Sequence[Statement], fields: Fields
-) -> Resolved:
-    """Resolve every `super()` of a class of the chain in the class body `order`."""
+) -> tuple[tuple[Statement, ...], tuple[Problem, ...]]:
+    """The class body `order` with every `super()` of the chain resolved, and the problems."""
     work = _Resolver(plan, bodies, order, fields)
     last = {name: number for number, statement in enumerate(order) for name in statement.names}
     done: list[Statement] = []
@@ -68,7 +59,7 @@ def resolve_supers(
         below = max((last[name] for name in statement.names), default=number)
         waiting.setdefault(below, []).extend(work.take_copies())
         done += waiting.pop(number, [])
-    return Resolved(tuple(done), tuple(dict.fromkeys(work.problems)))
+    return tuple(done), tuple(dict.fromkeys(work.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +117,9 @@ class _Resolver:
                 raise PatchgenError(use.code, at, use.what, use.hint)
             return
         target, base = self._find_target(use)
-        if finds_generated(use.name, use.start, target, self._bodies, self._fields):
+        # Without a written method, the search goes through the whole chain.
+        passed = range(use.start, len(self._bodies) if target is None else target)
+        if any(use.name in self._fields.generated(level) for level in passed):
             what = f"{use.what} means the method that a decorator generates for a merged class"
             raise PatchgenError("PG224", at, what, f"write out what {use.name} does")
         if target is None:
@@ -281,17 +274,14 @@ class _Resolver:
 
     def _make_private_name(self, name: str, owner: str) -> str:
         """`_name_of_Owner`, with a number if the chain has that identifier."""
-        wanted = f"_{name.strip('_') or 'method'}_of_{owner.strip('_')}"
+        private = wanted = f"_{name.strip('_') or 'method'}_of_{owner.strip('_')}"
+        taken = set(self._private.values())
+        taken.update(*(_identifiers_in(block.text) for block in self._plan.chain))
         # A number makes the name free; the first copy goes without.
-        number, private = 2, wanted
-        while self._is_taken(private):
+        number = 2
+        while private in taken:
             private, number = f"{wanted}_{number}", number + 1
         return private
-
-    def _is_taken(self, name: str) -> bool:
-        if name in self._private.values():
-            return True
-        return any(name in _identifiers_in(block.text) for block in self._plan.chain)
 
 
 def _catches(node: ast.AST) -> bool:
@@ -359,9 +349,9 @@ def _copy(member: Statement, name: str, private: str) -> Statement:
     changes: list[Splice] = []
     renamed: list[ast.AST] = [node]
     if isinstance(node, Function):
-        written = defined_name(code.lines, node)
-        line_start = code.line_span(written.line, written.line)[0]
-        changes.append(Splice(line_start + written.start, line_start + written.end, private))
+        line, start, end = find_name(code.lines, node)
+        line_start = code.line_span(line, line)[0]
+        changes.append(Splice(line_start + start, line_start + end, private))
         # A property and its setter name each other in the class body.
         renamed = list(node.decorator_list)
         for decorator in node.decorator_list:

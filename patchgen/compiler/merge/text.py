@@ -17,7 +17,6 @@ import tokenize
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.trees import walk
@@ -82,16 +81,11 @@ def parse_fragment(text: str) -> Fragment:
     # Lines count from the text, not from the class line above it.
     for node in holder.body:
         for inner in walk(node):
-            _move_up(inner)
+            # As `ast.increment_lineno`, which walks twice as long.
+            if "lineno" in inner._attributes:
+                inner.lineno -= 1  # type: ignore[attr-defined]
+                inner.end_lineno -= 1  # type: ignore[attr-defined]
     return Fragment(text, tuple(holder.body), split_lines(text))
-
-
-def _move_up(node: Any) -> None:
-    """Let a node that was just parsed stand one line higher."""
-    # As `ast.increment_lineno`, which walks twice as long.
-    if "lineno" in node._attributes:
-        node.lineno -= 1
-        node.end_lineno -= 1
 
 
 def find_syntax_error(text: str) -> str | None:
@@ -108,11 +102,8 @@ def find_syntax_error(text: str) -> str | None:
 def split_lines(text: str) -> tuple[str, ...]:
     """The lines of `text` with their ends; only `\\n` ends a line, as for Python's tokenizer."""
     *whole, rest = text.split("\n")
-    lines = tuple(f"{line}\n" for line in whole)
     # Behind the last line end there is nothing, or a line without one.
-    if not rest:
-        return lines
-    return (*lines, rest)
+    return (*(f"{line}\n" for line in whole), *([rest] if rest else ()))
 
 
 def splice(text: str, splices: Iterable[Splice], start: int = 0, end: int | None = None) -> str:
@@ -146,18 +137,14 @@ def reindent(text: str, old: str, new: str) -> str:
     inside = _find_string_lines(text)
     lines: list[str] = []
     for number, line in enumerate(split_lines(text), start=1):
-        lines.append(line if number in inside else _shift(line, old, new))
+        if number in inside:
+            lines.append(line)
+        elif not line.strip():
+            lines.append(line.lstrip(" \t"))
+        # Comments and continuation lines may stand further left than the code.
+        else:
+            lines.append(new + (line.removeprefix(old) if line.startswith(old) else line.lstrip()))
     return "".join(lines)
-
-
-def _shift(line: str, old: str, new: str) -> str:
-    """One line with another indentation; a blank line gets none."""
-    if not line.strip():
-        return line.lstrip(" \t")
-    if line.startswith(old):
-        return new + line.removeprefix(old)
-    # Comments and continuation lines may stand further left than the code.
-    return new + line.lstrip()
 
 
 def _find_string_lines(text: str) -> frozenset[int]:

@@ -76,13 +76,12 @@ def marker_index(node: ast.AST) -> int | None:
 def calls_inherited(override: ast.stmt, method: str) -> bool:
     """Whether `super().method` or `Parent.method` occurs in `override`."""
     for node in walk(override):
-        match node:
-            # Reading the method counts: it may be called under another name.
-            case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name):
-                if name == method:
+        # Reading the method counts: it may be called under another name.
+        if isinstance(node, ast.Attribute) and node.attr == method:
+            match node.value:
+                case ast.Call(func=ast.Name(id="super")):
                     return True
-            case ast.Attribute(value=owner, attr=name) if marker_index(owner) is not None:
-                if name == method:
+                case owner if marker_index(owner) is not None:
                     return True
     return False
 

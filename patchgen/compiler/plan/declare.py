@@ -15,7 +15,7 @@ classes use is copied from it under one new prefix.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -44,7 +44,7 @@ from patchgen.syntax.errors import (
     did_you_mean,
     problems_of,
 )
-from patchgen.syntax.trees import called_function, find_class, list_arguments
+from patchgen.syntax.trees import called_function, list_arguments, parse_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,13 @@ class ModulePlan:
         return names.index(module) if module in names else len(names)
 
 
+def find_index(module: str, layers: Sequence[ModuleIndex], bindings: Bindings) -> ModuleIndex:
+    """The blocks of `module`, a modular file or a module below the roots."""
+    # The environment would read the file again, under the name that imports give it.
+    own = next((layer for layer in layers if layer.source.module == module), None)
+    return own or bindings.env.index(module, Location(module))
+
+
 _NOTHING: Mapping[Symbol, str] = MappingProxyType({})
 
 
@@ -142,11 +149,8 @@ def make_plan(
     for place, declaration in enumerate(declared):
         if declaration.symbol in mentioned:
             declared[place] = _keep_subclass(declaration, mentioned[declaration.symbol])
-    if declared:
-        bases = _find_bases(declared, known)
-    else:
-        bases = find_followed(modular, bindings)
-    prefixes = _find_prefixes(declared, bases, bindings, layers)
+    bases = _find_bases(declared, known) if declared else find_followed(modular, bindings)
+    prefixes = _find_prefixes(declared, bases, known)
     merged = {parent for declaration in declared for parent in declaration.parents}
     named = find_named_definitions(layers, {*bases.values(), *prefixes}, merged, bindings)
     return ModulePlan(modular, layers, tuple(declared), bases, prefixes, named)
@@ -186,25 +190,19 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
 
 def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex, ...]:
     """`modular` and the modular files whose classes it extends, nearest first."""
-    found: dict[str, ModuleIndex] = {modular.source.module: modular}
+    layers: dict[str, ModuleIndex] = {modular.source.module: modular}
     queue = [modular]
     # Breadth first: the nearest layers come first.
     while queue:
         layer = queue.pop(0)
         check_language(layer, bindings)
-        for base in _list_bases(layer, bindings):
+        for base in (base for name in layer.classes for base in bases_of(bindings, layer, name)):
             module = base.symbol.module
             is_modular = module.rpartition(".")[2].startswith("modular_")
-            if is_modular and module not in found:
-                found[module] = bindings.env.index(module, base.at)
-                queue.append(found[module])
-    return tuple(found.values())
-
-
-def _list_bases(layer: ModuleIndex, bindings: Bindings) -> Iterator[Base]:
-    """The bases of all classes of a modular file."""
-    for name in layer.classes:
-        yield from bases_of(bindings, layer, name)
+            if is_modular and module not in layers:
+                layers[module] = bindings.env.index(module, base.at)
+                queue.append(layers[module])
+    return tuple(layers.values())
 
 
 @dataclass(frozen=True)
@@ -222,12 +220,15 @@ class _Known:
         return tuple(layer.source.module for layer in self.layers)
 
     def index(self, module: str) -> ModuleIndex:
-        """The blocks of `module`, a modular file or a module below the roots."""
-        # The environment would read the file again, under the name that imports give it.
-        for layer in self.layers:
-            if layer.source.module == module:
-                return layer
-        return self.bindings.env.index(module, Location(module))
+        return find_index(module, self.layers, self.bindings)
+
+    def is_model_file(self, module: str) -> bool:
+        """Whether a module is flattened and is no part, whose classes keep their names."""
+        return self.bindings.flatten_scope.flattens(module) and not _is_part(module)
+
+
+def _is_part(module: str) -> bool:
+    return module == PARTS or module.startswith(f"{PARTS}.")
 
 
 def _declare_all(known: _Known) -> list[Declaration]:
@@ -262,20 +263,11 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     at = layer.source.at(block.first)
     bases = bases_of(bindings, layer, name)
     # Asked in any case: a base that does not exist is an error whatever becomes of the class.
-    unknown = _find_unknown_bases(bases, bindings)
-    found = split(symbol, bases, lineages, bindings, known.modules, at)
-    flattened = [s for s in found.chain if bindings.flatten_scope.flattens(s.module)]
-    classes = tuple((known.index(ancestor.module), ancestor) for ancestor in flattened)
-    merged = Declaration(
-        symbol=symbol,
-        at=at,
-        bases=bases,
-        chain=found.chain,
-        rest=found.rest,
-        kind=_kind(symbol, found.chain),
-        parents=found.chain[1:],
-        rewrites=makes_rewrites(classes, bindings),
-    )
+    flattens = bindings.flatten_scope.flattens
+    asked = [check_class_statement(bindings, b) for b in bases if flattens(b.symbol.module)]
+    unknown = [problem for problem in asked if problem is not None]
+    chain, rest, obstacle = split(symbol, bases, lineages, known.modules, at)
+    merged = Declaration(symbol, at, bases, chain, rest, _kind(symbol, chain), chain[1:])
     if not merged.is_merged:
         # A class over one of its own file may call what is merged into that one.
         if any(base.symbol.module in known.modules for base in bases):
@@ -283,27 +275,19 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
             if problems:
                 raise Refusals(problems)
         return merged
+    classes = [(known.index(each.module), each.name) for each in chain if flattens(each.module)]
     for index in dict.fromkeys(index for index, _ in classes):
         check_language(index, bindings)
-    outside = [str(base) for base in lineages.mro(symbol, at) if base not in found.chain]
-    merging = [(index, ancestor.name) for index, ancestor in classes]
-    off_the_page = list(check_classes(merging, outside, known.decorators))
-    if off_the_page:
-        raise Refusals(off_the_page)
-    if unknown:
-        raise Refusals(unknown)
-    if found.obstacle:
+    outside = [str(base) for base in lineages.mro(symbol, at) if base not in chain]
+    off_the_page = list(check_classes(classes, outside, known.decorators))
+    if off_the_page or unknown:
+        raise Refusals(off_the_page or unknown)
+    if obstacle:
         hint = "change the order of the bases, or override in one class what the others have"
-        raise PatchgenError("PG107", at, found.obstacle, hint)
+        raise PatchgenError("PG107", at, obstacle, hint)
     why = known.kept.get(symbol)
+    merged = replace(merged, rewrites=_makes_rewrites(chain, known))
     return _keep_subclass(merged, why) if why else merged
-
-
-def _find_unknown_bases(bases: tuple[Base, ...], bindings: Bindings) -> list[Problem]:
-    """A problem for each base that would be merged, but is no class statement."""
-    flattened = [base for base in bases if bindings.flatten_scope.flattens(base.symbol.module)]
-    problems = [check_class_statement(bindings, base) for base in flattened]
-    return [problem for problem in problems if problem is not None]
 
 
 def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
@@ -323,15 +307,27 @@ def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
     return replace(declaration, chain=declaration.chain[:1], rest=bases, why=why)
 
 
+def _makes_rewrites(chain: tuple[Symbol, ...], known: _Known) -> bool:
+    """Whether a class of `chain` edits or removes what a class behind it has."""
+    behind: set[str] = set()
+    for symbol in reversed(chain):
+        index = known.index(symbol.module)
+        block = index.definition(symbol.name)
+        body = parse_class(block.text).body if block else []
+        if any(is_edit(index, statement, known.bindings) for statement in body):
+            return True
+        # Removing what no parent binds is no removal.
+        if any(removed_name(statement) in behind for statement in body):
+            return True
+        behind.update(bound_names(body))
+    return False
+
+
 def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
     """The kind of output that a class stands in."""
     # A class belongs into the file that its parents are in: `LlamaConfig` into a configuration.
-    for ancestor in chain[1:]:
-        kind = kind_of_module(ancestor.module)
-        if kind is not None:
-            return kind
-    has_parents = len(chain) > 1
-    return MODELING if has_parents else kind_of_class(symbol.name)
+    kinds = [kind for ancestor in chain[1:] if (kind := kind_of_module(ancestor.module))]
+    return kinds[0] if kinds else MODELING if len(chain) > 1 else kind_of_class(symbol.name)
 
 
 def _find_bases(declared: list[Declaration], known: _Known) -> dict[str, str]:
@@ -359,10 +355,8 @@ def _find_namesakes(
     for declaration in declared:
         name = declaration.symbol.name
         for ancestor in known.lineages.mro(declaration.symbol, declaration.at)[1:]:
-            is_of_parent = ancestor.module not in known.modules and _is_model_file(
-                ancestor.module, known.bindings
-            )
-            if ancestor.name == name and is_of_parent:
+            is_of_parent = ancestor.module not in known.modules
+            if ancestor.name == name and is_of_parent and known.is_model_file(ancestor.module):
                 yield name, declaration.at, declaration.kind, ancestor.module
                 break
 
@@ -388,46 +382,28 @@ def _find_replaced_classes(known: _Known) -> Iterator[tuple[str, Location, str, 
 
 
 def _find_prefixes(
-    declared: list[Declaration],
-    bases: Mapping[str, str],
-    bindings: Bindings,
-    layers: tuple[ModuleIndex, ...],
+    declared: Sequence[Declaration], bases: Mapping[str, str], known: _Known
 ) -> dict[str, Prefix | None]:
     """The rename of each parent module that no output follows."""
     pairs: dict[str, list[Prefix]] = {}
-    own = {layer.source.module for layer in layers}
-    settled = own | set(bases.values())
+    settled = {*known.modules, *bases.values()}
     for declaration in declared:
         name = declaration.symbol.name
         if any(ancestor.name == name for ancestor in declaration.parents):
             continue  # its other bases are mixins, not models to be renamed
         for base in declaration.bases:
             module = base.symbol.module
-            if module in settled or not _is_model_file(module, bindings):
+            if module in settled or not known.is_model_file(module):
                 continue
-            # Also without a pair: the classes of this module keep their names then.
-            found = pairs.setdefault(module, [])
-            prefix = _derive_prefix(name, base, bindings)
-            # Classes without a common ending say nothing about the prefix.
-            if prefix is not None:
-                found.append(prefix)
-    return {module: agree(found) for module, found in pairs.items()}
-
-
-def _derive_prefix(name: str, base: Base, bindings: Bindings) -> Prefix | None:
-    """The prefix that `class name(base)` shows."""
-    module = base.symbol.module
-    # The file or the folder of `transformers.models.gpt2.modeling_gpt2` names the model.
-    folder, _, file = module.rpartition(".")
-    classes = bindings.env.index(module, base.at).classes
-    stem = file.partition("_")[2]
-    model = model_prefix(stem, classes) or model_prefix(folder.rpartition(".")[2], classes)
-    return derive(name, base.symbol.name, model)
-
-
-def _is_model_file(module: str, bindings: Bindings) -> bool:
-    """Whether a module is flattened and is no part, whose classes keep their names."""
-    return bindings.flatten_scope.flattens(module) and not module.startswith("patchgen.parts")
+            # The file or the folder of `transformers.models.gpt2.modeling_gpt2` names the model.
+            folder, _, file = module.rpartition(".")
+            classes = known.bindings.env.index(module, base.at).classes
+            stems = file.partition("_")[2], folder.rpartition(".")[2]
+            model = model_prefix(stems[0], classes) or model_prefix(stems[1], classes)
+            prefix = derive(name, base.symbol.name, model)
+            # Without a pair, the classes of this module keep their names.
+            pairs.setdefault(module, []).extend([prefix] if prefix else [])
+    return {module: agree(shown) for module, shown in pairs.items()}
 
 
 _HINT = (
@@ -441,123 +417,62 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     Raises PatchgenError PG125 where no imported module, or more than one, defines what the file
     defines.
     """
-    # What the file defines itself; its imports say who the parents can be.
+    # What the file defines itself; `__all__` and `__version__` are every module's own.
     own: dict[str, Block] = {}
     for block in modular.blocks:
-        own.update(dict.fromkeys(_own_names(block), block))
+        imported = {item.bound for item in block.imports}
+        for name in block.defines:
+            if name not in imported and not name.startswith("__"):
+                own[name] = block
+    # Its imports say who the parents can be.
     parents = list_parents(modular, bindings)
     if not own or not parents:
         return {}
-    redefined: dict[str, list[str]] = {}
-    for module, index in parents.items():
-        names = [name for name in own if index.definition(name)]
-        if names:
-            redefined[module] = names
-    if not redefined:
-        raise _refuse_unrelated(modular, own, parents)
-    module, names = next(iter(redefined.items()))
-    if len(redefined) > 1:
-        what = (
-            "no class is declared that says whose variant this is: "
-            f"the file defines {_list_redefined(redefined)} anew"
-        )
-        raise PatchgenError("PG125", modular.source.at(own[names[0]].first), what, _HINT)
-    # One parent defines what the file defines: the output follows it.
-    return {kind_of_module(module) or MODELING: module}
-
-
-def _list_redefined(redefined: Mapping[str, list[str]]) -> str:
-    """`rotate_half of MODULE and rms_norm of MODULE`: one name of each module is enough."""
-    return " and ".join(f"{names[0]} of {module}" for module, names in redefined.items())
-
-
-def _refuse_unrelated(
-    modular: ModuleIndex, own: Mapping[str, Block], parents: Mapping[str, ModuleIndex]
-) -> PatchgenError:
-    """The error for a file that replaces nothing, with the name most like its own."""
+    redefined = {
+        module: names
+        for module, index in parents.items()
+        if (names := [name for name in own if index.definition(name)])
+    }
+    if len(redefined) == 1:
+        (module,) = redefined
+        return {kind_of_module(module) or MODELING: module}
+    if redefined:
+        # One name of each module is enough.
+        anew = " and ".join(f"{names[0]} of {module}" for module, names in redefined.items())
+        name = next(iter(redefined.values()))[0]
+        what = f"no class is declared that says whose variant this is: the file defines {anew} anew"
+        raise PatchgenError("PG125", modular.source.at(own[name].first), what, _HINT)
     name = next(iter(own))
-    modules = ", ".join(parents)
-    what = f"{name} takes the place of nothing in {modules}, and the file declares no class"
+    what = f"{name} takes the place of nothing in {', '.join(parents)}"
     # The name may be a misspelt one of a parent.
-    known: list[str] = []
-    for index in parents.values():
-        known += index.names
-    hint = did_you_mean(name, known) or _HINT
-    return PatchgenError("PG125", modular.source.at(own[name].first), what, hint)
-
-
-def _own_names(block: Block) -> list[str]:
-    """The functions and constants that a block defines."""
-    imported = {item.bound for item in block.imports}
-    # `__all__` and `__version__` are every module's own.
-    return [name for name in block.defines if name not in imported and not name.startswith("__")]
+    hint = did_you_mean(name, [known for index in parents.values() for known in index.names])
+    at = modular.source.at(own[name].first)
+    raise PatchgenError("PG125", at, f"{what}, and the file declares no class", hint or _HINT)
 
 
 def list_parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIndex]:
     """The modules of models that the file imports, or imports names from, in order."""
     guarded = {item for block in modular.blocks if block.kind == "guard" for item in block.imports}
-    found: dict[str, ModuleIndex] = {}
+    parents: dict[str, ModuleIndex] = {}
     for item in modular.imports:
         at = modular.source.at(item.line, item.column)
         symbol = bindings.canonical(bindings.imported_symbol(modular, item), at)
+        module = symbol.module
         # A module that may be missing is imported under a condition.
-        is_missing = bindings.env.path(symbol.module) is None and item in guarded
-        if is_missing or not _may_be_followed(symbol.module, bindings):
+        is_missing = bindings.env.path(module) is None and item in guarded
+        # A modular file is a declaration, and its output the variant of a third file; a part adds
+        # to a model.
+        is_model = not module.rpartition(".")[2].startswith("modular_") and not _is_part(module)
+        if is_missing or not is_model or not bindings.flatten_scope.flattens(module):
             continue
         # A misspelt import is an error of its own.
         if symbol.name and symbol.name != "*":
             bindings.require(symbol, at)
-        found[symbol.module] = bindings.env.index(symbol.module, at)
-    return found
-
-
-def _may_be_followed(module: str, bindings: Bindings) -> bool:
-    """Whether an output can be a variant of `module`."""
-    # A modular file is a declaration, and its output the variant of a third file.
-    if module.rpartition(".")[2].startswith("modular_"):
-        return False
-    # A part adds to a model, and is no model to follow.
-    if module == PARTS or module.startswith(f"{PARTS}."):
-        return False
-    return bindings.flatten_scope.flattens(module)
+        parents[module] = bindings.env.index(module, at)
+    return parents
 
 
 MODULE = "patchgen.edits"
-
-
-def makes_rewrites(chain: Iterable[tuple[ModuleIndex, Symbol]], bindings: Bindings) -> bool:
-    """Whether a class of `chain` edits or removes what a class behind it has."""
-    bodies: list[tuple[ModuleIndex, ast.ClassDef]] = []
-    for index, symbol in chain:
-        node = _find_statement(index, symbol.name)
-        if node is not None:
-            bodies.append((index, node))
-    # The last class has nothing behind it.
-    for place, (index, node) in enumerate(bodies[:-1]):
-        if _makes_edits(index, node, bindings):
-            return True
-        behind: set[str] = set()
-        for _, other in bodies[place + 1 :]:
-            behind.update(bound_names(other.body))
-        removed = {removed_name(statement) for statement in node.body}
-        # Removing what no parent binds is no removal.
-        if removed & behind:
-            return True
-    return False
-
-
-def _find_statement(index: ModuleIndex, name: str) -> ast.ClassDef | None:
-    """The class statement of a chain; None where something else makes the class."""
-    block = index.definition(name)
-    # A class may also be made by a call, or be bound under a condition.
-    if block is None or block.kind != "class":
-        return None
-    return find_class(block.text, name)
-
-
-def _makes_edits(index: ModuleIndex, node: ast.ClassDef, bindings: Bindings) -> bool:
-    """Whether a statement of the class body is an edit."""
-    return any(is_edit(index, statement, bindings) for statement in node.body)
 
 
 def is_edit(index: ModuleIndex, statement: ast.stmt, bindings: Bindings) -> bool:
@@ -597,11 +512,8 @@ def _is_attribute_error(node: ast.expr | None) -> bool:
 
     `raise AttributeError(name)` is the body of a method, such as `__getattr__`.
     """
-    if node is None:
+    arguments = list_arguments(node) if isinstance(node, ast.Call) else []
+    if node is None or not all(isinstance(argument, ast.Constant) for argument in arguments):
         return False
-    if isinstance(node, ast.Call):
-        arguments = list_arguments(node)
-        if not all(isinstance(argument, ast.Constant) for argument in arguments):
-            return False
     called = called_function(node)
     return isinstance(called, ast.Name) and called.id == "AttributeError"

@@ -13,7 +13,7 @@ because of that, with the reason.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from patchgen.compiler.plan.bindings import Bindings
 from patchgen.compiler.plan.model import Symbol
@@ -24,10 +24,7 @@ from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import Position, names_within, parse_once, position_of, walk
 
 # What Python itself gives each class: `Parent.__dict__["f"]` is about Parent, and no member of it.
-_OF_CLASS_OBJECT = frozenset(
-    "__annotations__ __base__ __bases__ __dict__ __doc__ __module__ __mro__ __name__"
-    " __orig_bases__ __qualname__ __subclasses__ mro".split()
-)
+_OF_CLASS_OBJECT = frozenset("__annotations__ __dict__ __doc__ __module__ __name__".split())
 
 
 def find_named_definitions(
@@ -67,35 +64,21 @@ def find_mentions(
     for heir, ancestors in parents.items():
         for parent in ancestors:
             heirs.setdefault(parent, []).append(heir)
-    found: dict[Symbol, str] = {}
+    mentions: dict[Symbol, str] = {}
     # Without parents there is nothing to look for, and every block would be parsed.
-    if not heirs:
-        return found
-    for layer in layers:
+    for layer in layers if heirs else ():
         for block in layer.blocks:
-            for symbol, line in _find_parents_used(layer, block, heirs, bindings):
-                why = f"{symbol} itself is used on line {line} of {layer.source.path}"
-                for heir in heirs[symbol]:
-                    found.setdefault(heir, why)
-    return found
-
-
-def _find_parents_used(
-    layer: ModuleIndex,
-    block: Block,
-    heirs: Mapping[Symbol, Sequence[Symbol]],
-    bindings: Bindings,
-) -> Iterator[tuple[Symbol, int]]:
-    """The parents that `block` uses themselves, each with the line of the file."""
-    for reference in _find_uses(block):
-        symbol, used = find_meaning(layer, reference, bindings)
-        if symbol is None or symbol not in heirs:
-            continue
-        # In its own module, the name means the class of the modular file.
-        if symbol.module == layer.source.module:
-            continue
-        if not _may_mean_heir(layer, block, reference, heirs[symbol], used):
-            yield symbol, block.first + reference.line - 1
+            for reference in _find_uses(block):
+                symbol, used = find_meaning(layer, reference, bindings)
+                # In its own module, the name means the class of the modular file.
+                if symbol is None or symbol not in heirs or symbol.module == layer.source.module:
+                    continue
+                if not _may_mean_heir(layer, block, reference, heirs[symbol], used):
+                    line = block.first + reference.line - 1
+                    for heir in heirs[symbol]:
+                        why = f"{symbol} itself is used on line {line} of {layer.source.path}"
+                        mentions.setdefault(heir, why)
+    return mentions
 
 
 def _may_mean_heir(
@@ -108,15 +91,15 @@ def _may_mean_heir(
     Parent.__dict__             no
     """
     behind = reference.attributes[used:]
-    if behind and behind[0] in _OF_CLASS_OBJECT:
-        return False
-    # `Parent.method` and `super(Parent, self)` are ways to call the parent's version.
-    calls_version = bool(behind) or _is_asked(block, reference, _find_superclass)
-    if calls_version:
+    if behind:
         is_below = Symbol(layer.source.module, block.name) in heirs
-        return is_below and not _is_stored(block, reference)
-    is_only_heir = len(heirs) == 1
-    return is_only_heir and _is_asked(block, reference, _find_classes)
+        return is_below and behind[0] not in _OF_CLASS_OBJECT
+    return len(heirs) == 1 and any(
+        name.lineno == reference.line and name.col_offset == reference.column
+        for node in walk(parse_once(block.text))
+        for classes in _find_classes(node)
+        for name in names_within(classes)
+    )
 
 
 def _find_uses(block: Block) -> Iterator[Reference]:
@@ -148,37 +131,6 @@ def _find_left_out(tree: ast.Module) -> Iterator[ast.AST]:
                 yield from body
 
 
-def _is_stored(block: Block, reference: Reference) -> bool:
-    """Whether an attribute behind the name is assigned or deleted."""
-    for node in walk(parse_once(block.text)):
-        if not isinstance(node, ast.Attribute):
-            continue
-        is_read = isinstance(node.ctx, ast.Load)
-        if not is_read and _starts_at(node, reference):
-            return True
-    return False
-
-
-def _is_asked(
-    block: Block, reference: Reference, places: Callable[[ast.AST], Sequence[ast.expr]]
-) -> bool:
-    """Whether the name stands in one of the expressions that `places` gives for a node."""
-    for node in walk(parse_once(block.text)):
-        for place in places(node):
-            if any(_starts_at(name, reference) for name in names_within(place)):
-                return True
-    return False
-
-
-def _find_superclass(node: ast.AST) -> Sequence[ast.expr]:
-    """`Parent` of `super(Parent, self)`."""
-    match node:
-        case ast.Call(func=ast.Name(id="super"), args=[owner, *_]):
-            return [owner]
-        case _:
-            return []
-
-
 def _find_classes(node: ast.AST) -> Sequence[ast.expr]:
     """The classes in a check of what an object is."""
     match node:
@@ -188,18 +140,6 @@ def _find_classes(node: ast.AST) -> Sequence[ast.expr]:
             return [classes]
         case _:
             return []
-
-
-def _starts_at(node: ast.expr, reference: Reference) -> bool:
-    """Whether an expression such as `a.b(c)` begins with the name that was read."""
-    return position_of(first_name(node)) == reference.position
-
-
-def first_name(node: ast.expr) -> ast.expr:
-    """What a chain of attributes, calls and subscripts begins with: `a.b(c)[0]` gives `a`."""
-    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node
 
 
 def find_meaning(

@@ -15,9 +15,6 @@ from patchgen.compiler.plan.prefixes import (
     model_prefix,
     output_name,
 )
-from patchgen.syntax.errors import Location
-
-HERE = Location("modular_x.py", 3, 1)
 
 
 @pytest.mark.parametrize(

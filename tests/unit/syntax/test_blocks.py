@@ -82,13 +82,6 @@ def test_exports_that_are_computed_are_named() -> None:
     assert unread is not None and unread.first == 1
 
 
-def test_lazy_annotations_need_the_future_import() -> None:
-    future = index_of("from __future__ import annotations\nx: A = 1\n")
-    assert [r.eager for r in future.blocks[-1].references] == [False]
-    other = index_of("from tools import annotations\nx: A = 1\n")
-    assert [r.eager for r in other.blocks[-1].references] == [True]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

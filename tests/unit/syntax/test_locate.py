@@ -73,3 +73,15 @@ def test_neighbours_of_a_top_level_file(environment: Environment) -> None:
     assert environment.path(f"{beside}.own") == environment.path("own")
     assert display_module(f"{beside}.own") == ".own"
     assert environment.beside("own.inner") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [("act = 1\n", "may"), ("act = 1\n\n__all__ = ['b']\n", ""), ("\n__all__ = ['act']\n", "may")],
+)
+def test_which_names_a_star_import_may_bring(text, may, tmp_path):
+    package = tmp_path / "toy"
+    (package / "inner").mkdir(parents=True)
+    (package / "__init__.py").write_text("from .inner.names import *\n")
+    (package / "inner" / "names.py").write_text(text)
+    assert make_environment(tmp_path).look("star", "act toy") == may

@@ -7,8 +7,8 @@ import ast
 import pytest
 
 from patchgen.syntax.bound import bound_names, local_names, names_in, parameters
-from patchgen.syntax.defined import defined_name
 from patchgen.syntax.scopes import references
+from patchgen.syntax.trees import find_name
 
 
 def function(text: str) -> ast.FunctionDef:
@@ -63,5 +63,4 @@ def test_the_name_of_a_definition_can_stand_on_the_next_line() -> None:
     text = "async def \\\n    forward(self): ...\n"
     node = ast.parse(text).body[0]
     assert isinstance(node, ast.AsyncFunctionDef)
-    found = defined_name(text.splitlines(keepends=True), node)
-    assert (found.line, found.start, found.end) == (2, 4, 11)
+    assert find_name(text.splitlines(keepends=True), node) == (2, 4, 11)
