@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.qualify import qualify_names
-from patchgen.compiler.link.strings import note_data_strings, quote_own_name
+from patchgen.compiler.link.strings import quote_own_name
 from patchgen.compiler.plan.bindings import PARTS, Bindings, is_kept
 from patchgen.compiler.plan.declare import Declaration, check_language
 from patchgen.compiler.plan.lineage import Lineages, bases_of
@@ -352,7 +352,6 @@ class Builder:
             dependencies=find_dependencies(rewritten.text, (rewritten,), self.naming.bindings),
             defines=rewritten.defines,
             rewritten=(rewritten,),
-            notes=note_data_strings(rewritten.text, (rewritten,)),
         )
 
     def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
@@ -374,7 +373,7 @@ class Builder:
             what = f"the body of {plan.name} reads a parent of that name while the class is made"
             hint = "bind what is needed of it to a name above the class"
             raise PatchgenError("PG124", rewritten_blocks[0].at(1, 0), what, hint)
-        notes = (*merged.notes, *note_data_strings(text, rewritten_blocks))
+        notes = merged.notes
         if declaration.why:
             kept = ", ".join(plan.bases)
             notes = (*notes, f"{plan.name} stays a subclass of {kept}: {declaration.why}")

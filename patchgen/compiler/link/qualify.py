@@ -23,19 +23,16 @@ from collections.abc import Iterator
 from patchgen.compiler.link.strings import (
     TextChange,
     apply_changes,
-    find_data_strings,
-    looks_up_class_names,
     rename_in_text,
     rename_words,
 )
 from patchgen.compiler.plan.declare import is_edit
-from patchgen.compiler.plan.model import DataString, RewrittenBlock, Symbol
+from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.defined import defined_name
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.text import parse
 from patchgen.syntax.trees import parse_once, sets_attributes, statements_within
 
 _RELATIVE_IMPORT = re.compile(r"from\s+\.[.\w]*\s+import\b")
@@ -99,14 +96,12 @@ class _Qualifier:
         # The search spares the parse of nearly every block.
         if "import" in block.text:
             self._changes.update(self._make_imports_absolute())
-        data: tuple[DataString, ...] = ()
         if self._renamed:
             taken = {(change.line, change.start) for change in self._changes}
             changes = rename_in_text(
                 block.text, self._tree, self._renamed, taken, with_prose=not self._is_modular
             )
             self._changes |= set(changes)
-            data = tuple(self._find_data())
         text, edits = apply_changes(self._lines, self._changes)
         leading = block.leading
         # An author who names a class of transformers in a comment means that class.
@@ -123,7 +118,6 @@ class _Qualifier:
             defines=tuple(self._renamed.get(defined, defined) for defined in block.defines),
             dependencies=dict(self._needs),
             edits=edits,
-            data=data,
         )
 
     @functools.cached_property
@@ -429,12 +423,3 @@ class _Qualifier:
                     start, end = bound.col_offset, bound.end_col_offset or 0
                     self._changes.add(TextChange(bound.lineno, start, end, name))
         return name
-
-    def _find_data(self) -> Iterator[DataString]:
-        """The strings that equal the name of a renamed class, and stay as they are."""
-        found = tuple(find_data_strings(self._tree, self._renamed))
-        # The whole file is asked: a table in one statement is looked up in another.
-        is_risky = bool(found) and looks_up_class_names(parse(self._module.source))
-        for string in found:
-            at = self._at(string.lineno, string.col_offset)
-            yield DataString(string.value, at, self._renamed[string.value], is_risky)
