@@ -54,16 +54,15 @@ def gather_blocks(kind: str, requested: tuple[Symbol, ...], builder: Builder) ->
     Raises PatchgenError PG401 where two different things would have one name.
     """
     base = builder.naming.plan.bases.get(kind)
-    block_ids = find_roots(kind, base, builder)
+    block_ids = [*_find_base_roots(base, builder), *_find_declared_roots(kind, builder)]
     for symbol in requested:
         block_ids += builder.block_ids(symbol)
     reached = _Closure(kind, builder)
     reached.follow(block_ids)
-    blocks = tuple(reached.blocks())
     return Gathered(
         kind=kind,
         base=base,
-        blocks=remove_duplicates(blocks, reached.imports, builder),
+        blocks=remove_duplicates(tuple(reached.blocks.values()), reached.imports, builder),
         imports=tuple(reached.imports.values()),
         siblings=tuple(reached.siblings.values()),
         homes=frozenset(reached.homes),
@@ -83,39 +82,25 @@ class _Closure:
     def __init__(self, kind: str, builder: Builder) -> None:
         self._kind, self._builder = kind, builder
         self._bindings = builder.naming.bindings
-        self._gathered: dict[BlockId, FlatBlock] = {}
+        self.blocks: dict[BlockId, FlatBlock] = {}
         self.imports: dict[str, Dependency] = {}
         self.siblings: dict[str, tuple[str, Dependency]] = {}
         self.homes: set[tuple[str, str]] = set()
 
-    def blocks(self) -> tuple[FlatBlock, ...]:
-        return tuple(self._gathered.values())
-
-    def follow(self, block_ids: Iterable[BlockId]) -> None:
-        """Add `block_ids`, all that they need, and every statement that changes what is carried.
+    def follow(self, queue: list[BlockId]) -> None:
+        """Add the queued blocks, all that they need, and every statement that changes these.
 
         Such a statement needs other blocks in turn, so that both are repeated until nothing is new.
         """
-        queue = list(block_ids)
         while queue:
-            self._add_needed(queue)
+            # The queue grows.
+            for block_id in queue:
+                if block_id not in self.blocks:
+                    block = self.blocks[block_id] = self._builder.block(block_id)
+                    for dependency in block.dependencies:
+                        queue += self._resolve(dependency, block)
             # Only what is carried already says which statements change it.
-            queue = [
-                block_id for block_id in self._find_changing() if block_id not in self._gathered
-            ]
-
-    def _add_needed(self, queue: list[BlockId]) -> None:
-        """Make the queued blocks, and all that they need in turn."""
-        while queue:
-            block_id = queue.pop(0)
-            if block_id in self._gathered:
-                continue
-            block = self._builder.block(block_id)
-            self._gathered[block_id] = block
-            for dependency in block.dependencies:
-                queue += self._resolve(dependency, block)
-
-    # Statements that change what is carried
+            queue = [block_id for block_id in self._find_changing() if block_id not in self.blocks]
 
     def _find_changing(self) -> Iterator[BlockId]:
         """The statements of the blocks' modules that change what is carried.
@@ -125,8 +110,8 @@ class _Closure:
         """
         bound: dict[str, set[str]] = {}
         read: dict[str, set[str]] = {}
-        for gathered in self._gathered.values():
-            for rewritten in gathered.rewritten:
+        for carried in self.blocks.values():
+            for rewritten in carried.rewritten:
                 module = rewritten.symbol.module
                 source = self._builder.source_block(BlockId(module, rewritten.first))
                 bound.setdefault(module, set()).update(source.defines)
@@ -150,8 +135,6 @@ class _Closure:
         kinds = {naming.resolve(Symbol(home, name), home).kind for name in block.defines}
         return kinds <= {None, self._kind}
 
-    # Names
-
     def _resolve(self, dependency: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         """The blocks that define the name of `dependency`.
 
@@ -165,17 +148,12 @@ class _Closure:
             self.siblings[dependency.name] = (place.kind, dependency)
             return ()
         if self._bindings.env.path(place.key.module) is None:
-            self._raise_missing(place.key, dependency, block)
+            home = self._builder.index(dependency.home)
+            item = home.imported(dependency.name)
+            at = home.source.at(item.line, item.column) if item else block.rewritten[0].at(1, 0)
+            # Raises PG101.
+            self._bindings.env.index(place.key.module, at)
         return self._builder.block_ids(place.key)
-
-    def _raise_missing(self, key: Symbol, dependency: Dependency, block: FlatBlock) -> None:
-        """Raise PG101 where the import of a missing module stands."""
-        home = self._builder.index(dependency.home)
-        item = home.imported(dependency.name)
-        at = block.rewritten[0].at(1, 0)
-        if item is not None:
-            at = home.source.at(item.line, item.column)
-        self._bindings.env.index(key.module, at)
 
     def _record_import(self, dependency: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         """Record an imported name; returns the guarded blocks that import it, which are carried.
@@ -257,11 +235,6 @@ def _has_guard(importing: Iterable[Block]) -> bool:
     return any(block.kind != "import" for block in importing)
 
 
-def find_roots(kind: str, base: str | None, builder: Builder) -> list[BlockId]:
-    """The blocks that the output of `kind`, which follows the module `base`, begins with."""
-    return [*_find_base_roots(base, builder), *_find_declared_roots(kind, builder)]
-
-
 def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
     """The blocks of the followed module that stay.
 
@@ -280,7 +253,7 @@ def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
         # What no code of the module reads is there for other modules.
         is_helper = bool(reached & own) and not exported & own
         if not is_helper:
-            roots += _replace_block(BlockId(base, block.first), list(block.defines), builder)
+            roots += _replace_block(block, base, builder)
     return roots
 
 
@@ -303,16 +276,12 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
                 # Its members stand in the classes that it was merged into.
                 is_root = False
             else:
-                is_own = declaration.kind == kind
-                is_root = is_own and not _is_replaced(declaration.symbol, builder)
+                # A nearer modular file may declare a class of this name.
+                place = builder.naming.resolve(declaration.symbol, module)
+                is_root = declaration.kind == kind and place.key == declaration.symbol
             if is_root:
                 roots.append(BlockId(module, block.first))
     return roots
-
-
-def _is_replaced(symbol: Symbol, builder: Builder) -> bool:
-    """Whether a nearer modular file declares a class of this name."""
-    return builder.naming.resolve(symbol, symbol.module).key != symbol
 
 
 def _find_own_mixins(declarations: tuple[Declaration, ...]) -> set[Symbol]:
@@ -331,46 +300,34 @@ def _is_kept_unused(block: Block) -> bool:
         return False
     if not block.defines:
         return True
-    # A private one stays if it does something: `@register` over `def _mine`.
-    return _is_public(block) or bool(changed_names(block.text))
-
-
-def _is_public(block: Block) -> bool:
-    """Whether the statement binds a public name by something else than an import."""
     imported = {item.bound for item in block.imports}
-    for name in block.defines:
-        if name not in imported and not name.startswith("_"):
-            return True
-    return False
+    is_public = any(name not in imported and not name.startswith("_") for name in block.defines)
+    # A private one stays if it does something: `@register` over `def _mine`.
+    return is_public or bool(changed_names(block.text))
 
 
-def _replace_block(block_id: BlockId, names: list[str], builder: Builder) -> list[BlockId]:
-    """`block_id`, or the blocks of the modular file that replace it.
+def _replace_block(block: Block, module: str, builder: Builder) -> list[BlockId]:
+    """`block` of the followed module, or the blocks of the modular file that replace it.
 
     Raises PatchgenError PG118 when only some of the names that the block binds are declared again.
     """
-    replaced: dict[str, Symbol] = {}
-    for name in names:
-        symbol = Symbol(block_id.module, name)
-        key = builder.naming.resolve(symbol, block_id.module).key
-        if key is not None and key.module != block_id.module:
-            replaced[name] = key
+    keys = {
+        name: builder.naming.resolve(Symbol(module, name), module).key for name in block.defines
+    }
+    replaced = {name: key for name, key in keys.items() if key and key.module != module}
     if not replaced:
-        return [block_id]
+        return [BlockId(module, block.first)]
     # The statement binds all of its names or none.
-    kept = [name for name in names if name not in replaced]
+    kept = [name for name in block.defines if name not in replaced]
     if kept:
-        at = builder.index(block_id.module).source.at(block_id.first)
         declared = next(iter(replaced.values()))
         what = (
-            f"the statement binds {', '.join(names)}; "
+            f"the statement binds {', '.join(block.defines)}; "
             f"the modular file declares {declared.name} but not {', '.join(kept)}"
         )
+        at = builder.index(module).source.at(block.first)
         raise PatchgenError("PG118", at, what, "declare all of them, or none")
-    found: list[BlockId] = []
-    for key in replaced.values():
-        found += builder.block_ids(key)
-    return found
+    return [block_id for key in replaced.values() for block_id in builder.block_ids(key)]
 
 
 def _find_reached_names(index: ModuleIndex) -> set[str]:
@@ -380,25 +337,16 @@ def _find_reached_names(index: ModuleIndex) -> set[str]:
     kept = recall("reached", texts)
     if kept.answer is not None:
         return set(kept.answer)
-    reached = _reach_names(index)
-    kept.keep(sorted(reached))
-    return reached
-
-
-def _reach_names(index: ModuleIndex) -> set[str]:
-    """As `_find_reached_names`, computed anew."""
     queue = [*_list_public_names(index), "__all__"]
     for block in index.blocks:
         if not block.defines:
             queue += block.uses
     reached: set[str] = set()
-    while queue:
-        name = queue.pop()
-        if name in reached:
-            continue
-        reached.add(name)
-        for block in index.blocks_that_bind(name):
-            queue += block.uses
+    for name in queue:
+        if name not in reached:
+            reached.add(name)
+            queue += [used for block in index.blocks_that_bind(name) for used in block.uses]
+    kept.keep(sorted(reached))
     return reached
 
 
