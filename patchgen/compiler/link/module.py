@@ -14,11 +14,11 @@ where it has nothing to do; `patchgen explain` prints what each of them left:
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.collisions import find_conflicts
-from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
 from patchgen.compiler.link.gather import Gathered, gather_blocks, list_kinds
 from patchgen.compiler.link.header import (
@@ -30,12 +30,10 @@ from patchgen.compiler.link.header import (
 from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
 from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
 from patchgen.compiler.link.order import order_blocks
-from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import MODELING
-from patchgen.syntax.blocks import Block
-from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
-from patchgen.syntax.trees import list_parameters, names_within, parse_once
+from patchgen.syntax.errors import PatchgenError, Refusals, problems_of
+from patchgen.syntax.trees import names_within, parse_once, walk
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,6 @@ class Draft:
         return bool(self.builder.naming.plan.modular.blocks)
 
 
-Pass = Callable[[Draft], Draft]
-
-
 def gather(draft: Draft) -> Draft:
     """Collect the blocks and imports that the output needs."""
     gathered = gather_blocks(draft.kind, draft.requested, draft.builder)
@@ -91,16 +86,14 @@ def put_models_on_own_models(draft: Draft) -> Draft:
     """Let models that are made of models use those of the file."""
     if draft.kind != MODELING or not draft.declares:
         return draft
-    gathered = rebind_submodels(draft.gathered, draft.builder)
-    return draft if gathered == draft.gathered else replace(draft, gathered=gathered)
+    return replace(draft, gathered=rebind_submodels(draft.gathered, draft.builder))
 
 
 def put_heads_on_own_model(draft: Draft) -> Draft:
     """Let generic heads use the base model of the file."""
     if draft.kind != MODELING:
         return draft
-    gathered = rebind_heads(draft.gathered, draft.builder)
-    return draft if gathered == draft.gathered else replace(draft, gathered=gathered)
+    return replace(draft, gathered=rebind_heads(draft.gathered, draft.builder))
 
 
 def choose_imports(draft: Draft) -> Draft:
@@ -118,10 +111,7 @@ def register_custom_code(draft: Draft) -> Draft:
     if draft.kind != MODELING or not draft.declares:
         return draft
     ending = render_conversions(draft.blocks, draft.builder)
-    blocks = write_is_custom_code(draft.blocks, draft.builder)
-    if not ending and blocks == draft.blocks:
-        return draft
-    return replace(draft, blocks=blocks, ending=ending)
+    return replace(draft, blocks=write_is_custom_code(draft.blocks, draft.builder), ending=ending)
 
 
 def write_text(draft: Draft) -> Draft:
@@ -129,16 +119,26 @@ def write_text(draft: Draft) -> Draft:
     gathered, builder = draft.gathered, draft.builder
     # The docstring stands above the imports.
     docstring = [block for block in draft.blocks if block.kind == "doc"][:1]
-    opening = [render_header(gathered, builder)]
-    opening += [block.text for block in docstring]
-    opening += _render_imports_at_top(draft)
+    opening = [render_header(gathered, builder), *(block.text for block in docstring)]
+    # The formatter sorts the imports.
+    opening += render_imports(gathered, draft.imports, builder)
+    if draft.ending:
+        opening.append(f"{IMPORT}\n")
     documentation = render_auto_docstring(gathered, builder) if draft.declares else ""
     if documentation:
         opening.append(DOCSTRING_IMPORT)
     blocks = [block for block in draft.blocks if block not in docstring]
-    tail = _find_tail(draft)
-    if gathered.base:
-        tail = builder.index(gathered.base).tail + tail
+    tail = builder.index(gathered.base).tail if gathered.base else ""
+    # The comments at the end of the modular file follow its last statement; imports and `__all__`
+    # are made for each output.
+    modular = builder.naming.plan.modular
+    carried = [
+        BlockId(modular.source.module, block.first)
+        for block in modular.blocks
+        if block.kind not in ("doc", "import") and not block.is_of_exports
+    ]
+    if carried and carried[-1] in {block.block_id for block in draft.blocks}:
+        tail += modular.tail
     body = documentation + assemble(blocks, tail, render_exports(gathered, builder))
     # Below `__all__`, as the statements read classes of the file.
     if draft.ending:
@@ -146,51 +146,20 @@ def write_text(draft: Draft) -> Draft:
     return replace(draft, opening="".join(opening), body=body)
 
 
-def _find_tail(draft: Draft) -> str:
-    """The comments at the end of the modular file, if its last statement is in this output."""
-    modular = draft.builder.naming.plan.modular
-    last = [block.first for block in modular.blocks if _is_carried(block)][-1:]
-    home = modular.source.module
-    held = [block.block_id.first for block in draft.blocks if block.block_id.module == home]
-    return modular.tail if last and last[0] in held else ""
-
-
-def _is_carried(block: Block) -> bool:
-    """Whether a statement goes to one output: imports and `__all__` are made for each."""
-    return block.kind not in ("doc", "import") and not block.is_of_exports
-
-
-def _render_imports_at_top(draft: Draft) -> list[str]:
-    """The import statements that the formatter may sort."""
-    imports = [*render_imports(draft.gathered, draft.imports, draft.builder)]
-    if draft.ending:
-        imports.append(f"{IMPORT}\n")
-    return imports
-
-
-PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
+PASSES: tuple[tuple[str, Callable[[Draft], Draft], Callable[[Draft], str]], ...] = (
     ("blocks", gather, lambda draft: _count(draft.gathered.blocks, "block")),
-    (
-        "models",
-        put_models_on_own_models,
-        lambda draft: "inner models are those of the file",
-    ),
+    ("models", put_models_on_own_models, lambda draft: "inner models are those of the file"),
     ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
     ("imports", choose_imports, lambda draft: _count(draft.imports, "imported name")),
     ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
     ("custom code", register_custom_code, lambda draft: "classes say that they are none"),
-    ("text", write_text, lambda draft: _count_lines(draft.opening + draft.body)),
+    ("text", write_text, lambda draft: _count((draft.opening + draft.body).splitlines(), "line")),
 )
 
 
 def _count(things: Sequence[object], what: str) -> str:
     """`1 block`, `2 blocks`."""
-    plural = "" if len(things) == 1 else "s"
-    return f"{len(things)} {what}{plural}"
-
-
-def _count_lines(text: str) -> str:
-    return _count(text.splitlines(), "line")
+    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
 
 
 def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModule:
@@ -202,7 +171,7 @@ def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> F
     passes: list[tuple[str, str]] = []
     for name, step, describe in PASSES:
         before, draft = draft, step(draft)
-        passes.append((name, "nothing to do" if draft is before else describe(draft)))
+        passes.append((name, "nothing to do" if draft == before else describe(draft)))
     requests = []
     for sibling, dependency in draft.gathered.siblings:
         key = builder.naming.resolve(dependency.symbol, dependency.home).key
@@ -226,9 +195,14 @@ def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
     """
     parts, before = ["\n"], ""
     for block in blocks:
-        if exports and _concerns_exports(block):
+        # `__all__.append("x")` binds nothing.
+        is_of_exports = not block.defines and block.text.startswith("__all__")
+        if exports and (is_of_exports or "__all__" in block.defines):
             continue
-        leading = _find_leading(block)
+        leading, rewritten = block.leading or "\n", block.rewritten[-1]
+        # The comments above the first block are the licence, which stands in the header.
+        if block.leading == rewritten.source.slice(1, rewritten.first - 1):
+            leading = "\n\n"
         # The imports that stood between these two moved to the top: no blank line is left.
         if block.kind == before == "import" and not leading.strip():
             leading = ""
@@ -238,24 +212,6 @@ def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
         parts.append(tail)
     parts.append(exports)
     return "".join(parts)
-
-
-def _concerns_exports(block: FlatBlock) -> bool:
-    """Whether a statement binds or changes `__all__`."""
-    if "__all__" in block.defines:
-        return True
-    # `__all__.append("x")` binds nothing.
-    return not block.defines and block.text.startswith("__all__")
-
-
-def _find_leading(block: FlatBlock) -> str:
-    """The comments above a block."""
-    rewritten = block.rewritten[-1]
-    # The comments above the first block are the licence, which stands in the header.
-    is_licence = block.leading == rewritten.source.slice(1, rewritten.first - 1)
-    if is_licence:
-        return "\n\n"
-    return block.leading or "\n"
 
 
 # The classes that are subclasses of a parent in the output, with the reason.
@@ -290,7 +246,7 @@ def merge_classes(builder: Builder) -> None:
 
     Raises Refusals with what is wrong with each of them, so that one run reports all of it.
     """
-    problems: list[Problem] = list(find_conflicts(builder))
+    problems = list(find_conflicts(builder))
     for declaration in builder.naming.plan.declarations:
         for block_id in builder.block_ids(declaration.symbol):
             try:
@@ -301,9 +257,6 @@ def merge_classes(builder: Builder) -> None:
         raise Refusals(problems)
 
 
-# Parents that the output has as well
-
-
 def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
     """The merged classes among `blocks` whose parent stands in the output as well, and why.
 
@@ -311,67 +264,49 @@ def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbo
     subclass cannot, and code asks for the parent.
     """
     carried = {block.rewritten[0].symbol: block for block in blocks if block.kind == "class"}
-    found: dict[Symbol, str] = {}
-    for block in blocks:
-        declaration = builder.naming.plan.declaration(block.rewritten[0].symbol)
+    kept: dict[Symbol, str] = {}
+    for symbol in carried:
+        declaration = builder.naming.plan.declaration(symbol)
         if declaration is None or not declaration.is_merged:
             continue
         for parent in declaration.parents:
-            if parent not in carried:
-                continue
-            if declaration.rewrites:
-                _refuse_questions(declaration, carried[parent], parent, blocks)
-            else:
-                why = f"{carried[parent].name} stands in the file as well"
-                found.setdefault(declaration.symbol, why)
-    return found
+            if parent in carried and declaration.rewrites:
+                _refuse_questions(symbol.name, parent, carried[parent].name, blocks)
+            elif parent in carried:
+                kept.setdefault(symbol, f"{carried[parent].name} stands in the file as well")
+    return kept
 
 
-def _refuse_questions(
-    declaration: Declaration, carried: FlatBlock, parent: Symbol, blocks: Sequence[FlatBlock]
-) -> None:
-    """Raise PG119 where code of `blocks` uses `parent` in a way that depends on its subclasses."""
+def _refuse_questions(heir: str, parent: Symbol, name: str, blocks: Sequence[FlatBlock]) -> None:
+    """Raise PG119 where code reads `parent`, which is called `name` and was merged into `heir`.
+
+    A base, a call, and an annotation of a function do not ask what its subclasses are.
+    """
     for block in blocks:
         # Most blocks do not name the class, and need not be parsed.
         if all(used.symbol != parent for used in block.dependencies):
             continue
-        at = _find_question(block, carried.name)
-        if at is not None:
-            name = declaration.symbol.name
-            asking = block.name or "a statement"
-            what = f"{asking} asks for {parent}, which is merged into {name}"
-            hint = f"{name} would be its subclass if it did not edit or remove what it inherits"
-            raise PatchgenError("PG119", at, what, hint)
-
-
-def _find_question(block: FlatBlock, name: str) -> Location | None:
-    """Where a block reads a class other than as a base, in an annotation or to make an object."""
-    tree = parse_once(block.text)
-    harmless = {id(node) for node in _find_harmless_uses(tree)}
-    for node in names_within(tree):
-        is_read = node.id == name and isinstance(node.ctx, ast.Load)
-        if is_read and id(node) not in harmless:
-            rewritten = block.rewritten[0]
-            # In a merged class, the line is not known.
-            is_merged = len(block.rewritten) > 1
-            return rewritten.at(1, 0) if is_merged else rewritten.at(node.lineno, node.col_offset)
-    return None
-
-
-def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes that name a class whatever its subclasses are."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.ClassDef(bases=bases):
-                yield from bases
-            case ast.Call(func=ast.Name() as called):
-                yield called
-            # A decorator might read the annotations.
-            case ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]):
-                annotations = [parameter.annotation for parameter in list_parameters(node.args)]
-                for annotation in [*annotations, node.returns]:
-                    if annotation is not None:
-                        yield from ast.walk(annotation)
+        tree = parse_once(block.text)
+        harmless: set[int] = set()
+        for node in walk(tree):
+            match node:
+                case ast.ClassDef(bases=bases):
+                    harmless |= set(map(id, bases))
+                case ast.Call(func=called):
+                    harmless.add(id(called))
+                case (
+                    ast.arg(annotation=ast.expr() as annotation)
+                    | ast.FunctionDef(returns=ast.expr() as annotation)
+                ):
+                    harmless |= set(map(id, walk(annotation)))
+        for read in names_within(tree):
+            if read.id == name and isinstance(read.ctx, ast.Load) and id(read) not in harmless:
+                # In a merged class, the line is not known.
+                place = (1, 0) if len(block.rewritten) > 1 else (read.lineno, read.col_offset)
+                asking = block.name or "a statement"
+                what = f"{asking} asks for {parent}, which is merged into {heir}"
+                hint = f"{heir} would be its subclass if it did not edit or remove what it inherits"
+                raise PatchgenError("PG119", block.rewritten[0].at(*place), what, hint)
 
 
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
@@ -380,11 +315,8 @@ def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
     while True:
         modules = tuple(link_module(kind, symbols, builder) for kind, symbols in requested.items())
         wanted = dict(requested)
-        for module in modules:
-            for kind, symbol in module.requests:
-                known = wanted.get(kind, ())
-                if symbol not in known:
-                    wanted[kind] = (*known, symbol)
+        for kind, symbol in [request for module in modules for request in module.requests]:
+            wanted[kind] = tuple(dict.fromkeys([*wanted.get(kind, ()), symbol]))
         # A module that another one imports more from may need other modules in turn.
         if wanted == requested:
             return modules
