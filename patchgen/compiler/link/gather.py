@@ -117,19 +117,18 @@ class _Closure:
                 bound.setdefault(module, set()).update(source.defines)
                 read.setdefault(module, set()).update(source.uses)
         for module, names in bound.items():
-            index = self._builder.index(module)
-            for block in index.blocks:
+            for block in self._builder.index(module).blocks:
                 changed = changed_names(block.text)
                 # Nearly no statement changes anything.
                 if not changed:
                     continue
                 concerned = names if block.defines else names | read[module]
-                if changed & concerned and self._belongs_here(index, block):
+                if changed & concerned and self._belongs_here(module, block):
                     yield BlockId(module, block.first)
 
-    def _belongs_here(self, index: ModuleIndex, block: Block) -> bool:
+    def _belongs_here(self, home: str, block: Block) -> bool:
         """Whether this output carries a statement, and not the output of another kind."""
-        naming, home = self._builder.naming, index.source.module
+        naming = self._builder.naming
         if naming.plan.declaration(Symbol(home, block.name)) is not None:
             return False  # a class is reached by its name
         kinds = {naming.resolve(Symbol(home, name), home).kind for name in block.defines}
@@ -190,20 +189,16 @@ class _Closure:
             fast.py         try: from kernels import act        these count
         """
         index = self._builder.index(module)
-        found = index.blocks_that_import(name)
-        item = index.imported(name)
-        if item is None or _has_guard(found):
-            return module, found
-        source = self._bindings.imported_symbol(index, item)
-        # Under another name, the guarded statement would bind what nobody reads.
-        if source.name != name or not self._bindings.flatten_scope.flattens(source.module):
-            return module, found
-        if self._bindings.env.path(source.module) is None:
-            return module, found
-        home, there = self._find_importing(source.module, name)
-        if not _has_guard(there):
-            return module, found
-        return home, there
+        importing, item = index.blocks_that_import(name), index.imported(name)
+        if item is not None and not _has_guard(importing):
+            source = self._bindings.imported_symbol(index, item)
+            flattens = self._bindings.flatten_scope.flattens(source.module)
+            # Under another name, the guarded statement would bind what nobody reads.
+            if source.name == name and flattens and self._bindings.env.path(source.module):
+                home, there = self._find_importing(source.module, name)
+                if _has_guard(there):
+                    return home, there
+        return module, importing
 
     def _find_importer(self, dependency: Dependency) -> Dependency:
         """`dependency`, from the parent that imports it where its module reads `parent.name`."""
@@ -222,16 +217,14 @@ class _Closure:
         for layer in naming.plan.layers:
             item = layer.imported(dependency.name)
             # Only a relative import can be marked to be kept.
-            if item is None or not item.level:
-                continue
-            symbol = naming.bindings.imported_symbol(layer, item)
-            if is_kept(symbol):
-                return replace(dependency, symbol=symbol, home=layer.source.module)
+            if item is not None and item.level:
+                symbol = naming.bindings.imported_symbol(layer, item)
+                if is_kept(symbol):
+                    return replace(dependency, symbol=symbol, home=layer.source.module)
         return dependency
 
 
-def _has_guard(importing: Iterable[Block]) -> bool:
-    """Whether one of the importing statements is more than an import: `try:` or `if` over one."""
+def _has_guard(importing: Iterable[Block]) -> bool:  # `try:` or `if` over the import
     return any(block.kind != "import" for block in importing)
 
 
@@ -249,10 +242,8 @@ def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
     for block in index.blocks:
         if block.kind == "import":
             continue
-        own = set(block.defines)
         # What no code of the module reads is there for other modules.
-        is_helper = bool(reached & own) and not exported & own
-        if not is_helper:
+        if exported.intersection(block.defines) or not reached.intersection(block.defines):
             roots += _replace_block(block, base, builder)
     return roots
 
@@ -351,7 +342,6 @@ def _find_reached_names(index: ModuleIndex) -> set[str]:
 
 
 def _list_public_names(index: ModuleIndex) -> list[str]:
-    """The names in `__all__`, or else those without an underscore."""
     if index.exports is not None:
         return list(index.exports)
     return [name for name in index.names if not name.startswith("_")]
