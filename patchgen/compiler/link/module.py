@@ -28,7 +28,7 @@ from patchgen.compiler.link.header import (
     render_header,
 )
 from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
-from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
+from patchgen.compiler.link.imports import find_imports
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import MODELING
@@ -64,7 +64,7 @@ class Draft:
     requested: tuple[Symbol, ...]
     builder: Builder
     gathered: Gathered
-    imports: tuple[NeededImport, ...] = ()
+    imports: tuple[str, ...] = ()
     blocks: tuple[FlatBlock, ...] = ()
     ending: str = ""
     opening: str = ""
@@ -98,7 +98,7 @@ def put_heads_on_own_model(draft: Draft) -> Draft:
 
 def choose_imports(draft: Draft) -> Draft:
     """Find the import statements."""
-    return replace(draft, imports=find_needed_imports(draft.gathered, draft.builder))
+    return replace(draft, imports=find_imports(draft.gathered, draft.builder))
 
 
 def order(draft: Draft) -> Draft:
@@ -120,8 +120,7 @@ def write_text(draft: Draft) -> Draft:
     # The docstring stands above the imports.
     docstring = [block for block in draft.blocks if block.kind == "doc"][:1]
     opening = [render_header(gathered, builder), *(block.text for block in docstring)]
-    # The formatter sorts the imports.
-    opening += render_imports(gathered, draft.imports, builder)
+    opening += draft.imports  # the formatter sorts them
     if draft.ending:
         opening.append(f"{IMPORT}\n")
     documentation = render_auto_docstring(gathered, builder) if draft.declares else ""
@@ -150,7 +149,7 @@ PASSES: tuple[tuple[str, Callable[[Draft], Draft], Callable[[Draft], str]], ...]
     ("blocks", gather, lambda draft: _count(draft.gathered.blocks, "block")),
     ("models", put_models_on_own_models, lambda draft: "inner models are those of the file"),
     ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
-    ("imports", choose_imports, lambda draft: _count(draft.imports, "imported name")),
+    ("imports", choose_imports, lambda draft: _count(draft.imports, "statement")),
     ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
     ("custom code", register_custom_code, lambda draft: "classes say that they are none"),
     ("text", write_text, lambda draft: _count((draft.opening + draft.body).splitlines(), "line")),
