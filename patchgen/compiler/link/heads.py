@@ -93,12 +93,14 @@ def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
             models[part] = classes[0].name
     blocks = tuple(_name_parts(block, models) for block in gathered.blocks)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
-    imports = tuple(
-        dependency
-        for dependency in gathered.imports
-        if dependency.name in read or dependency.name != "AutoModel"
-    )
-    return replace(gathered, blocks=blocks, imports=imports)
+    return replace(gathered, blocks=blocks, imports=_drop_auto_model(gathered.imports, read))
+
+
+def _drop_auto_model(
+    dependencies: tuple[Dependency, ...], read: Collection[str]
+) -> tuple[Dependency, ...]:
+    """`dependencies` without AutoModel, where it is not among the names that are `read`."""
+    return tuple(each for each in dependencies if each.name != "AutoModel" or each.name in read)
 
 
 def _note_auto_model(block: FlatBlock) -> FlatBlock:
@@ -156,20 +158,17 @@ def _find_models(names: Collection[str], blocks: tuple[FlatBlock, ...]) -> tuple
 def _differs(model: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) -> bool:
     """Whether a model of the file, or anything that it uses, is not the parent's."""
     by_name = {name: block for block in blocks for name in block.defines}
-    waiting, seen = [model], {model.block_id}
-    while waiting:
-        block = waiting.pop()
+    reached = [model]
+    for block in reached:
         source = block.rewritten[-1]
         if source.symbol.module in builder.layers:
             return True
         # Comments and docstrings may differ.
         if block.text != source.text and not is_same_code(_parse(block.text), _parse(source.text)):
             return True
-        for dependency in block.dependencies:
-            used = by_name.get(dependency.name)
-            if used is not None and used.block_id not in seen:
-                seen.add(used.block_id)
-                waiting.append(used)
+        for name in dict.fromkeys(dependency.name for dependency in block.dependencies):
+            if name in by_name and by_name[name] not in reached:
+                reached.append(by_name[name])
     return model.name != model.rewritten[-1].symbol.name
 
 
@@ -229,11 +228,17 @@ def _rebind_head(
     block: FlatBlock, generic: Symbol, models: tuple[FlatBlock, ...], builder: Builder
 ) -> tuple[FlatBlock, tuple[Dependency, ...]]:
     """The head on the base model of the file, and what it imports for that."""
-    source = builder.index(GENERIC_HEADS).definition(generic.name)
+    index = builder.index(GENERIC_HEADS)
+    source = index.definition(generic.name)
     assert source is not None
     # In the names of the flat file, whose imports may have other aliases.
-    rewritten = qualify_names(builder.index(GENERIC_HEADS), source, generic, builder.naming)
-    method = _read_init(rewritten.text)
+    rewritten = qualify_names(index, source, generic, builder.naming)
+    generic_init = _find_init(rewritten.text)
+    lines = rewritten.text.split("\n")
+    lines = lines[generic_init.lineno - 1 : generic_init.end_lineno] if generic_init else []
+    # The comments explain the call of AutoModel.
+    method = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    method = textwrap.dedent(method)
     # Another release may build the model in another way.
     is_expected = method.count(_SUPER_CALL) == method.count(_HEAD_MODEL) == 1
     if not is_expected or len(models) != 1:
@@ -246,17 +251,19 @@ def _rebind_head(
     init = _find_init(block.text)
     if init is None:
         text = add_method(block.text, method)
-    elif _find_super_calls(init, base):
-        text = _insert_statements(block, init, base, method)
     else:
-        return block, ()
+        functions = ("super().__init__", f"{base}.__init__")
+        calls = [node for node in walk(init) if isinstance(node, ast.Call)]
+        asking = [ast.unparse(call) for call in calls if ast.unparse(call.func) in functions]
+        if not asking:
+            return block, ()
+        text = _insert_statements(block, init, asking, method)
     read = {name.id for name in names_within(ast.parse(method))}
     # The model is a class of this file.
-    needed = {name: symbol for name, symbol in rewritten.dependencies.items() if name != model}
     return replace(block, text=text), tuple(
         Dependency(name, symbol, GENERIC_HEADS, False)
-        for name, symbol in needed.items()
-        if name in read
+        for name, symbol in rewritten.dependencies.items()
+        if name in read and name != model
     )
 
 
@@ -268,22 +275,10 @@ def _find_init(text: str) -> ast.FunctionDef | None:
     return None
 
 
-def _read_init(text: str) -> str:
-    """`__init__` of a generic class, without its comments: they explain the call of AutoModel."""
-    init = _find_init(text)
-    lines = text.split("\n")[init.lineno - 1 : init.end_lineno] if init else []
-    return textwrap.dedent("\n".join(line for line in lines if not line.lstrip().startswith("#")))
-
-
-def _find_super_calls(init: ast.FunctionDef, base: str) -> list[str]:
-    """The calls in `init` that run the `__init__` of the generic class `base`."""
-    functions = ("super().__init__", f"{base}.__init__")
-    calls = [node for node in walk(init) if isinstance(node, ast.Call)]
-    return [ast.unparse(call) for call in calls if ast.unparse(call.func) in functions]
-
-
-def _insert_statements(block: FlatBlock, init: ast.FunctionDef, base: str, method: str) -> str:
-    """The head with the statements of `method` in place of `super().__init__(config)`."""
+def _insert_statements(
+    block: FlatBlock, init: ast.FunctionDef, asking: list[str], method: str
+) -> str:
+    """The head with the statements of `method` in place of `asking`, the one `super().__init__`."""
     (inherited,) = ast.parse(method).body
     assert isinstance(inherited, ast.FunctionDef)
     stored = {name.id for name in names_within(inherited) if isinstance(name.ctx, ast.Store)}
@@ -294,16 +289,13 @@ def _insert_statements(block: FlatBlock, init: ast.FunctionDef, base: str, metho
         before = lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
         after = lines[last].encode()[statement.end_col_offset :].decode()
         is_alone = not before.strip() and after.lstrip()[:1] in ("", "#")
-        if is_alone and not shared and [ast.unparse(statement)] == _find_super_calls(init, base):
+        if is_alone and not shared and [ast.unparse(statement)] == asking:
             body = "\n".join(method.split("\n")[inherited.body[0].lineno - 1 :])
             new = textwrap.indent(textwrap.dedent(body), before).split("\n")
             new[0] += after
             return "\n".join([*lines[: statement.lineno - 1], *new, *lines[last + 1 :]])
-    at = block.rewritten[0].at(1, 0)
-    for rewritten in reversed(block.rewritten):
-        own = _find_init(rewritten.text)
-        if own is not None:
-            at = rewritten.at(own.lineno, own.col_offset)
+    inits = [(rewritten, _find_init(rewritten.text)) for rewritten in block.rewritten]
+    at = next(code.at(own.lineno, own.col_offset) for code, own in inits if own is not None)
     what = f"{block.name}.__init__ leaves it to transformers which base model is built"
     hint = f"write `{_SUPER_CALL}` once, on a line of its own outside any other statement"
     if shared:
@@ -334,7 +326,6 @@ def _map_parts(builder: Builder) -> dict[str, str]:
 
 
 def _read_all_configurations(builder: Builder) -> Iterator[_Configuration]:
-    """The configuration classes of the parents."""
     for module in find_configurations(builder):
         yield from _read_configurations(builder.index(module).source.text)
 
@@ -348,9 +339,10 @@ def _read_configurations(text: str) -> tuple[_Configuration, ...]:
             values: dict[str, ast.expr] = {}
             for node in owner.body:
                 match node:
-                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                        values[name] = value
-                    case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                    case (
+                        ast.Assign(targets=[ast.Name(id=name)], value=value)
+                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                    ):
                         values[name] = value
             stated = values.get("model_type")
             model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
@@ -390,9 +382,4 @@ def _name_parts(block: FlatBlock, models: Mapping[str, str]) -> FlatBlock:
         )
     text = "\n".join(lines)
     read = {name.id for name in names_within(parse_class(text))}
-    dependencies = tuple(
-        dependency
-        for dependency in block.dependencies
-        if dependency.name in read or dependency.name != "AutoModel"
-    )
-    return replace(block, text=text, dependencies=dependencies)
+    return replace(block, text=text, dependencies=_drop_auto_model(block.dependencies, read))
