@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.qualify import qualify_names
+from patchgen.compiler.link.strings import quote_own_name
 from patchgen.compiler.plan.bindings import PARTS, Bindings, is_kept
 from patchgen.compiler.plan.declare import Declaration, check_language
 from patchgen.compiler.plan.lineage import Lineages, bases_of
@@ -90,8 +91,8 @@ def _find_meaning(
         elif not is_same_definition(known, symbol, bindings):
             paths = chosen.source.path, rewritten.source.path
             what = f"{name} means {known} in {paths[0]} and {symbol} in {paths[1]}"
-            hint = f"import {name} under another name in {rewritten_blocks[0].source.path}, "
-            hint += "or define it there, where it counts for both"
+            hint = f"define {name} in {rewritten_blocks[0].source.path}, where it counts for both, "
+            hint += "or give one of them another name there"
             raise PatchgenError("PG401", rewritten_blocks[0].at(1, 0), what, hint)
     return Dependency(name, chosen.dependencies[name], chosen.symbol.module, eager=False)
 
@@ -340,6 +341,7 @@ class Builder:
             beyond=functools.partial(self._find_beyond, declaration),
         )
         merged = self.merge(plan)
+        text = quote_own_name(merged.text, plan.name)
         notes = merged.notes
         if declaration.why:
             kept = ", ".join(plan.bases)
@@ -351,8 +353,8 @@ class Builder:
             kind="class",
             name=plan.name,
             leading=[*comments, rewritten_blocks[-1].leading][0],
-            text=merged.text,
-            dependencies=find_dependencies(merged.text, rewritten_blocks, self.naming.bindings),
+            text=text,
+            dependencies=find_dependencies(text, rewritten_blocks, self.naming.bindings),
             defines=(plan.name,),
             rewritten=rewritten_blocks,
             notes=notes,

@@ -21,9 +21,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from patchgen.compiler.plan.model import Edit
-from patchgen.syntax.annotations import quoted_annotations
+from patchgen.syntax.annotations import find_annotations, quoted_annotations
 from patchgen.syntax.trees import (
     list_arguments,
+    mentions,
+    parse_once,
     position_of,
     walk,
 )
@@ -215,3 +217,25 @@ def _compile_words(words: Iterable[str]) -> re.Pattern[str]:
     # The longest first: of `LlamaMLP|Llama`, an alternation takes the first that matches.
     alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     return re.compile(rf"(?<![\w.])(?:{alternatives})(?!\w)")
+
+
+def quote_own_name(text: str, name: str) -> str:
+    """Put each unquoted annotation of the class statement `text` that reads `name` in quotes.
+
+    In the modular file it names the parent, which exists already; in the flat file it names the
+    class itself, which does not exist before its body has run.
+
+    class LlamaMLP(llama.LlamaMLP):                      class LlamaMLP(nn.Module):
+        def link(self, other: llama.LlamaMLP): ...  ->       def link(self, other: "LlamaMLP"): ...
+    """
+    lines = text.split("\n")
+    changes: set[TextChange] = set()
+    # Once is the class statement itself.
+    for node in find_annotations(parse_once(text)) if text.count(name) > 1 else ():
+        if mentions(node, name) and node.end_lineno == node.lineno:
+            start, end = node.col_offset, node.end_col_offset or 0
+            written = lines[node.lineno - 1].encode()[start:end].decode()
+            # One with quotes of its own stays.
+            if not set(written) & {'"', "'"}:
+                changes.add(TextChange(node.lineno, start, end, f'"{written}"'))
+    return apply_changes(lines, changes)[0]

@@ -8,6 +8,7 @@ from patchgen.compiler.link.strings import (
     TextChange,
     apply_changes,
     find_words,
+    quote_own_name,
     rename_in_text,
     rename_words,
 )
@@ -47,6 +48,21 @@ def test_what_names_the_class_is_renamed(text):
 )
 def test_noop_what_may_be_data(text):
     assert renamed(text) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def f(self, x: A): pass", 'def f(self, x: "A"): pass'),
+        ("def f(self) -> list[A]: pass", 'def f(self) -> "list[A]": pass'),
+        ("x: A = None", 'x: "A" = None'),
+        ("def f(self, x: 'A'): pass", "def f(self, x: 'A'): pass"),
+        ("def f(self, x: B): return A", "def f(self, x: B): return A"),
+    ],
+)
+def test_annotations_that_name_the_class_itself_are_quoted(before, after):
+    head = "class A:\n    "
+    assert quote_own_name(head + before, "A") == head + after
 
 
 def test_columns_are_bytes_before_and_characters_after():
