@@ -1,10 +1,10 @@
 """Make one flat module: header, imports and blocks as text, before formatting.
 
-`PASSES` lists the steps.  Each takes a `Draft` and returns it with more filled in, or the same one
-where it has nothing to do; `patchgen explain` prints what each of them left:
+`PASSES` lists the steps.  Each returns the module with more filled in, or as it was where it has
+nothing to do; `patchgen explain` prints what each of them left:
 
     blocks        what the output holds: the blocks, and the names that it imports
-    heads         generic heads stand on the base model of the file
+    heads         generic heads, and models of models, use the models of the file
     imports       the import statements
     order         the blocks in an order in which Python can run them
     custom code   classes say that they are none; their checkpoint conversions are registered
@@ -38,26 +38,10 @@ from patchgen.syntax.trees import names_within, parse_once, walk
 
 @dataclass(frozen=True)
 class FlatModule:
-    """One output, complete but for banner and formatting; `blocks` stand in `body` in this order.
+    """One output on its way through `PASSES`, then complete but for banner and formatting.
 
-    `opening` holds licence, docstring and the imports that the formatter may sort.  `requests` are
-    the symbols that it imports from outputs of other kinds.
-    """
-
-    kind: str
-    base: str | None
-    opening: str
-    body: str
-    blocks: tuple[FlatBlock, ...]
-    requests: tuple[tuple[str, Symbol], ...]
-    passes: tuple[tuple[str, str], ...] = ()  # the name of each, and what it left
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A flat module on its way through `PASSES`.
-
-    `requested` are the symbols that other outputs import from this one.
+    `opening` holds licence, docstring and the imports that the formatter may sort; `blocks` stand
+    in `body` in this order.  `requested` are the symbols that other outputs import from this one.
     """
 
     kind: str
@@ -69,6 +53,12 @@ class Draft:
     ending: str = ""
     opening: str = ""
     body: str = ""
+    passes: tuple[tuple[str, str], ...] = ()  # the name of each, and what it left
+
+    @property
+    def base(self) -> str | None:
+        """The module that the output follows, if it follows one."""
+        return self.gathered.base
 
     @property
     def declares(self) -> bool:
@@ -76,37 +66,17 @@ class Draft:
         return bool(self.builder.naming.plan.modular.blocks)
 
 
-def gather(draft: Draft) -> Draft:
-    """Collect the blocks and imports that the output needs."""
-    gathered = gather_blocks(draft.kind, draft.requested, draft.builder)
-    return replace(draft, gathered=gathered)
-
-
-def put_models_on_own_models(draft: Draft) -> Draft:
-    """Let models that are made of models use those of the file."""
-    if draft.kind != MODELING or not draft.declares:
-        return draft
-    return replace(draft, gathered=rebind_submodels(draft.gathered, draft.builder))
-
-
-def put_heads_on_own_model(draft: Draft) -> Draft:
-    """Let generic heads use the base model of the file."""
+def put_on_own_models(draft: FlatModule) -> FlatModule:
+    """Let models that are made of models, and generic heads, use the models of the file."""
     if draft.kind != MODELING:
         return draft
-    return replace(draft, gathered=rebind_heads(draft.gathered, draft.builder))
+    gathered, builder = draft.gathered, draft.builder
+    if draft.declares:
+        gathered = rebind_submodels(gathered, builder)
+    return replace(draft, gathered=rebind_heads(gathered, builder))
 
 
-def choose_imports(draft: Draft) -> Draft:
-    """Find the import statements."""
-    return replace(draft, imports=find_imports(draft.gathered, draft.builder))
-
-
-def order(draft: Draft) -> Draft:
-    """Order the blocks."""
-    return replace(draft, blocks=order_blocks(draft.gathered, draft.builder))
-
-
-def register_custom_code(draft: Draft) -> Draft:
+def register_custom_code(draft: FlatModule) -> FlatModule:
     """Make transformers treat the classes as its own."""
     if draft.kind != MODELING or not draft.declares:
         return draft
@@ -114,7 +84,7 @@ def register_custom_code(draft: Draft) -> Draft:
     return replace(draft, blocks=write_is_custom_code(draft.blocks, draft.builder), ending=ending)
 
 
-def write_text(draft: Draft) -> Draft:
+def write_text(draft: FlatModule) -> FlatModule:
     """Write the texts of the module."""
     gathered, builder = draft.gathered, draft.builder
     # The docstring stands above the imports.
@@ -145,12 +115,25 @@ def write_text(draft: Draft) -> Draft:
     return replace(draft, opening="".join(opening), body=body)
 
 
-PASSES: tuple[tuple[str, Callable[[Draft], Draft], Callable[[Draft], str]], ...] = (
-    ("blocks", gather, lambda draft: _count(draft.gathered.blocks, "block")),
-    ("models", put_models_on_own_models, lambda draft: "inner models are those of the file"),
-    ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
-    ("imports", choose_imports, lambda draft: _count(draft.imports, "statement")),
-    ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
+PASSES: tuple[tuple[str, Callable[[FlatModule], FlatModule], Callable[[FlatModule], str]], ...] = (
+    (
+        "blocks",
+        lambda draft: replace(
+            draft, gathered=gather_blocks(draft.kind, draft.requested, draft.builder)
+        ),
+        lambda draft: _count(draft.gathered.blocks, "block"),
+    ),
+    ("heads", put_on_own_models, lambda draft: "models of models are those of the file"),
+    (
+        "imports",
+        lambda draft: replace(draft, imports=find_imports(draft.gathered, draft.builder)),
+        lambda draft: _count(draft.imports, "statement"),
+    ),
+    (
+        "order",
+        lambda draft: replace(draft, blocks=order_blocks(draft.gathered, draft.builder)),
+        lambda draft: _count(draft.blocks, "block") + " in order",
+    ),
     ("custom code", register_custom_code, lambda draft: "classes say that they are none"),
     ("text", write_text, lambda draft: _count((draft.opening + draft.body).splitlines(), "line")),
 )
@@ -166,25 +149,12 @@ def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> F
 
     Raises PatchgenError PG4xx where names clash or blocks cannot be ordered.
     """
-    draft = Draft(kind, requested, builder, Gathered(kind, None, (), (), ()))
+    draft = FlatModule(kind, requested, builder, Gathered(kind, None, (), (), ()))
     passes: list[tuple[str, str]] = []
     for name, step, describe in PASSES:
         before, draft = draft, step(draft)
         passes.append((name, "nothing to do" if draft == before else describe(draft)))
-    requests = []
-    for sibling, dependency in draft.gathered.siblings:
-        key = builder.naming.resolve(dependency.symbol, dependency.home).key
-        assert key is not None
-        requests.append((sibling, key))
-    return FlatModule(
-        kind=kind,
-        base=draft.gathered.base,
-        opening=draft.opening,
-        body=draft.body,
-        blocks=draft.blocks,
-        requests=tuple(requests),
-        passes=tuple(passes),
-    )
+    return replace(draft, passes=tuple(passes))
 
 
 def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
@@ -314,7 +284,9 @@ def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
     while True:
         modules = tuple(link_module(kind, symbols, builder) for kind, symbols in requested.items())
         wanted = dict(requested)
-        for kind, symbol in [request for module in modules for request in module.requests]:
+        for kind, dependency in [each for module in modules for each in module.gathered.siblings]:
+            symbol = builder.naming.resolve(dependency.symbol, dependency.home).key
+            assert symbol is not None
             wanted[kind] = tuple(dict.fromkeys([*wanted.get(kind, ()), symbol]))
         # A module that another one imports more from may need other modules in turn.
         if wanted == requested:
