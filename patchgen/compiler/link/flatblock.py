@@ -61,15 +61,10 @@ def find_dependencies(
     found: dict[str, Dependency] = {}
     for reference in references_in(text, False):
         name = reference.name
-        known = found.get(name)
-        if known is None:
-            known = _find_meaning(name, rewritten_blocks, bindings)
-        if known is None:
-            continue  # a builtin
-        # One eager read is enough.
-        if reference.eager and not known.eager:
-            known = replace(known, eager=True)
-        found[name] = known
+        known = found.get(name) or _find_meaning(name, rewritten_blocks, bindings)
+        # None for a builtin; of many reads, one eager one is enough.
+        if known is not None:
+            found[name] = replace(known, eager=known.eager or reference.eager)
     return tuple(found.values())
 
 
@@ -114,25 +109,19 @@ def is_same_definition(
     if a.is_same(b) or (a, b) in assumed:
         return True
     first, second = _follow_re_exports(a, bindings), _follow_re_exports(b, bindings)
-    if first.is_same(second):
-        return True
-    return _are_copies(first, second, bindings, assumed | {(a, b)})
+    return first.is_same(second) or _are_copies(first, second, bindings, assumed | {(a, b)})
 
 
 def _follow_re_exports(symbol: Symbol, bindings: Bindings) -> Symbol:
     """The symbol with every re-export inside transformers followed."""
     # A bound in place of a record of what was seen: no chain is that long, and a cycle ends.
     for _ in range(_MAX_RE_EXPORTS):
-        in_transformers = symbol.module.partition(".")[0] == "transformers"
-        if not symbol.name or not in_transformers:
-            break
-        if bindings.env.path(symbol.module) is None:
+        is_theirs = symbol.name and symbol.module.partition(".")[0] == "transformers"
+        if not is_theirs or bindings.env.path(symbol.module) is None:
             break
         index = bindings.env.index(symbol.module, _NOWHERE)
-        if index.definition(symbol.name):
-            break
         item = index.imported(symbol.name)
-        if item is None:
+        if item is None or index.definition(symbol.name):
             break
         symbol = bindings.imported_symbol(index, item)
     return symbol
@@ -146,14 +135,11 @@ def _are_copies(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> boo
             return False
     first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
     one, other = first.definition(a.name), second.definition(b.name)
-    if one is None or other is None:
-        return False
     # Two classes of one text are still two: `isinstance` tells them apart.
-    if one.text != other.text or one.kind == "class":
+    if one is None or other is None or one.text != other.text or one.kind == "class":
         return False
-    if not is_copied_freely(one):
-        return False
-    return mean_the_same(one.uses - {a.name}, first, second, bindings, assumed)
+    names = one.uses - {a.name}
+    return is_copied_freely(one) and mean_the_same(names, first, second, bindings, assumed)
 
 
 def mean_the_same(
@@ -166,11 +152,9 @@ def mean_the_same(
     """Whether each of `names` stands for the same thing in both modules."""
     for name in names:
         one, other = bindings.meaning(first, name), bindings.meaning(second, name)
-        if one == other:
-            continue
-        if one is None or other is None:
-            return False
-        if not is_same_definition(one, other, bindings, assumed):
+        if one != other and not (
+            one and other and is_same_definition(one, other, bindings, assumed)
+        ):
             return False
     return True
 
@@ -362,7 +346,6 @@ class Builder:
         )
 
     def _rewrite_class(self, symbol: Symbol, chain: tuple[Symbol, ...]) -> RewrittenBlock:
-        """The text of one class of a chain, before it is merged."""
         index = self.index(symbol.module)
         block = index.definition(symbol.name)
         assert block is not None and block.kind == "class"

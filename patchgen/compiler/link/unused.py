@@ -96,12 +96,11 @@ class _Outputs:
     def places(self) -> dict[str, Symbol | None]:
         """What code of the parents finds in place of each class of a parent, by its new name."""
         naming, parents = self.builder.naming, self.builder.naming.plan.parents
-        classes = [
-            Symbol(module, name)
+        found = [
+            naming.resolve(Symbol(module, name), module)
             for module in parents
             for name in self.builder.index(module).classes
         ]
-        found = [naming.resolve(symbol, symbol.module) for symbol in classes]
         return {resolution.name: resolution.key for resolution in found}
 
     def names(self, name: str, definition: str) -> bool:
