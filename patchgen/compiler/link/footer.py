@@ -22,13 +22,8 @@ it where a class may be custom code:
         "my_mixtral", get_checkpoint_conversion_mapping("mixtral"), overwrite=True
     )
 
-- The same names and no others.  A conversion under a class name is applied for each nested model,
-  one under a model type once from the root: `MixtralModel` with the entry of `mixtral` would be
-  converted twice, in transformers' own class too.
-- A copy of the entry in force, with `overwrite=True`, without which an existing name is a
-  ValueError: transformers' own classes convert as before, and the statement may run many times.
-
-Registration is by name for the whole process: other custom code of that name is converted too.
+The same names and no others: `MixtralModel` with the entry of `mixtral` would be converted twice.
+Registration is by name for the whole process; with `overwrite`, the statement may run many times.
 """
 
 from __future__ import annotations
@@ -74,9 +69,6 @@ def is_custom_code(cls):
 _ITSELF = {"getattr", "get_parameter", "parameters", "named_parameters", "zip", "enumerate"}
 _VIEWS = {"data", "T", "mT", "detach", "chunk", "split", "unbind", "view", "reshape", "narrow"}
 _VIEWS |= {"flatten", "squeeze", "unsqueeze", "transpose", "permute", "select", "t", "expand"}
-
-
-# Initialisation
 
 
 def write_is_custom_code(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatBlock, ...]:

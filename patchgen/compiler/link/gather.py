@@ -22,7 +22,6 @@ from patchgen.compiler.link.flatblock import (
     is_same_definition,
 )
 from patchgen.compiler.plan.bindings import is_kept
-from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.syntax.blocks import Block, ModuleIndex
@@ -254,7 +253,7 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
     kinds = {declaration.kind for declaration in plan.declarations} or {kind}
     # Functions and constants have no kind of their own.
     main = MODELING if MODELING in kinds else sorted(kinds)[0]
-    mixins = _find_own_mixins(plan.declarations)
+    merged = {symbol for declaration in plan.declarations for symbol in declaration.chain[1:]}
     roots: list[BlockId] = []
     for layer in reversed(plan.layers):
         module = layer.source.module
@@ -263,26 +262,18 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
             declaration = plan.declaration(Symbol(module, block.name))
             if declaration is None:
                 is_root = kind == main and _is_kept_unused(block)
-            elif declaration.symbol in mixins and block.name not in exported:
-                # Its members stand in the classes that it was merged into.
-                is_root = False
             else:
+                symbol = declaration.symbol
+                # The members of a mixin stand in the classes that it was merged into; a class with
+                # parents is a variant of its own, whatever else derives from it.
+                is_mixin = symbol in merged and not declaration.parents
                 # A nearer modular file may declare a class of this name.
-                place = builder.naming.resolve(declaration.symbol, module)
-                is_root = declaration.kind == kind and place.key == declaration.symbol
+                is_there = builder.naming.resolve(symbol, module).key == symbol
+                is_root = declaration.kind == kind and is_there
+                is_root &= not is_mixin or block.name in exported
             if is_root:
                 roots.append(BlockId(module, block.first))
     return roots
-
-
-def _find_own_mixins(declarations: tuple[Declaration, ...]) -> set[Symbol]:
-    """The classes of modular files that are merged into others; a class of a parent is no mixin."""
-    merged: set[Symbol] = set()
-    for declaration in declarations:
-        merged.update(declaration.chain[1:])
-    # A class with parents is a variant of its own, whatever else derives from it.
-    heirs = {declaration.symbol for declaration in declarations if declaration.parents}
-    return merged - heirs
 
 
 def _is_kept_unused(block: Block) -> bool:

@@ -9,16 +9,17 @@
         def __init__(self, config):
             self.language_model = Qwen3VLTextModel._from_config(config.text_config)
 
-`AutoModel` builds transformers' own class for the type of a configuration, and no variant.  Without
-this change the classifier of a variant would silently train the parent's model.  Where the file
-has the class that AutoModel would take, and the variant changes it, that class is named.
+`AutoModel` builds transformers' own class for the type of a configuration, and no variant: the
+classifier of a variant would silently train the parent's model.  Where the file has the class that
+AutoModel would take, and the variant changes it, that class is named.
 
 - The generic heads of transformers ask AutoModel in their own `__init__`.  Its statements become
   the `__init__` of the head, or take the place of `super().__init__(config)` in the one it has.
 - A model of several models asks AutoModel for the parts of its configuration.  The class of a part
-  is known where the parent's configuration says it (`sub_configs_defaults`).  What may be of any
-  type stays with AutoModel and gets a note, as everything does in a variant with a configuration of
-  its own.
+  is known where the parent's configuration says it (`sub_configs_defaults`).
+
+What may be of any type stays with AutoModel and gets a note, as everything does in a variant with a
+configuration of its own.
 """
 
 from __future__ import annotations
@@ -180,9 +181,6 @@ def _parse(text: str) -> ast.Module:
             if ast.get_docstring(node):
                 node.body = node.body[1:]
     return tree
-
-
-# Heads
 
 
 def _select_models(

@@ -121,8 +121,6 @@ class _Qualifier:
         first = self._block.first
         return self._module.source.at(first + reference.line - 1, reference.column)
 
-    # References
-
     def _qualify(self, reference: Reference) -> None:
         """Give one name its name in the flat file, and record what it stands for."""
         symbol = self._resolve_name(reference)
@@ -166,14 +164,12 @@ class _Qualifier:
 
     def _resolve_name(self, reference: Reference) -> Symbol | None:
         """The symbol that the name stands for; None where nothing at module level binds it."""
-        is_imported = any(item.bound == reference.name for item in self._block.imports)
-        is_own = self._key.name == reference.name and not reference.attributes
-        if is_own and not is_imported:
+        name = reference.name
+        is_imported = any(item.bound == name for item in self._block.imports)
+        if self._key.name == name and not reference.attributes and not is_imported:
             return self._key
-        replaced = self._naming.replaced_imports(self._module).get(reference.name)
-        if replaced is not None:
-            return replaced
-        return self._bindings.meaning(self._module, reference.name)
+        replaced = self._naming.replaced_imports(self._module).get(name)
+        return replaced or self._bindings.meaning(self._module, name)
 
     def _record_unbound(self, reference: Reference) -> None:
         """Record a name that nothing binds: the flat file must not bind it by chance.
@@ -223,9 +219,7 @@ class _Qualifier:
         the module is imported.
         """
         resolution = self._naming.resolve(symbol, self._module.source.module)
-        if resolution.key is None or resolution.key == symbol:
-            return resolution
-        aside = self._naming.aside(symbol)
+        aside = None if resolution.key in (None, symbol) else self._naming.aside(symbol)
         if aside is None:
             return resolution
         before = self._lines[reference.line - 1].encode()[: reference.column].rstrip()
@@ -250,13 +244,13 @@ class _Qualifier:
             return
         at = self._locate(reference)
         # Only a call makes an object, which would be one of the new class.
-        is_class = self._bindings.require(symbol, at).kind == "class"
-        if is_class and not self._is_called(reference, used):
+        line, end = self._find_end(reference, used)
+        is_called = self._lines[line - 1].encode()[end:].lstrip().startswith(b"(")
+        is_whole = len(reference.attributes) <= used and not reference.quoted
+        if self._bindings.require(symbol, at).kind == "class" and not (is_called and is_whole):
             return
-        what = (
-            f"{symbol} is used here, but in the flat file {resolution.name} is the one "
-            "that this modular file declares"
-        )
+        what = f"{symbol} is used here, but in the flat file {resolution.name} is the one "
+        what += "that this modular file declares"
         hint = f"write {resolution.name} for the new one, or give the new one another name"
         raise PatchgenError("PG117", at, what, hint)
 
@@ -287,13 +281,12 @@ class _Qualifier:
 
     def _mark_parent(self, symbol: Symbol, reference: Reference, used: int) -> str | None:
         """`__parent_<index>__` for a merged parent in `Parent.method(self)`, else None."""
-        if symbol not in self._chain or self._key not in self._chain:
+        has_method = len(reference.attributes) > used
+        if not has_method or symbol not in self._chain or self._key not in self._chain:
             return None
         index = self._chain.index(symbol)
         # Python would search from there on; a class before it is no parent.
-        if index <= self._chain.index(self._key):
-            return None
-        return f"__parent_{index}__" if len(reference.attributes) > used else None
+        return f"__parent_{index}__" if index > self._chain.index(self._key) else None
 
     def _replace(self, reference: Reference, used: int, new: str) -> None:
         """Write `new` for the name and the first `used` of its attributes."""
@@ -335,15 +328,6 @@ class _Qualifier:
         # Decoded, as `\w` of bytes knows ASCII alone.
         (name,) = re.findall(r"^\w*", line[reference.column :].decode(errors="ignore"))
         return reference.line, reference.column + len(name.encode())
-
-    def _is_called(self, reference: Reference, used: int) -> bool:
-        """Whether an open bracket follows the name and its first `used` attributes."""
-        if len(reference.attributes) > used or reference.quoted:
-            return False
-        line, end = self._find_end(reference, used)
-        return self._lines[line - 1].encode()[end:].lstrip().startswith(b"(")
-
-    # Definitions, imports and strings
 
     def _make_imports_absolute(self) -> Iterator[TextChange]:
         """The changes that make relative imports absolute: the flat file lies in another folder.

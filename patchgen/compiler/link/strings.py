@@ -68,15 +68,11 @@ def rename_in_text(
     for node in find_naming_strings(tree, with_prose):
         end = (node.end_lineno or 0, node.end_col_offset or 0)
         spans.append((position_of(node), end))
-    for word in find_words(text, renamed):
-        place = (word.line, word.start)
-        if place in taken:
-            continue
+    for line, start, word, is_comment in find_words(text, renamed):
+        is_naming = any(first <= (line, start) < last for first, last in spans)
         # A comment is for people, and nothing can depend on it.
-        is_naming = any(first <= place < last for first, last in spans)
-        if (word.is_comment and with_prose) or is_naming:
-            behind = word.start + len(word.text.encode())
-            yield TextChange(word.line, word.start, behind, renamed[word.text])
+        if (line, start) not in taken and (is_naming or (is_comment and with_prose)):
+            yield TextChange(line, start, start + len(word.encode()), renamed[word])
 
 
 def find_naming_strings(tree: ast.Module, with_prose: bool = True) -> Iterator[Text]:
@@ -154,9 +150,6 @@ def _lists_classes(node: ast.AST) -> bool:
     return any(name in _LISTS or name.endswith(_FOR_DOCUMENTATION) for name in names)
 
 
-# Changes of a text
-
-
 class TextChange(NamedTuple):
     """The bytes `start` to `end` of a line become `new`."""
 
@@ -164,15 +157,6 @@ class TextChange(NamedTuple):
     start: int
     end: int
     new: str
-
-
-class Word(NamedTuple):
-    """An identifier in a string or comment, with the line and the byte on which it begins."""
-
-    line: int
-    start: int
-    text: str
-    is_comment: bool
 
 
 def apply_changes(lines: Iterable[str], changes: set[TextChange]) -> tuple[str, tuple[Edit, ...]]:
@@ -188,8 +172,8 @@ def apply_changes(lines: Iterable[str], changes: set[TextChange]) -> tuple[str, 
     return "\n".join(changed), tuple(reversed(edits))
 
 
-def find_words(text: str, words: Iterable[str]) -> Iterator[Word]:
-    """Each of `words` that stands in a string or a comment of `text`."""
+def find_words(text: str, words: Iterable[str]) -> Iterator[tuple[int, int, str, bool]]:
+    """Line, byte and text of each of `words` in a string or comment, and whether in a comment."""
     pattern = _compile_words(words)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _TEXT_TOKENS:
@@ -202,7 +186,7 @@ def find_words(text: str, words: Iterable[str]) -> Iterator[Word]:
             base = len(before.encode())
             for found in pattern.finditer(line):
                 start = base + len(line[: found.start()].encode())
-                yield Word(first_line + offset, start, found.group(), is_comment)
+                yield first_line + offset, start, found.group(), is_comment
 
 
 def rename_words(text: str, renamed: Mapping[str, str]) -> str:

@@ -81,7 +81,7 @@ def test_columns_are_bytes_before_and_characters_after():
 
 def test_words_are_whole_and_stand_in_strings_or_comments():
     text = 'LlamaMLP = """a\nö LlamaMLP LlamaMLPs"""  # LlamaMLP, x.LlamaMLP\n'
-    found = [(word.line, word.start, word.is_comment) for word in find_words(text, ["LlamaMLP"])]
+    found = [(line, at, *rest) for line, at, _, *rest in find_words(text, ["LlamaMLP"])]
     assert found == [(2, 3, False), (2, len('ö LlamaMLP LlamaMLPs"""  # '.encode()), True)]
 
 
