@@ -232,9 +232,6 @@ def _is_view(value: ast.expr, function: ast.FunctionDef, seen: str = "") -> bool
     return None
 
 
-# Conversions
-
-
 def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     """The statements that register the checkpoint conversions of the classes in `blocks`.
 
@@ -253,7 +250,7 @@ def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     # transformers looks the conversion of a parent up by the name of the class that stands for it.
     classes = [block for block in blocks if block.kind == "class" and not block.aside]
     # Both kinds of names share one table in transformers.
-    sources = _map_model_types(builder) | {block.name: block.origin.name for block in classes}
+    sources = map_model_types(builder) | {block.name: block.origin.name for block in classes}
     # Older releases go by the name of the module.
     if env.spells(CONVERSIONS, "is_custom_code") and not _may_be_custom_code(blocks):
         sources = {name: source for name, source in sources.items() if name != source}
@@ -340,17 +337,9 @@ def _find_keys(table: ast.expr) -> Iterator[str]:
             yield key.value
 
 
-# Model types
-
-
-def parent_model_types(builder: Builder) -> frozenset[str]:
-    """The model types that the configurations of the parents have in transformers."""
-    return frozenset(_map_model_types(builder).values())
-
-
-def _map_model_types(builder: Builder) -> dict[str, str]:
+def map_model_types(builder: Builder) -> dict[str, str]:
     """Each model type of the output with the one of its parent."""
-    texts = [builder.index(module).source.text for module in find_configurations(builder)]
+    texts = find_configurations(builder)
     sources = {name: name for text in texts for name in read_model_types(text)}
     for declaration in builder.naming.plan.declarations:
         if declaration.kind == "configuration" and declaration.parents:
@@ -364,25 +353,25 @@ def _map_model_types(builder: Builder) -> dict[str, str]:
 
 
 def find_configurations(builder: Builder) -> Iterator[str]:
-    """The configuration modules that the parents of the modeling output import."""
+    """The texts of the configuration modules that the parents of the modeling output import."""
     for parent in builder.naming.plan.parents:
         index, bindings = builder.index(parent), builder.naming.bindings
         for item in index.imports:
             module = bindings.absolute(index, item.module, item.level, Location(parent))
             if kind_of_module(module) == "configuration":
-                yield module
+                yield builder.index(module).source.text
 
 
 @functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
 def read_model_types(text: str) -> tuple[str, ...]:
     """The model types that the classes in a text declare, in order."""
     types: list[str] = []
-    for owner in statements_within(ast.parse(text)):
-        for node in owner.body if isinstance(owner, ast.ClassDef) else ():
-            match node:
-                case (
-                    ast.Assign(targets=[ast.Name("model_type")], value=ast.Constant(str(name)))
-                    | ast.AnnAssign(target=ast.Name("model_type"), value=ast.Constant(str(name)))
-                ):
-                    types.append(name)
+    owners = [node for node in statements_within(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    for node in [node for owner in owners for node in owner.body]:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name("model_type")], value=ast.Constant(str(name)))
+                | ast.AnnAssign(target=ast.Name("model_type"), value=ast.Constant(str(name)))
+            ):
+                types.append(name)
     return tuple(types)

@@ -32,7 +32,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
-from patchgen.compiler.link.footer import add_method, find_configurations, parent_model_types
+from patchgen.compiler.link.footer import add_method, find_configurations, map_model_types
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
@@ -62,7 +62,7 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     if not heads:
         return gathered
     types = _read_base_models(builder)
-    names = {types[name] for name in parent_model_types(builder) if name in types}
+    names = {types[name] for name in map_model_types(builder).values() if name in types}
     models = _find_models(names, gathered.blocks)
     # With an equal base model, AutoModel's answer is right.
     if not any(_differs(model, gathered.blocks, builder) for model in models):
@@ -109,8 +109,8 @@ def _note_auto_model(block: FlatBlock) -> FlatBlock:
     if block.kind != "class" or "AutoModel" not in block.text:
         return block
     calls = [node for node in walk(parse_class(block.text)) if isinstance(node, ast.Call)]
-    names = {ast.unparse(call.func) for call in calls}
-    asked = sorted(name for name in names if name.startswith("AutoModel"))
+    names = sorted(ast.unparse(call.func) for call in calls)
+    asked = [name for name in names if name.startswith("AutoModel")]
     return _add_note(block, f"a model from {asked[0]}") if asked else block
 
 
@@ -211,15 +211,17 @@ def _select_models(
 
 def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
     """The generic heads of transformers among the bases of a class."""
-    symbols = {dependency.name: dependency.symbol for dependency in block.dependencies}
-    generics = {name: symbol for name, symbol in symbols.items() if symbol.module == GENERIC_HEADS}
+    generics = {
+        dependency.name: dependency.symbol
+        for dependency in block.dependencies
+        if dependency.symbol.module == GENERIC_HEADS
+    }
     # Parsing takes longer than the look at the names.
-    if block.kind != "class" or not generics:
-        return
-    for base in parse_class(block.text).bases:
-        symbol = generics.get(ast.unparse(base))
-        if symbol is not None and symbol.name.startswith("GenericFor"):
-            yield symbol
+    if block.kind == "class" and generics:
+        for base in parse_class(block.text).bases:
+            symbol = generics.get(ast.unparse(base))
+            if symbol is not None and symbol.name.startswith("GenericFor"):
+                yield symbol
 
 
 def _rebind_head(
@@ -301,9 +303,6 @@ def _insert_statements(
     raise PatchgenError("PG415", at, what, hint)
 
 
-# The parts of a model
-
-
 def _map_parts(builder: Builder) -> dict[str, str]:
     """Each part of a configuration with the model that AutoModel builds of it.
 
@@ -323,9 +322,8 @@ def _map_parts(builder: Builder) -> dict[str, str]:
     return {part: models[name] for part, name in typed.items() if name in models}
 
 
-def _read_all_configurations(builder: Builder) -> Iterator[_Configuration]:
-    for module in find_configurations(builder):
-        yield from _read_configurations(builder.index(module).source.text)
+def _read_all_configurations(builder: Builder) -> list[_Configuration]:
+    return [each for text in find_configurations(builder) for each in _read_configurations(text)]
 
 
 @functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.

@@ -82,17 +82,12 @@ def find_naming_strings(tree: ast.Module, with_prose: bool = True) -> Iterator[T
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute(attr="__name__")):
                 compared.add(name)
+    for annotation in find_annotations(tree):
+        yield from quoted_annotations(annotation)
     for node in walk(tree):
         if with_prose:
             yield from _find_prose_of(node)
         match node:
-            case (
-                ast.arg(annotation=ast.expr() as annotation)
-                | ast.AnnAssign(annotation=annotation)
-                | ast.FunctionDef(returns=ast.expr() as annotation)
-                | ast.AsyncFunctionDef(returns=ast.expr() as annotation)
-            ):
-                yield from quoted_annotations(annotation)
             # `type(x).__name__ == "Toy"`, and the same in two statements
             case ast.Compare(left=left, comparators=others) if any(
                 (isinstance(side, ast.Attribute) and side.attr == "__name__")
@@ -100,8 +95,13 @@ def find_naming_strings(tree: ast.Module, with_prose: bool = True) -> Iterator[T
                 for side in (left, *others)
             ):
                 yield from _find_texts(node)
-        if _lists_classes(node):
-            yield from _find_texts(node)
+            # `_no_split_modules = [...]`
+            case (
+                ast.Assign(targets=[target, *_])
+                | ast.AnnAssign(target=target)
+                | (ast.AugAssign(target=target))
+            ) if _last_name(target) in _LISTS or _last_name(target).endswith(_FOR_DOCUMENTATION):
+                yield from _find_texts(node)
 
 
 def _find_prose_of(node: ast.AST) -> Iterator[Text]:
@@ -136,18 +136,6 @@ def _last_name(called: ast.expr) -> str:
             return name
         case _:
             return ""
-
-
-def _lists_classes(node: ast.AST) -> bool:
-    """Whether `node` assigns a list of classes, such as `__all__` or `_no_split_modules`."""
-    match node:
-        case ast.Assign(targets=targets):
-            names = [_last_name(target) for target in targets]
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            names = [_last_name(target)]
-        case _:
-            return False
-    return any(name in _LISTS or name.endswith(_FOR_DOCUMENTATION) for name in names)
 
 
 class TextChange(NamedTuple):
