@@ -101,10 +101,8 @@ def _raise_collision(name: str, other: FlatBlock, block: FlatBlock, builder: Bui
     same = other.text == block.text
     how = "in the same words, but as another object," if same else "differently,"
     what = f"{name} is defined in {other.block_id.module} and, {how} in {block.block_id.module}"
-    hint = (
-        "give one of them another name, "
-        f"or define {name} in the modular file: it then counts for both"
-    )
+    hint = "give one of them another name, "
+    hint += f"or define {name} in the modular file: it then counts for both"
     reported = choose_reported_block([block, other])
     # A guarded definition of the modular file does not count for both.
     if reported.block_id.module == builder.naming.plan.modular.source.module:
@@ -115,10 +113,8 @@ def _raise_collision(name: str, other: FlatBlock, block: FlatBlock, builder: Bui
 def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:
     """Raise PG401 where `block` defines a name that the file imports."""
     for name in [name for name in block.defines if name in imports]:
-        what = (
-            f"{name} is defined in {block.block_id.module} "
-            f"and imported as {imports[name].symbol} for {imports[name].home}"
-        )
+        origin = f"imported as {imports[name].symbol} for {imports[name].home}"
+        what = f"{name} is defined in {block.block_id.module} and {origin}"
         raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, "rename one of them")
 
 

@@ -209,9 +209,7 @@ class FlatBlock:
     @property
     def origin(self) -> Symbol:
         """The upstream definition that the block stands for, or its own."""
-        if self.parents:
-            return self.parents[-1]
-        return self.rewritten[-1].symbol
+        return self.parents[-1] if self.parents else self.rewritten[-1].symbol
 
 
 @dataclass(frozen=True)
@@ -224,9 +222,6 @@ class Builder:
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
     # The modules that are known to be in the language.
     _checked: set[str] = field(default_factory=set, repr=False, compare=False)
-    _changers: dict[str, dict[str, list[Block]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
 
     @functools.cached_property
     def layers(self) -> frozenset[str]:
@@ -247,33 +242,22 @@ class Builder:
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
         index, bindings = self.index(symbol.module), self.naming.bindings
-        firsts = {block.first for block in self._find_changers(symbol.module, symbol.name)}
+        firsts = {block.first for block in index.blocks if symbol.name in changed_names(block.text)}
         for block in index.blocks_that_bind(symbol.name):
+            # An import is a block only where another statement binds its name too.
+            is_meant = block.kind != "import" or bindings.is_contested(index, symbol.name)
             if block.is_for_types:
                 # Type checkers alone read what it defines, unless a statement that runs does too.
                 is_meant = block in index.binders(symbol.name)
-            else:
-                # An import is a block only where another statement binds its name too.
-                is_meant = block.kind != "import" or bindings.is_contested(index, symbol.name)
             if is_meant:
                 firsts.add(block.first)
         return tuple(BlockId(symbol.module, first) for first in sorted(firsts))
 
-    def _find_changers(self, module: str, name: str) -> list[Block]:
-        """The statements of `module` that change what `name` stands for."""
-        if module not in self._changers:
-            changers = self._changers[module] = {}
-            for block in self.index(module).blocks:
-                for changed in changed_names(block.text):
-                    changers.setdefault(changed, []).append(block)
-        return self._changers[module].get(name, [])
-
     def position(self, block_id: BlockId) -> tuple[int, str, int]:
         """Where a statement stands in the order in which Python would run them.
 
-        Modules by name, then the modular files, from the one extended most to the nearest.
+        Modules by name, then the modular files: what a file extends was defined before it.
         """
-        # What a file extends was defined before it; what is no modular file ranks first.
         return (-self.naming.plan.layer(block_id.module), block_id.module, block_id.first)
 
     def block(self, block_id: BlockId) -> FlatBlock:
@@ -348,7 +332,7 @@ class Builder:
     def _rewrite_class(self, symbol: Symbol, chain: tuple[Symbol, ...]) -> RewrittenBlock:
         index = self.index(symbol.module)
         block = index.definition(symbol.name)
-        assert block is not None and block.kind == "class"
+        assert block is not None
         return qualify_names(index, block, symbol, self.naming, chain)
 
     def _find_beyond(

@@ -171,9 +171,8 @@ class _Closure:
                 self.homes.add((dependency.name, rewritten.symbol.module))
         known = self.imports.setdefault(dependency.name, dependency)
         if not is_same_definition(known.symbol, dependency.symbol, self._bindings):
-            one = f"{known.symbol} for {known.home}"
-            other_one = f"{dependency.symbol} for {dependency.home}"
-            what = f"{dependency.name} is {one} and {other_one}"
+            what = f"{dependency.name} is {known.symbol} for {known.home} "
+            what += f"and {dependency.symbol} for {dependency.home}"
             hint = "import one of them under another name"
             raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, hint)
         return guards
@@ -303,10 +302,8 @@ def _replace_block(block: Block, module: str, builder: Builder) -> list[BlockId]
     kept = [name for name in block.defines if name not in replaced]
     if kept:
         declared = next(iter(replaced.values()))
-        what = (
-            f"the statement binds {', '.join(block.defines)}; "
-            f"the modular file declares {declared.name} but not {', '.join(kept)}"
-        )
+        what = f"the statement binds {', '.join(block.defines)}; "
+        what += f"the modular file declares {declared.name} but not {', '.join(kept)}"
         at = builder.index(module).source.at(block.first)
         raise PatchgenError("PG118", at, what, "declare all of them, or none")
     return [block_id for key in replaced.values() for block_id in builder.block_ids(key)]

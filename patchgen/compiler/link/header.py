@@ -66,9 +66,6 @@ def _find_first_comment(index: ModuleIndex) -> str:
     return f"{comment}\n" if comment.strip() else ""
 
 
-# Exports
-
-
 def render_exports(gathered: Gathered, builder: Builder) -> str:
     """The statement that binds `__all__`; "" leaves the one of the followed module as it is.
 
@@ -92,8 +89,6 @@ def render_exports(gathered: Gathered, builder: Builder) -> str:
     listed = ", ".join(f'"{name}"' for name in names)
     return f"\n\n__all__ = [{listed}]\n" if names else ""
 
-
-# Docstrings
 
 DOCSTRING_IMPORT = "import contextlib\n"
 

@@ -255,5 +255,4 @@ def _is_misspelt(name: str, others: Iterable[str]) -> bool:
 
 
 def _warn(at: Location, code: str, what: str, hint: str) -> Problem:
-    """The warning that nothing uses `what`."""
     return Problem(at, code, f"nothing uses {what}", hint, "warning")
