@@ -5,7 +5,7 @@
                                             rotate_half needs torch         -> an import
 
 In: a plan and a `Builder`.  Out: for one kind of output, the blocks to carry and the names to
-import.  `order` orders the blocks, `imports` writes the import statements.
+import.  `order` orders the blocks, `module` writes the import statements.
 """
 
 from __future__ import annotations
