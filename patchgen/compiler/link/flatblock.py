@@ -50,9 +50,7 @@ class Dependency:
 
 
 def find_dependencies(
-    text: str,
-    rewritten_blocks: tuple[RewrittenBlock, ...],
-    bindings: Bindings,
+    text: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
 ) -> tuple[Dependency, ...]:
     """What the global names of `text` stand for in the blocks that it was made from.
 
@@ -168,8 +166,7 @@ def is_copied_freely(block: Block) -> bool:
     if block.kind not in ("class", "def"):
         return block.kind == "guard" or is_plain(block)
     owner = rf"(?:\b(?:{block.name}|cls)|type\(self\))"
-    keeps = re.search(rf"{owner}\.\w+(?:\[.*\])? *[-+*/|]?=|cache\b", block.text)
-    return keeps is None
+    return not re.search(rf"{owner}\.\w+(?:\[.*\])? *[-+*/|]?=|cache\b", block.text)
 
 
 @dataclass(frozen=True, slots=True, order=True)

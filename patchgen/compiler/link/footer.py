@@ -46,13 +46,7 @@ from patchgen.facts.modules import (
     MODELS,
 )
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.trees import (
-    names_within,
-    parse_class,
-    parse_once,
-    statements_within,
-    walk,
-)
+from patchgen.syntax.trees import names_within, parse_class, parse_once, statements_within, walk
 
 _GET = "get_checkpoint_conversion_mapping"
 _REGISTER = "register_checkpoint_conversion_mapping"
@@ -146,11 +140,7 @@ def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
 
 def _find_users(block: FlatBlock) -> list[RewrittenBlock]:
     """The blocks of modular files and parts that `block` was made from."""
-    return [
-        rewritten
-        for rewritten in block.rewritten
-        if not rewritten.symbol.module.startswith("transformers.")
-    ]
+    return [each for each in block.rewritten if not each.symbol.module.startswith("transformers.")]
 
 
 def _raise_at(code: str, block: FlatBlock) -> None:

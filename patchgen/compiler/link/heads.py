@@ -174,7 +174,7 @@ def _differs(model: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) 
 
 
 def _parse(text: str) -> ast.Module:
-    """The code of a block without docstrings, which change nothing of a model."""
+    """The code without docstrings, which change nothing of a model."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -268,7 +268,6 @@ def _rebind_head(
 
 
 def _find_init(text: str) -> ast.FunctionDef | None:
-    """`__init__` in the text of a class."""
     for node in parse_class(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             return node
@@ -328,7 +327,6 @@ def _read_all_configurations(builder: Builder) -> list[_Configuration]:
 
 @functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
 def _read_configurations(text: str) -> tuple[_Configuration, ...]:
-    """The configuration classes of a module."""
     configurations = []
     for owner in ast.parse(text).body:
         if isinstance(owner, ast.ClassDef):

@@ -141,7 +141,6 @@ PASSES: tuple[tuple[str, Callable[[FlatModule], FlatModule], Callable[[FlatModul
 
 
 def _count(things: Sequence[object], what: str) -> str:
-    """`1 block`, `2 blocks`."""
     return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
 
 
@@ -207,10 +206,7 @@ def find_imports(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
 
 
 def _select_imports(
-    home: str,
-    needed: dict[str, Dependency],
-    homes: frozenset[tuple[str, str]],
-    builder: Builder,
+    home: str, needed: dict[str, Dependency], homes: frozenset[tuple[str, str]], builder: Builder
 ) -> Iterator[str]:
     """The needed imports of the module `home`."""
     index, bindings = builder.index(home), builder.naming.bindings

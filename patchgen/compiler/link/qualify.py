@@ -20,12 +20,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from patchgen.compiler.link.strings import (
-    TextChange,
-    apply_changes,
-    rename_in_text,
-    rename_words,
-)
+from patchgen.compiler.link.strings import TextChange, apply_changes, rename_in_text, rename_words
 from patchgen.compiler.plan.declare import is_edit
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming, Resolution
@@ -118,8 +113,7 @@ class _Qualifier:
 
     def _locate(self, reference: Reference) -> Location:
         # A line may have to be decoded for it, so it is asked for where a problem is possible.
-        first = self._block.first
-        return self._module.source.at(first + reference.line - 1, reference.column)
+        return self._module.source.at(self._block.first + reference.line - 1, reference.column)
 
     def _qualify(self, reference: Reference) -> None:
         """Give one name its name in the flat file, and record what it stands for."""
@@ -143,10 +137,10 @@ class _Qualifier:
             if imported is not None:
                 self._needs[imported] = symbol
                 self._replace(reference, used, imported)
-                return
-            # In `mistral.MistralMLP`, of a module that is no parent, the module stays imported.
-            module = self._bindings.meaning(self._module, reference.name) if used else None
-            self._needs[reference.name] = module or symbol
+            else:
+                # In `mistral.MistralMLP`, of a module that is no parent, the module stays imported.
+                module = self._bindings.meaning(self._module, reference.name) if used else None
+                self._needs[reference.name] = module or symbol
             return
         self._refuse_replaced(symbol, resolution, reference, used)
         if name in reference.hidden:

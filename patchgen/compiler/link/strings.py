@@ -22,13 +22,7 @@ from typing import NamedTuple
 
 from patchgen.compiler.plan.model import Edit
 from patchgen.syntax.annotations import find_annotations, quoted_annotations
-from patchgen.syntax.trees import (
-    list_arguments,
-    mentions,
-    parse_once,
-    position_of,
-    walk,
-)
+from patchgen.syntax.trees import list_arguments, mentions, parse_once, position_of, walk
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
 # How the decorators of documentation end: `auto_docstring`, `add_start_docstrings`.
