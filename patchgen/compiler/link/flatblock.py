@@ -358,9 +358,6 @@ class Builder:
 
 
 def _name_statement(index: ModuleIndex, block: Block) -> str:
-    """A name for a statement that binds nothing, such as `<other 2>`.
-
-    A line number would change with every edit above the statement.
-    """
+    """A name for a statement that binds nothing: `<other 2>`, as line numbers change easily."""
     alike = [other for other in index.blocks if other.kind == block.kind and not other.defines]
     return f"<{block.kind} {alike.index(block) + 1}>"
