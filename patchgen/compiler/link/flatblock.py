@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from patchgen.compiler.link.qualify import qualify_names
-from patchgen.compiler.link.strings import note_data_strings, quote_own_name
+from patchgen.compiler.link.strings import quote_own_name
 from patchgen.compiler.plan.bindings import PARTS, Bindings, is_kept
 from patchgen.compiler.plan.declare import Declaration, check_language
 from patchgen.compiler.plan.lineage import Lineages, bases_of
@@ -50,9 +50,7 @@ class Dependency:
 
 
 def find_dependencies(
-    text: str,
-    rewritten_blocks: tuple[RewrittenBlock, ...],
-    bindings: Bindings,
+    text: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
 ) -> tuple[Dependency, ...]:
     """What the global names of `text` stand for in the blocks that it was made from.
 
@@ -61,15 +59,10 @@ def find_dependencies(
     found: dict[str, Dependency] = {}
     for reference in references_in(text):
         name = reference.name
-        known = found.get(name)
-        if known is None:
-            known = _find_meaning(name, rewritten_blocks, bindings)
-        if known is None:
-            continue  # a builtin
-        # One eager read is enough.
-        if reference.eager and not known.eager:
-            known = replace(known, eager=True)
-        found[name] = known
+        known = found.get(name) or _find_meaning(name, rewritten_blocks, bindings)
+        # None for a builtin; of many reads, one eager one is enough.
+        if known is not None:
+            found[name] = replace(known, eager=known.eager or reference.eager)
     return tuple(found.values())
 
 
@@ -91,21 +84,10 @@ def _find_meaning(
         elif not is_same_definition(known, symbol, bindings):
             paths = chosen.source.path, rewritten.source.path
             what = f"{name} means {known} in {paths[0]} and {symbol} in {paths[1]}"
-            hint = _suggest_name(name, rewritten_blocks[0])
+            hint = f"define {name} in {rewritten_blocks[0].source.path}, where it counts for both, "
+            hint += "or give one of them another name there"
             raise PatchgenError("PG401", rewritten_blocks[0].at(1, 0), what, hint)
     return Dependency(name, chosen.dependencies[name], chosen.symbol.module, eager=False)
-
-
-def _suggest_name(name: str, own: RewrittenBlock) -> str:
-    """What to change in the modular file, of which `own` is, about a name with two meanings."""
-    path = own.source.path
-    resolved = own.dependencies.get(name)
-    if resolved is not None and resolved.module == own.source.module:
-        return f"give {name} of {path} another name"
-    imports = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(name)}\b", re.MULTILINE)
-    if imports.search(own.source.text):
-        return f"import {name} under another name in {path}"
-    return f"define {name} in {path}, where it counts for both, or give one of them another name"
 
 
 _NOWHERE = Location("")
@@ -125,25 +107,19 @@ def is_same_definition(
     if a.is_same(b) or (a, b) in assumed:
         return True
     first, second = _follow_re_exports(a, bindings), _follow_re_exports(b, bindings)
-    if first.is_same(second):
-        return True
-    return _are_copies(first, second, bindings, assumed | {(a, b)})
+    return first.is_same(second) or _are_copies(first, second, bindings, assumed | {(a, b)})
 
 
 def _follow_re_exports(symbol: Symbol, bindings: Bindings) -> Symbol:
     """The symbol with every re-export inside transformers followed."""
     # A bound in place of a record of what was seen: no chain is that long, and a cycle ends.
     for _ in range(_MAX_RE_EXPORTS):
-        in_transformers = symbol.module.partition(".")[0] == "transformers"
-        if not symbol.name or not in_transformers:
-            break
-        if bindings.env.path(symbol.module) is None:
+        is_theirs = symbol.name and symbol.module.partition(".")[0] == "transformers"
+        if not is_theirs or bindings.env.path(symbol.module) is None:
             break
         index = bindings.env.index(symbol.module, _NOWHERE)
-        if index.definition(symbol.name):
-            break
         item = index.imported(symbol.name)
-        if item is None:
+        if item is None or index.definition(symbol.name):
             break
         symbol = bindings.imported_symbol(index, item)
     return symbol
@@ -157,14 +133,11 @@ def _are_copies(a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs) -> boo
             return False
     first, second = bindings.env.index(a.module, _NOWHERE), bindings.env.index(b.module, _NOWHERE)
     one, other = first.definition(a.name), second.definition(b.name)
-    if one is None or other is None:
-        return False
     # Two classes of one text are still two: `isinstance` tells them apart.
-    if one.text != other.text or one.kind == "class":
+    if one is None or other is None or one.text != other.text or one.kind == "class":
         return False
-    if not is_copied_freely(one):
-        return False
-    return mean_the_same(one.uses - {a.name}, first, second, bindings, assumed)
+    names = one.uses - {a.name}
+    return is_copied_freely(one) and mean_the_same(names, first, second, bindings, assumed)
 
 
 def mean_the_same(
@@ -177,11 +150,9 @@ def mean_the_same(
     """Whether each of `names` stands for the same thing in both modules."""
     for name in names:
         one, other = bindings.meaning(first, name), bindings.meaning(second, name)
-        if one == other:
-            continue
-        if one is None or other is None:
-            return False
-        if not is_same_definition(one, other, bindings, assumed):
+        if one != other and not (
+            one and other and is_same_definition(one, other, bindings, assumed)
+        ):
             return False
     return True
 
@@ -195,8 +166,7 @@ def is_copied_freely(block: Block) -> bool:
     if block.kind not in ("class", "def"):
         return block.kind == "guard" or is_plain(block)
     owner = rf"(?:\b(?:{block.name}|cls)|type\(self\))"
-    keeps = re.search(rf"{owner}\.\w+(?:\[.*\])? *[-+*/|]?=|cache\b", block.text)
-    return keeps is None
+    return not re.search(rf"{owner}\.\w+(?:\[.*\])? *[-+*/|]?=|cache\b", block.text)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -236,9 +206,7 @@ class FlatBlock:
     @property
     def origin(self) -> Symbol:
         """The upstream definition that the block stands for, or its own."""
-        if self.parents:
-            return self.parents[-1]
-        return self.rewritten[-1].symbol
+        return self.parents[-1] if self.parents else self.rewritten[-1].symbol
 
 
 @dataclass(frozen=True)
@@ -248,111 +216,82 @@ class Builder:
     naming: Naming
     lineages: Lineages
     merge: Merge
-    _indexes: dict[str, ModuleIndex] = field(default_factory=dict, repr=False, compare=False)
     _made: dict[BlockId, FlatBlock] = field(default_factory=dict, repr=False, compare=False)
     # The modules that are known to be in the language.
     _checked: set[str] = field(default_factory=set, repr=False, compare=False)
-    _changers: dict[str, dict[str, list[Block]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
 
     @functools.cached_property
     def layers(self) -> frozenset[str]:
         """The names of the modular files: the one that is converted, and those that it extends."""
         return frozenset(layer.source.module for layer in self.naming.plan.layers)
 
+    @functools.cached_property
+    def _indexes(self) -> dict[str, ModuleIndex]:
+        return {layer.source.module: layer for layer in self.naming.plan.layers}
+
     def index(self, module: str) -> ModuleIndex:
         """The blocks of `module`, a modular file or a module below the roots."""
         # The environment records once what is read, which is enough.
         if module not in self._indexes:
-            self._indexes[module] = self._find_index(module)
+            self._indexes[module] = self.naming.bindings.env.index(module, Location(module))
         return self._indexes[module]
-
-    def _find_index(self, module: str) -> ModuleIndex:
-        """As `index`, for the first time."""
-        for layer in self.naming.plan.layers:
-            if layer.source.module == module:
-                return layer
-        return self.naming.bindings.env.index(module, Location(module))
 
     def block_ids(self, symbol: Symbol) -> tuple[BlockId, ...]:
         """The statements of its module that bind or change `symbol`, in order."""
-        index = self.index(symbol.module)
-        found = {block.first for block in self._find_changers(symbol.module, symbol.name)}
+        index, bindings = self.index(symbol.module), self.naming.bindings
+        firsts = {block.first for block in index.blocks if symbol.name in changed_names(block.text)}
         for block in index.blocks_that_bind(symbol.name):
+            # An import is a block only where another statement binds its name too.
+            is_meant = block.kind != "import" or bindings.is_contested(index, symbol.name)
             if block.is_for_types:
                 # Type checkers alone read what it defines, unless a statement that runs does too.
                 is_meant = block in index.binders(symbol.name)
-            else:
-                # An import is a block only where another statement binds its name too.
-                is_import = block.kind == "import"
-                is_meant = not is_import or self.naming.bindings.is_contested(index, symbol.name)
             if is_meant:
-                found.add(block.first)
-        return tuple(BlockId(symbol.module, first) for first in sorted(found))
-
-    def _find_changers(self, module: str, name: str) -> list[Block]:
-        """The statements of `module` that change what `name` stands for."""
-        if module not in self._changers:
-            changers: dict[str, list[Block]] = {}
-            for block in self.index(module).blocks:
-                for changed in changed_names(block.text):
-                    changers.setdefault(changed, []).append(block)
-            self._changers[module] = changers
-        return self._changers[module].get(name, [])
+                firsts.add(block.first)
+        return tuple(BlockId(symbol.module, first) for first in sorted(firsts))
 
     def position(self, block_id: BlockId) -> tuple[int, str, int]:
         """Where a statement stands in the order in which Python would run them.
 
-        Modules by name, then the modular files, from the one extended most to the nearest.
+        Modules by name, then the modular files: what a file extends was defined before it.
         """
-        layers = [layer.source.module for layer in self.naming.plan.layers]
-        rank = 0
-        if block_id.module in layers:
-            # What a file extends was defined before it.
-            rank = len(layers) - layers.index(block_id.module)
-        return (rank, block_id.module, block_id.first)
+        return (-self.naming.plan.layer(block_id.module), block_id.module, block_id.first)
 
     def block(self, block_id: BlockId) -> FlatBlock:
-        """The flat block of `block_id`.  Raises PatchgenError as qualifying and merging do."""
+        """The flat block of `block_id`: merged where the plan declares a class, else carried.
+
+        Raises PatchgenError as qualifying and merging do.
+        """
         if block_id not in self._made:
-            self._made[block_id] = self._make_block(block_id)
+            index, block = self.index(block_id.module), self.source_block(block_id)
+            if block_id.module not in self._checked:
+                self._checked.add(block_id.module)
+                check_language(index, self.naming.bindings)
+            key = Symbol(block_id.module, block.name or _name_statement(index, block))
+            declaration = self.naming.plan.declaration(key)
+            if declaration is not None:
+                made = self._make_merged(block_id, declaration)
+            else:
+                made = self._make_copied(block_id, qualify_names(index, block, key, self.naming))
+            # A parent whose name its subclass takes has a private one.
+            self._made[block_id] = replace(made, aside=self.naming.aside(key) is not None)
         return self._made[block_id]
 
     def source_block(self, block_id: BlockId) -> Block:
         """The block of `block_id` as its file has it."""
         return self.index(block_id.module).by_first_line[block_id.first]
 
-    def _make_block(self, block_id: BlockId) -> FlatBlock:
-        """Make the block: merged where the plan declares a class, else carried."""
-        index, block = self.index(block_id.module), self.source_block(block_id)
-        if block_id.module not in self._checked:
-            self._checked.add(block_id.module)
-            check_language(index, self.naming.bindings)
-        key = Symbol(block_id.module, block.name or _name_statement(index, block))
-        declaration = self.naming.plan.declaration(key)
-        if declaration is not None:
-            made = self._make_merged(block_id, declaration)
-        else:
-            made = self._make_copied(block_id, key, index, block)
-        # A parent whose name its subclass takes has a private one.
-        return replace(made, aside=self.naming.aside(key) is not None)
-
-    def _make_copied(
-        self, block_id: BlockId, key: Symbol, index: ModuleIndex, block: Block
-    ) -> FlatBlock:
+    def _make_copied(self, block_id: BlockId, rewritten: RewrittenBlock) -> FlatBlock:
         """A block that is carried with new names and no other change."""
-        rewritten = qualify_names(index, block, key, self.naming)
         return FlatBlock(
             block_id=block_id,
-            kind=block.kind,
+            kind=rewritten.kind,
             name=rewritten.name,
             leading=rewritten.leading,
             text=rewritten.text,
             dependencies=find_dependencies(rewritten.text, (rewritten,), self.naming.bindings),
             defines=rewritten.defines,
             rewritten=(rewritten,),
-            notes=note_data_strings(rewritten.text, (rewritten,)),
         )
 
     def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
@@ -364,27 +303,23 @@ class Builder:
             chain=rewritten_blocks,
             bases=self._spell_bases(declaration, rewritten_blocks),
             own_names=tuple(symbol.name for symbol in chain),
-            beyond=self._make_beyond(declaration),
+            beyond=functools.partial(self._find_beyond, declaration),
         )
         merged = self.merge(plan)
         text = quote_own_name(merged.text, plan.name)
-        dependencies = find_dependencies(text, rewritten_blocks, self.naming.bindings)
-        if any(dependency.eager and dependency.name == plan.name for dependency in dependencies):
-            # Of parent and child with one name, the flat file has only the child.
-            what = f"the body of {plan.name} reads a parent of that name while the class is made"
-            hint = "bind what is needed of it to a name above the class"
-            raise PatchgenError("PG124", rewritten_blocks[0].at(1, 0), what, hint)
-        notes = (*merged.notes, *note_data_strings(text, rewritten_blocks))
+        notes = merged.notes
         if declaration.why:
             kept = ", ".join(plan.bases)
-            notes = (*notes, f"{plan.name} stays a subclass of {kept}: {declaration.why}")
+            notes += (f"{plan.name} stays a subclass of {kept}: {declaration.why}",)
+        # What stands above: the first comment, else the blank lines of the last parent.
+        comments = [each.leading for each in rewritten_blocks if each.leading.strip()]
         return FlatBlock(
             block_id=block_id,
             kind="class",
             name=plan.name,
-            leading=_choose_leading(rewritten_blocks),
+            leading=[*comments, rewritten_blocks[-1].leading][0],
             text=text,
-            dependencies=dependencies,
+            dependencies=find_dependencies(text, rewritten_blocks, self.naming.bindings),
             defines=(plan.name,),
             rewritten=rewritten_blocks,
             notes=notes,
@@ -392,26 +327,22 @@ class Builder:
         )
 
     def _rewrite_class(self, symbol: Symbol, chain: tuple[Symbol, ...]) -> RewrittenBlock:
-        """The text of one class of a chain, before it is merged."""
         index = self.index(symbol.module)
         block = index.definition(symbol.name)
-        assert block is not None and block.kind == "class"
+        assert block is not None
         return qualify_names(index, block, symbol, self.naming, chain)
 
-    def _make_beyond(self, declaration: Declaration) -> Callable[[str, str], frozenset[str] | None]:
+    def _find_beyond(
+        self, declaration: Declaration, module: str, name: str
+    ) -> frozenset[str] | None:
         """What `super()` can find behind the chain, for `ClassPlan.beyond`."""
-        plan = self.naming.plan
-        has_parents = len(declaration.chain) > 1
-
-        def find_beyond(module: str, name: str) -> frozenset[str] | None:
-            # A call in upstream code is not checked, nor is one in a class with nothing merged:
-            # both do what Python does.
-            is_ours = module in self.layers or module.startswith(f"{PARTS}.")
-            if not has_parents or not is_ours:
-                return None
-            return outside(self.naming.bindings.env).lacking(declaration, plan, name)
-
-        return find_beyond
+        # A call in upstream code is not checked, nor is one in a class with nothing merged: both do
+        # what Python does.
+        is_ours = module in self.layers or module.startswith(f"{PARTS}.")
+        if len(declaration.chain) == 1 or not is_ours:
+            return None
+        outer = outside(self.naming.bindings.env)
+        return outer.lacking(declaration, self.naming.plan, name)
 
     def _spell_bases(
         self, declaration: Declaration, rewritten_blocks: tuple[RewrittenBlock, ...]
@@ -426,19 +357,7 @@ class Builder:
         return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
 
 
-def _choose_leading(rewritten_blocks: tuple[RewrittenBlock, ...]) -> str:
-    """What stands above a merged class: the first comment, from the modular file to the parents."""
-    for rewritten in rewritten_blocks:
-        if rewritten.leading.strip():
-            return rewritten.leading
-    # Without a comment, the blank lines of the last parent.
-    return rewritten_blocks[-1].leading
-
-
 def _name_statement(index: ModuleIndex, block: Block) -> str:
-    """A name for a statement that binds nothing, such as `<other 2>`.
-
-    A line number would change with every edit above the statement.
-    """
+    """A name for a statement that binds nothing: `<other 2>`, as line numbers change easily."""
     alike = [other for other in index.blocks if other.kind == block.kind and not other.defines]
     return f"<{block.kind} {alike.index(block) + 1}>"

@@ -22,15 +22,8 @@ it where a class may be custom code:
         "my_mixtral", get_checkpoint_conversion_mapping("mixtral"), overwrite=True
     )
 
-- The same names and no others.  A conversion under a class name is applied for each nested model,
-  one under a model type once from the root.  To register `MixtralModel` with the entry of `mixtral`
-  would convert twice, in transformers' own class too.
-- A copy of the entry in force.  transformers' own classes then convert as before, the statement may
-  run any number of times, and an entry that the user registered stays.
-- With `overwrite=True`, without which an existing name is a ValueError.
-
-Registration is by name for the whole process.  Other custom code with the same model type or class
-name is converted from then on too; that cannot be avoided.
+The same names and no others: `MixtralModel` with the entry of `mixtral` would be converted twice.
+Registration is by name for the whole process; with `overwrite`, the statement may run many times.
 """
 
 from __future__ import annotations
@@ -43,6 +36,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.compiler.plan.prefixes import kind_of_module
 from patchgen.facts.modules import (
     CONVERSIONS,
@@ -52,13 +46,7 @@ from patchgen.facts.modules import (
     MODELS,
 )
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.trees import (
-    names_within,
-    parse_class,
-    parse_once,
-    statements_within,
-    walk,
-)
+from patchgen.syntax.trees import names_within, parse_class, parse_once, statements_within, walk
 
 _GET = "get_checkpoint_conversion_mapping"
 _REGISTER = "register_checkpoint_conversion_mapping"
@@ -75,9 +63,6 @@ def is_custom_code(cls):
 _ITSELF = {"getattr", "get_parameter", "parameters", "named_parameters", "zip", "enumerate"}
 _VIEWS = {"data", "T", "mT", "detach", "chunk", "split", "unbind", "view", "reshape", "narrow"}
 _VIEWS |= {"flatten", "squeeze", "unsqueeze", "transpose", "permute", "select", "t", "expand"}
-
-
-# Initialisation
 
 
 def write_is_custom_code(blocks: tuple[FlatBlock, ...], builder: Builder) -> tuple[FlatBlock, ...]:
@@ -106,7 +91,7 @@ def add_method(text: str, method: str) -> str:
     indent = " " * (owner.body[0].col_offset if owner.body[0].lineno > owner.lineno else 4)
     new = textwrap.indent(method, indent).split("\n")
     if methods:
-        first = [methods[0].lineno, *(each.lineno for each in methods[0].decorator_list)]
+        first = [methods[0].lineno, *(decorator.lineno for decorator in methods[0].decorator_list)]
         end = min(first) - 1
         while lines[end - 1].strip().startswith("#"):
             end -= 1
@@ -117,8 +102,7 @@ def add_method(text: str, method: str) -> str:
         return "\n".join([*lines[:end], "", *new, *lines[end:]])
     # `class A(B): ...` on one line keeps what stands before the dots.
     before = lines[last.lineno - 1].encode()[: last.col_offset].decode().rstrip()
-    kept = [*lines[: last.lineno - 1], before] if before else lines[: last.lineno - 1]
-    return "\n".join([*kept, *new, *lines[end:]])
+    return "\n".join([*lines[: last.lineno - 1], *filter(None, [before]), *new, *lines[end:]])
 
 
 def _has_base(block: FlatBlock, names: Collection[str]) -> bool:
@@ -134,13 +118,13 @@ def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
     What transformers' own code writes is as right or wrong as it is there.
     """
     reached = {"_init_weights"}
-    functions: list[tuple[FlatBlock, ast.FunctionDef]] = []
-    for block in blocks:
-        is_changed = any(map(_is_users, (rewritten.symbol.module for rewritten in block.rewritten)))
-        if is_changed or "def _init_weights" in block.text:
-            for node in walk(parse_once(block.text)):
-                if isinstance(node, ast.FunctionDef):
-                    functions.append((block, node))
+    functions = [
+        (block, node)
+        for block in blocks
+        if _find_users(block) or "def _init_weights" in block.text
+        for node in walk(parse_once(block.text))
+        if isinstance(node, ast.FunctionDef)
+    ]
     size = 0
     while size < len(reached):
         size = len(reached)
@@ -151,28 +135,27 @@ def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
     for block, function in functions:
         if function.name in reached and "_is_hf_initialized" not in ast.unparse(function):
             for node in _find_writes(function, block):
-                _raise_at(node, block)
+                _raise_at(ast.unparse(node), block)
 
 
-def _is_users(module: str) -> bool:
-    return not module.startswith("transformers.")
+def _find_users(block: FlatBlock) -> list[RewrittenBlock]:
+    """The blocks of modular files and parts that `block` was made from."""
+    return [each for each in block.rewritten if not each.symbol.module.startswith("transformers.")]
 
 
-def _raise_at(write: ast.AST, block: FlatBlock) -> None:
-    """Raise PG414 where a modular file or a part has the code of `write`."""
-    code = ast.unparse(write)
-    for rewritten in block.rewritten:
-        if _is_users(rewritten.symbol.module):
-            for node in walk(parse_once(rewritten.text)):
-                if isinstance(node, ast.expr | ast.stmt) and ast.unparse(node) == code:
-                    at = rewritten.at(node.lineno, node.col_offset)
-                    what = f"`{code}` writes over weights that were loaded"
-                    hint = (
-                        "initialise the parameter itself by a function of torch.nn.init, as in "
-                        "`nn.init.normal_(module.weight)`, or ask for "
-                        '`getattr(module.weight, "_is_hf_initialized", False)` first'
-                    )
-                    raise PatchgenError("PG414", at, what, hint)
+def _raise_at(code: str, block: FlatBlock) -> None:
+    """Raise PG414 where a modular file or a part has `code`."""
+    for rewritten in _find_users(block):
+        for node in walk(parse_once(rewritten.text)):
+            if isinstance(node, ast.expr | ast.stmt) and ast.unparse(node) == code:
+                at = rewritten.at(node.lineno, node.col_offset)
+                what = f"`{code}` writes over weights that were loaded"
+                hint = (
+                    "initialise the parameter itself by a function of torch.nn.init, as in "
+                    "`nn.init.normal_(module.weight)`, or ask for "
+                    '`getattr(module.weight, "_is_hf_initialized", False)` first'
+                )
+                raise PatchgenError("PG414", at, what, hint)
 
 
 def _find_writes(function: ast.FunctionDef, block: FlatBlock) -> Iterator[ast.AST]:
@@ -239,9 +222,6 @@ def _is_view(value: ast.expr, function: ast.FunctionDef, seen: str = "") -> bool
     return None
 
 
-# Conversions
-
-
 def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     """The statements that register the checkpoint conversions of the classes in `blocks`.
 
@@ -260,7 +240,7 @@ def render_conversions(blocks: tuple[FlatBlock, ...], builder: Builder) -> str:
     # transformers looks the conversion of a parent up by the name of the class that stands for it.
     classes = [block for block in blocks if block.kind == "class" and not block.aside]
     # Both kinds of names share one table in transformers.
-    sources = _map_model_types(builder) | {block.name: block.origin.name for block in classes}
+    sources = map_model_types(builder) | {block.name: block.origin.name for block in classes}
     # Older releases go by the name of the module.
     if env.spells(CONVERSIONS, "is_custom_code") and not _may_be_custom_code(blocks):
         sources = {name: source for name, source in sources.items() if name != source}
@@ -274,18 +254,12 @@ def _may_be_custom_code(blocks: tuple[FlatBlock, ...]) -> bool:
         imported = [
             dependency.name
             for dependency in block.dependencies
-            if dependency.name not in defined and _may_have_models(dependency.symbol.module)
+            if dependency.name not in defined
+            and not re.match(rf"(?!{MODELS}\.)(torch|transformers)\b", dependency.symbol.module)
         ]
         if "is_custom_code" in block.text or _has_base(block, imported):
             return True
     return False
-
-
-def _may_have_models(module: str) -> bool:
-    return module.startswith(f"{MODELS}.") or module.partition(".")[0] not in (
-        "torch",
-        "transformers",
-    )
 
 
 def render_registrations(registered: Collection[str], sources: Mapping[str, str]) -> str:
@@ -310,21 +284,21 @@ def read_registered_names(conversion_mapping: str) -> frozenset[str]:
     Reads the keys of the table of aliases, and the constant keys that the builder function stores
     into what it returns.  Raises ValueError when the text has no such table and function.
     """
-    aliases, stored = [], []
+    tables, builders = [], []
     for node in ast.parse(conversion_mapping).body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 if name == CONVERSIONS_ALIASES:
-                    aliases.append(_find_keys(value))
+                    tables.append(value)
             case ast.FunctionDef(name=name) if name == CONVERSIONS_BUILDER:
-                stored.append(frozenset(_find_stored_keys(node)))
+                builders.append(node)
     # A release that keeps them otherwise must not look as if it had none.
-    if len(aliases) != 1 or len(stored) != 1:
+    if len(tables) != 1 or len(builders) != 1:
         raise ValueError(
             f"no {CONVERSIONS_ALIASES} and {CONVERSIONS_BUILDER}() in the text; "
             "transformers keeps its conversions elsewhere"
         )
-    return aliases[0] | stored[0]
+    return frozenset([*_find_keys(tables[0]), *_find_stored_keys(builders[0])])
 
 
 def _find_stored_keys(builder: ast.FunctionDef) -> Iterator[str]:
@@ -346,61 +320,48 @@ def _find_stored_keys(builder: ast.FunctionDef) -> Iterator[str]:
                     yield key
 
 
-def _find_keys(table: ast.expr) -> frozenset[str]:
+def _find_keys(table: ast.expr) -> Iterator[str]:
     """The string keys of a dictionary that is written out; `**other` has none."""
-    keys = table.keys if isinstance(table, ast.Dict) else []
-    constants = [key.value for key in keys if isinstance(key, ast.Constant)]
-    return frozenset(key for key in constants if isinstance(key, str))
+    for key in table.keys if isinstance(table, ast.Dict) else ():
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            yield key.value
 
 
-# Model types
-
-
-def parent_model_types(builder: Builder) -> frozenset[str]:
-    """The model types that the configurations of the parents have in transformers."""
-    return frozenset(_map_model_types(builder).values())
-
-
-def _map_model_types(builder: Builder) -> dict[str, str]:
+def map_model_types(builder: Builder) -> dict[str, str]:
     """Each model type of the output with the one of its parent."""
-    sources: dict[str, str] = {}
-    for module in find_configurations(builder):
-        for name in read_model_types(builder.index(module).source.text):
-            sources[name] = name
+    texts = find_configurations(builder)
+    sources = {name: name for text in texts for name in read_model_types(text)}
     for declaration in builder.naming.plan.declarations:
-        if declaration.kind != "configuration" or not declaration.parents:
-            continue
-        stated: list[str] = []
-        for symbol in (declaration.symbol, *declaration.parents):
-            block = builder.index(symbol.module).definition(symbol.name)
-            stated += read_model_types(block.text) if block else ()
-        # The first is the variant's, the last the one that transformers knows.
-        if stated:
-            sources[stated[0]] = stated[-1]
+        if declaration.kind == "configuration" and declaration.parents:
+            classes = (declaration.symbol, *declaration.parents)
+            found = [builder.index(each.module).definition(each.name) for each in classes]
+            stated = [name for block in found if block for name in read_model_types(block.text)]
+            # The first is the variant's, the last the one that transformers knows.
+            if stated:
+                sources[stated[0]] = stated[-1]
     return sources
 
 
 def find_configurations(builder: Builder) -> Iterator[str]:
-    """The configuration modules that the parents of the modeling output import."""
-    bindings = builder.naming.bindings
+    """The texts of the configuration modules that the parents of the modeling output import."""
     for parent in builder.naming.plan.parents:
-        index = builder.index(parent)
+        index, bindings = builder.index(parent), builder.naming.bindings
         for item in index.imports:
             module = bindings.absolute(index, item.module, item.level, Location(parent))
             if kind_of_module(module) == "configuration":
-                yield module
+                yield builder.index(module).source.text
 
 
 @functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
 def read_model_types(text: str) -> tuple[str, ...]:
     """The model types that the classes in a text declare, in order."""
     types: list[str] = []
-    for owner in statements_within(ast.parse(text)):
-        for node in owner.body if isinstance(owner, ast.ClassDef) else ():
-            match node:
-                case (
-                    ast.Assign(targets=[ast.Name("model_type")], value=ast.Constant(str(name)))
-                    | ast.AnnAssign(target=ast.Name("model_type"), value=ast.Constant(str(name)))
-                ):
-                    types.append(name)
+    owners = [node for node in statements_within(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    for node in [node for owner in owners for node in owner.body]:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name("model_type")], value=ast.Constant(str(name)))
+                | ast.AnnAssign(target=ast.Name("model_type"), value=ast.Constant(str(name)))
+            ):
+                types.append(name)
     return tuple(types)

@@ -5,7 +5,7 @@
                                             rotate_half needs torch         -> an import
 
 In: a plan and a `Builder`.  Out: for one kind of output, the blocks to carry and the names to
-import.  `order` orders the blocks, `imports` writes the import statements.
+import.  `order` orders the blocks, `module` writes the import statements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from patchgen.compiler.link.flatblock import (
     is_same_definition,
 )
 from patchgen.compiler.plan.bindings import is_kept
-from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import MODELING
 from patchgen.syntax.blocks import Block, ModuleIndex
@@ -54,16 +53,15 @@ def gather_blocks(kind: str, requested: tuple[Symbol, ...], builder: Builder) ->
     Raises PatchgenError PG401 where two different things would have one name.
     """
     base = builder.naming.plan.bases.get(kind)
-    block_ids = find_roots(kind, base, builder)
+    block_ids = [*_find_base_roots(base, builder), *_find_declared_roots(kind, builder)]
     for symbol in requested:
         block_ids += builder.block_ids(symbol)
     reached = _Closure(kind, builder)
     reached.follow(block_ids)
-    blocks = tuple(reached.blocks())
     return Gathered(
         kind=kind,
         base=base,
-        blocks=remove_duplicates(blocks, reached.imports, builder),
+        blocks=remove_duplicates(tuple(reached.blocks.values()), reached.imports, builder),
         imports=tuple(reached.imports.values()),
         siblings=tuple(reached.siblings.values()),
         homes=frozenset(reached.homes),
@@ -83,39 +81,25 @@ class _Closure:
     def __init__(self, kind: str, builder: Builder) -> None:
         self._kind, self._builder = kind, builder
         self._bindings = builder.naming.bindings
-        self._gathered: dict[BlockId, FlatBlock] = {}
+        self.blocks: dict[BlockId, FlatBlock] = {}
         self.imports: dict[str, Dependency] = {}
         self.siblings: dict[str, tuple[str, Dependency]] = {}
         self.homes: set[tuple[str, str]] = set()
 
-    def blocks(self) -> tuple[FlatBlock, ...]:
-        return tuple(self._gathered.values())
-
-    def follow(self, block_ids: Iterable[BlockId]) -> None:
-        """Add `block_ids`, all that they need, and every statement that changes what is carried.
+    def follow(self, queue: list[BlockId]) -> None:
+        """Add the queued blocks, all that they need, and every statement that changes these.
 
         Such a statement needs other blocks in turn, so that both are repeated until nothing is new.
         """
-        queue = list(block_ids)
         while queue:
-            self._add_needed(queue)
+            # The queue grows.
+            for block_id in queue:
+                if block_id not in self.blocks:
+                    block = self.blocks[block_id] = self._builder.block(block_id)
+                    for dependency in block.dependencies:
+                        queue += self._resolve(dependency, block)
             # Only what is carried already says which statements change it.
-            queue = [
-                block_id for block_id in self._find_changing() if block_id not in self._gathered
-            ]
-
-    def _add_needed(self, queue: list[BlockId]) -> None:
-        """Make the queued blocks, and all that they need in turn."""
-        while queue:
-            block_id = queue.pop(0)
-            if block_id in self._gathered:
-                continue
-            block = self._builder.block(block_id)
-            self._gathered[block_id] = block
-            for dependency in block.dependencies:
-                queue += self._resolve(dependency, block)
-
-    # Statements that change what is carried
+            queue = [block_id for block_id in self._find_changing() if block_id not in self.blocks]
 
     def _find_changing(self) -> Iterator[BlockId]:
         """The statements of the blocks' modules that change what is carried.
@@ -125,32 +109,29 @@ class _Closure:
         """
         bound: dict[str, set[str]] = {}
         read: dict[str, set[str]] = {}
-        for gathered in self._gathered.values():
-            for rewritten in gathered.rewritten:
+        for carried in self.blocks.values():
+            for rewritten in carried.rewritten:
                 module = rewritten.symbol.module
                 source = self._builder.source_block(BlockId(module, rewritten.first))
                 bound.setdefault(module, set()).update(source.defines)
                 read.setdefault(module, set()).update(source.uses)
         for module, names in bound.items():
-            index = self._builder.index(module)
-            for block in index.blocks:
+            for block in self._builder.index(module).blocks:
                 changed = changed_names(block.text)
                 # Nearly no statement changes anything.
                 if not changed:
                     continue
                 concerned = names if block.defines else names | read[module]
-                if changed & concerned and self._belongs_here(index, block):
+                if changed & concerned and self._belongs_here(module, block):
                     yield BlockId(module, block.first)
 
-    def _belongs_here(self, index: ModuleIndex, block: Block) -> bool:
+    def _belongs_here(self, home: str, block: Block) -> bool:
         """Whether this output carries a statement, and not the output of another kind."""
-        naming, home = self._builder.naming, index.source.module
+        naming = self._builder.naming
         if naming.plan.declaration(Symbol(home, block.name)) is not None:
             return False  # a class is reached by its name
         kinds = {naming.resolve(Symbol(home, name), home).kind for name in block.defines}
         return kinds <= {None, self._kind}
-
-    # Names
 
     def _resolve(self, dependency: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         """The blocks that define the name of `dependency`.
@@ -165,17 +146,12 @@ class _Closure:
             self.siblings[dependency.name] = (place.kind, dependency)
             return ()
         if self._bindings.env.path(place.key.module) is None:
-            self._raise_missing(place.key, dependency, block)
+            home = self._builder.index(dependency.home)
+            item = home.imported(dependency.name)
+            at = home.source.at(item.line, item.column) if item else block.rewritten[0].at(1, 0)
+            # Raises PG101.
+            self._bindings.env.index(place.key.module, at)
         return self._builder.block_ids(place.key)
-
-    def _raise_missing(self, key: Symbol, dependency: Dependency, block: FlatBlock) -> None:
-        """Raise PG101 where the import of a missing module stands."""
-        home = self._builder.index(dependency.home)
-        item = home.imported(dependency.name)
-        at = block.rewritten[0].at(1, 0)
-        if item is not None:
-            at = home.source.at(item.line, item.column)
-        self._bindings.env.index(key.module, at)
 
     def _record_import(self, dependency: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
         """Record an imported name; returns the guarded blocks that import it, which are carried.
@@ -195,9 +171,8 @@ class _Closure:
                 self.homes.add((dependency.name, rewritten.symbol.module))
         known = self.imports.setdefault(dependency.name, dependency)
         if not is_same_definition(known.symbol, dependency.symbol, self._bindings):
-            one = f"{known.symbol} for {known.home}"
-            other_one = f"{dependency.symbol} for {dependency.home}"
-            what = f"{dependency.name} is {one} and {other_one}"
+            what = f"{dependency.name} is {known.symbol} for {known.home} "
+            what += f"and {dependency.symbol} for {dependency.home}"
             hint = "import one of them under another name"
             raise PatchgenError("PG401", block.rewritten[0].at(1, 0), what, hint)
         return guards
@@ -212,20 +187,16 @@ class _Closure:
             fast.py         try: from kernels import act        these count
         """
         index = self._builder.index(module)
-        found = index.blocks_that_import(name)
-        item = index.imported(name)
-        if item is None or _has_guard(found):
-            return module, found
-        source = self._bindings.imported_symbol(index, item)
-        # Under another name, the guarded statement would bind what nobody reads.
-        if source.name != name or not self._bindings.flatten_scope.flattens(source.module):
-            return module, found
-        if self._bindings.env.path(source.module) is None:
-            return module, found
-        home, there = self._find_importing(source.module, name)
-        if not _has_guard(there):
-            return module, found
-        return home, there
+        importing, item = index.blocks_that_import(name), index.imported(name)
+        if item is not None and not _has_guard(importing):
+            source = self._bindings.imported_symbol(index, item)
+            flattens = self._bindings.flatten_scope.flattens(source.module)
+            # Under another name, the guarded statement would bind what nobody reads.
+            if source.name == name and flattens and self._bindings.env.path(source.module):
+                home, there = self._find_importing(source.module, name)
+                if _has_guard(there):
+                    return home, there
+        return module, importing
 
     def _find_importer(self, dependency: Dependency) -> Dependency:
         """`dependency`, from the parent that imports it where its module reads `parent.name`."""
@@ -244,22 +215,15 @@ class _Closure:
         for layer in naming.plan.layers:
             item = layer.imported(dependency.name)
             # Only a relative import can be marked to be kept.
-            if item is None or not item.level:
-                continue
-            symbol = naming.bindings.imported_symbol(layer, item)
-            if is_kept(symbol):
-                return replace(dependency, symbol=symbol, home=layer.source.module)
+            if item is not None and item.level:
+                symbol = naming.bindings.imported_symbol(layer, item)
+                if is_kept(symbol):
+                    return replace(dependency, symbol=symbol, home=layer.source.module)
         return dependency
 
 
-def _has_guard(importing: Iterable[Block]) -> bool:
-    """Whether one of the importing statements is more than an import: `try:` or `if` over one."""
+def _has_guard(importing: Iterable[Block]) -> bool:  # `try:` or `if` over the import
     return any(block.kind != "import" for block in importing)
-
-
-def find_roots(kind: str, base: str | None, builder: Builder) -> list[BlockId]:
-    """The blocks that the output of `kind`, which follows the module `base`, begins with."""
-    return [*_find_base_roots(base, builder), *_find_declared_roots(kind, builder)]
 
 
 def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
@@ -276,11 +240,9 @@ def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
     for block in index.blocks:
         if block.kind == "import":
             continue
-        own = set(block.defines)
         # What no code of the module reads is there for other modules.
-        is_helper = bool(reached & own) and not exported & own
-        if not is_helper:
-            roots += _replace_block(BlockId(base, block.first), list(block.defines), builder)
+        if exported.intersection(block.defines) or not reached.intersection(block.defines):
+            roots += _replace_block(block, base, builder)
     return roots
 
 
@@ -290,7 +252,7 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
     kinds = {declaration.kind for declaration in plan.declarations} or {kind}
     # Functions and constants have no kind of their own.
     main = MODELING if MODELING in kinds else sorted(kinds)[0]
-    mixins = _find_own_mixins(plan.declarations)
+    merged = {symbol for declaration in plan.declarations for symbol in declaration.chain[1:]}
     roots: list[BlockId] = []
     for layer in reversed(plan.layers):
         module = layer.source.module
@@ -299,30 +261,18 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
             declaration = plan.declaration(Symbol(module, block.name))
             if declaration is None:
                 is_root = kind == main and _is_kept_unused(block)
-            elif declaration.symbol in mixins and block.name not in exported:
-                # Its members stand in the classes that it was merged into.
-                is_root = False
             else:
-                is_own = declaration.kind == kind
-                is_root = is_own and not _is_replaced(declaration.symbol, builder)
+                symbol = declaration.symbol
+                # The members of a mixin stand in the classes that it was merged into; a class with
+                # parents is a variant of its own, whatever else derives from it.
+                is_mixin = symbol in merged and not declaration.parents
+                # A nearer modular file may declare a class of this name.
+                is_there = builder.naming.resolve(symbol, module).key == symbol
+                is_root = declaration.kind == kind and is_there
+                is_root &= not is_mixin or block.name in exported
             if is_root:
                 roots.append(BlockId(module, block.first))
     return roots
-
-
-def _is_replaced(symbol: Symbol, builder: Builder) -> bool:
-    """Whether a nearer modular file declares a class of this name."""
-    return builder.naming.resolve(symbol, symbol.module).key != symbol
-
-
-def _find_own_mixins(declarations: tuple[Declaration, ...]) -> set[Symbol]:
-    """The classes of modular files that are merged into others; a class of a parent is no mixin."""
-    merged: set[Symbol] = set()
-    for declaration in declarations:
-        merged.update(declaration.chain[1:])
-    # A class with parents is a variant of its own, whatever else derives from it.
-    heirs = {declaration.symbol for declaration in declarations if declaration.parents}
-    return merged - heirs
 
 
 def _is_kept_unused(block: Block) -> bool:
@@ -331,46 +281,32 @@ def _is_kept_unused(block: Block) -> bool:
         return False
     if not block.defines:
         return True
-    # A private one stays if it does something: `@register` over `def _mine`.
-    return _is_public(block) or bool(changed_names(block.text))
-
-
-def _is_public(block: Block) -> bool:
-    """Whether the statement binds a public name by something else than an import."""
     imported = {item.bound for item in block.imports}
-    for name in block.defines:
-        if name not in imported and not name.startswith("_"):
-            return True
-    return False
+    is_public = any(name not in imported and not name.startswith("_") for name in block.defines)
+    # A private one stays if it does something: `@register` over `def _mine`.
+    return is_public or bool(changed_names(block.text))
 
 
-def _replace_block(block_id: BlockId, names: list[str], builder: Builder) -> list[BlockId]:
-    """`block_id`, or the blocks of the modular file that replace it.
+def _replace_block(block: Block, module: str, builder: Builder) -> list[BlockId]:
+    """`block` of the followed module, or the blocks of the modular file that replace it.
 
     Raises PatchgenError PG118 when only some of the names that the block binds are declared again.
     """
-    replaced: dict[str, Symbol] = {}
-    for name in names:
-        symbol = Symbol(block_id.module, name)
-        key = builder.naming.resolve(symbol, block_id.module).key
-        if key is not None and key.module != block_id.module:
-            replaced[name] = key
+    keys = {
+        name: builder.naming.resolve(Symbol(module, name), module).key for name in block.defines
+    }
+    replaced = {name: key for name, key in keys.items() if key and key.module != module}
     if not replaced:
-        return [block_id]
+        return [BlockId(module, block.first)]
     # The statement binds all of its names or none.
-    kept = [name for name in names if name not in replaced]
+    kept = [name for name in block.defines if name not in replaced]
     if kept:
-        at = builder.index(block_id.module).source.at(block_id.first)
         declared = next(iter(replaced.values()))
-        what = (
-            f"the statement binds {', '.join(names)}; "
-            f"the modular file declares {declared.name} but not {', '.join(kept)}"
-        )
+        what = f"the statement binds {', '.join(block.defines)}; "
+        what += f"the modular file declares {declared.name} but not {', '.join(kept)}"
+        at = builder.index(module).source.at(block.first)
         raise PatchgenError("PG118", at, what, "declare all of them, or none")
-    found: list[BlockId] = []
-    for key in replaced.values():
-        found += builder.block_ids(key)
-    return found
+    return [block_id for key in replaced.values() for block_id in builder.block_ids(key)]
 
 
 def _find_reached_names(index: ModuleIndex) -> set[str]:
@@ -380,30 +316,20 @@ def _find_reached_names(index: ModuleIndex) -> set[str]:
     kept = recall("reached", texts)
     if kept.answer is not None:
         return set(kept.answer)
-    reached = _reach_names(index)
-    kept.keep(sorted(reached))
-    return reached
-
-
-def _reach_names(index: ModuleIndex) -> set[str]:
-    """As `_find_reached_names`, computed anew."""
     queue = [*_list_public_names(index), "__all__"]
     for block in index.blocks:
         if not block.defines:
             queue += block.uses
     reached: set[str] = set()
-    while queue:
-        name = queue.pop()
-        if name in reached:
-            continue
-        reached.add(name)
-        for block in index.blocks_that_bind(name):
-            queue += block.uses
+    for name in queue:
+        if name not in reached:
+            reached.add(name)
+            queue += [used for block in index.blocks_that_bind(name) for used in block.uses]
+    kept.keep(sorted(reached))
     return reached
 
 
 def _list_public_names(index: ModuleIndex) -> list[str]:
-    """The names in `__all__`, or else those without an underscore."""
     if index.exports is not None:
         return list(index.exports)
     return [name for name in index.names if not name.startswith("_")]

@@ -53,21 +53,17 @@ def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ..
 def _find_first_comment(index: ModuleIndex) -> str:
     """The first comment block of a file, without shebang and coding lines."""
     text = index.blocks[0].leading if index.blocks else index.tail
-    lines = [line for line in text.splitlines(True) if not _is_directive(line)]
+    lines = [
+        line
+        for line in text.splitlines(True)
+        if not (line.startswith("#!") or "coding:" in line or declares_another_encoding(line))
+    ]
     # What stands between the marks is true of the generated file, not of a copy.
     marks = [number for number, line in enumerate(lines) if _GENERATED_MARK in line]
     if marks:
         lines = lines[: marks[0]] + lines[marks[-1] + 1 :]
     comment = "".join(lines).strip("\n")
     return f"{comment}\n" if comment.strip() else ""
-
-
-def _is_directive(line: str) -> bool:
-    """Whether a comment is read by the system or by Python; outputs are UTF-8."""
-    return line.startswith("#!") or "coding:" in line or declares_another_encoding(line)
-
-
-# Exports
 
 
 def render_exports(gathered: Gathered, builder: Builder) -> str:
@@ -78,8 +74,8 @@ def render_exports(gathered: Gathered, builder: Builder) -> str:
     defined = {name for block in gathered.blocks for name in block.defines}
     layers = builder.naming.plan.layers
     # The file that is extended most first; a file may export names of several outputs.
-    declared = [name for layer in reversed(layers) for name in layer.exports or ()]
-    declared = [name for name in declared if name in defined]
+    exported = [name for layer in reversed(layers) for name in layer.exports or ()]
+    declared = [name for name in exported if name in defined]
     base = builder.index(gathered.base) if gathered.base is not None else None
     # Its own statement is carried, and says all there is to say.
     if base is not None and (base.exports is None or set(declared) <= set(base.exports)):
@@ -89,13 +85,10 @@ def render_exports(gathered: Gathered, builder: Builder) -> str:
             at = module.source.at(module.unread_exports.first)
             hint = "write the names out, as strings in a list"
             raise PatchgenError("PG134", at, "__all__ is worked out when the file runs", hint)
-    followed = list(base.exports or ()) if base is not None else []
-    names = followed + [name for name in declared if name not in followed]
+    names = dict.fromkeys([*((base and base.exports) or ()), *declared])
     listed = ", ".join(f'"{name}"' for name in names)
     return f"\n\n__all__ = [{listed}]\n" if names else ""
 
-
-# Docstrings
 
 DOCSTRING_IMPORT = "import contextlib\n"
 
@@ -119,16 +112,8 @@ _NAMELESS = {
     },
     "configuration": {"a None.": "a {name} model.", "instantiate a None": "instantiate a {name}"},
 }
+_PARAMETERS = re.compile(r"^    (?:def __init__|\w+:)", re.MULTILINE)
 _CONFIG = re.compile(r'^ +config(?:_class =|:) "?(\w*Config)\b', re.MULTILINE)
-
-
-def _may_add_parameters(block: FlatBlock) -> bool:
-    """Whether a documented class has an `__init__` or fields from a modular file."""
-    if len(block.rewritten) < 2 or "@auto_docstring" not in block.text:
-        return False
-    return (
-        re.search(r"^    (?:def __init__|\w+:)", block.rewritten[0].text, re.MULTILINE) is not None
-    )
 
 
 def render_auto_docstring(gathered: Gathered, builder: Builder) -> str:
@@ -141,14 +126,20 @@ def render_auto_docstring(gathered: Gathered, builder: Builder) -> str:
     nameless = _NAMELESS.get(gathered.kind)
     if nameless is None or "auto_docstring" not in imported:
         return ""
-    if gathered.base is not None and not any(map(_may_add_parameters, gathered.blocks)):
+    # A documented class of a variant may have an `__init__` or fields from the modular file.
+    if gathered.base is not None and not any(
+        len(block.rewritten) > 1
+        and "@auto_docstring" in block.text
+        and _PARAMETERS.search(block.rewritten[0].text)
+        for block in gathered.blocks
+    ):
         return ""
     # As transformers has it: the folder of a model, in words.
     name = builder.naming.plan.modular.source.path.rpartition("/")[2]
     name = name.removeprefix("modular_").removesuffix(".py")
     if gathered.base is not None and gathered.base.startswith(f"{MODELS}."):
         name = gathered.base.split(".")[2]
-    title = " ".join(word.title() for word in name.split("_"))
+    title = name.replace("_", " ").title()
     # A part of a model may have a configuration of its own, with a longer name.
     configs = [match[1] for block in gathered.blocks for match in _CONFIG.finditer(block.text)]
     config = min(configs, key=len, default="PreTrainedConfig")

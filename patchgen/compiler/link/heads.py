@@ -9,16 +9,17 @@
         def __init__(self, config):
             self.language_model = Qwen3VLTextModel._from_config(config.text_config)
 
-`AutoModel` builds transformers' own class for the type of a configuration, and no variant.  Without
-this change the classifier of a variant would silently train the parent's model.  Where the file
-has the class that AutoModel would take, and the variant changes it, that class is named.
+`AutoModel` builds transformers' own class for the type of a configuration, and no variant: the
+classifier of a variant would silently train the parent's model.  Where the file has the class that
+AutoModel would take, and the variant changes it, that class is named.
 
 - The generic heads of transformers ask AutoModel in their own `__init__`.  Its statements become
   the `__init__` of the head, or take the place of `super().__init__(config)` in the one it has.
 - A model of several models asks AutoModel for the parts of its configuration.  The class of a part
-  is known where the parent's configuration says it (`sub_configs_defaults`).  What may be of any
-  type stays with AutoModel and gets a note, as everything does in a variant with a configuration of
-  its own.
+  is known where the parent's configuration says it (`sub_configs_defaults`).
+
+What may be of any type stays with AutoModel and gets a note, as everything does in a variant with a
+configuration of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
-from patchgen.compiler.link.footer import add_method, find_configurations, parent_model_types
+from patchgen.compiler.link.footer import add_method, find_configurations, map_model_types
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
@@ -61,7 +62,7 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     if not heads:
         return gathered
     types = _read_base_models(builder)
-    names = {types[name] for name in parent_model_types(builder) if name in types}
+    names = {types[name] for name in map_model_types(builder).values() if name in types}
     models = _find_models(names, gathered.blocks)
     # With an equal base model, AutoModel's answer is right.
     if not any(_differs(model, gathered.blocks, builder) for model in models):
@@ -93,12 +94,14 @@ def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
             models[part] = classes[0].name
     blocks = tuple(_name_parts(block, models) for block in gathered.blocks)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
-    imports = tuple(
-        dependency
-        for dependency in gathered.imports
-        if dependency.name in read or dependency.name != "AutoModel"
-    )
-    return replace(gathered, blocks=blocks, imports=imports)
+    return replace(gathered, blocks=blocks, imports=_drop_auto_model(gathered.imports, read))
+
+
+def _drop_auto_model(
+    dependencies: tuple[Dependency, ...], read: Collection[str]
+) -> tuple[Dependency, ...]:
+    """`dependencies` without AutoModel, where it is not among the names that are `read`."""
+    return tuple(each for each in dependencies if each.name != "AutoModel" or each.name in read)
 
 
 def _note_auto_model(block: FlatBlock) -> FlatBlock:
@@ -106,8 +109,8 @@ def _note_auto_model(block: FlatBlock) -> FlatBlock:
     if block.kind != "class" or "AutoModel" not in block.text:
         return block
     calls = [node for node in walk(parse_class(block.text)) if isinstance(node, ast.Call)]
-    names = {ast.unparse(call.func) for call in calls}
-    asked = sorted(name for name in names if name.startswith("AutoModel"))
+    names = sorted(ast.unparse(call.func) for call in calls)
+    asked = [name for name in names if name.startswith("AutoModel")]
     return _add_note(block, f"a model from {asked[0]}") if asked else block
 
 
@@ -156,34 +159,28 @@ def _find_models(names: Collection[str], blocks: tuple[FlatBlock, ...]) -> tuple
 def _differs(model: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) -> bool:
     """Whether a model of the file, or anything that it uses, is not the parent's."""
     by_name = {name: block for block in blocks for name in block.defines}
-    waiting, seen = [model], {model.block_id}
-    while waiting:
-        block = waiting.pop()
+    reached = [model]
+    for block in reached:
         source = block.rewritten[-1]
         if source.symbol.module in builder.layers:
             return True
         # Comments and docstrings may differ.
         if block.text != source.text and not is_same_code(_parse(block.text), _parse(source.text)):
             return True
-        for dependency in block.dependencies:
-            used = by_name.get(dependency.name)
-            if used is not None and used.block_id not in seen:
-                seen.add(used.block_id)
-                waiting.append(used)
+        for name in dict.fromkeys(dependency.name for dependency in block.dependencies):
+            if name in by_name and by_name[name] not in reached:
+                reached.append(by_name[name])
     return model.name != model.rewritten[-1].symbol.name
 
 
 def _parse(text: str) -> ast.Module:
-    """The code of a block without docstrings, which change nothing of a model."""
+    """The code without docstrings, which change nothing of a model."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if ast.get_docstring(node):
                 node.body = node.body[1:]
     return tree
-
-
-# Heads
 
 
 def _select_models(
@@ -214,26 +211,34 @@ def _select_models(
 
 def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
     """The generic heads of transformers among the bases of a class."""
-    symbols = {dependency.name: dependency.symbol for dependency in block.dependencies}
-    generics = {name: symbol for name, symbol in symbols.items() if symbol.module == GENERIC_HEADS}
+    generics = {
+        dependency.name: dependency.symbol
+        for dependency in block.dependencies
+        if dependency.symbol.module == GENERIC_HEADS
+    }
     # Parsing takes longer than the look at the names.
-    if block.kind != "class" or not generics:
-        return
-    for base in parse_class(block.text).bases:
-        symbol = generics.get(ast.unparse(base))
-        if symbol is not None and symbol.name.startswith("GenericFor"):
-            yield symbol
+    if block.kind == "class" and generics:
+        for base in parse_class(block.text).bases:
+            symbol = generics.get(ast.unparse(base))
+            if symbol is not None and symbol.name.startswith("GenericFor"):
+                yield symbol
 
 
 def _rebind_head(
     block: FlatBlock, generic: Symbol, models: tuple[FlatBlock, ...], builder: Builder
 ) -> tuple[FlatBlock, tuple[Dependency, ...]]:
     """The head on the base model of the file, and what it imports for that."""
-    source = builder.index(GENERIC_HEADS).definition(generic.name)
+    index = builder.index(GENERIC_HEADS)
+    source = index.definition(generic.name)
     assert source is not None
     # In the names of the flat file, whose imports may have other aliases.
-    rewritten = qualify_names(builder.index(GENERIC_HEADS), source, generic, builder.naming)
-    method = _read_init(rewritten.text)
+    rewritten = qualify_names(index, source, generic, builder.naming)
+    generic_init = _find_init(rewritten.text)
+    lines = rewritten.text.split("\n")
+    lines = lines[generic_init.lineno - 1 : generic_init.end_lineno] if generic_init else []
+    # The comments explain the call of AutoModel.
+    method = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    method = textwrap.dedent(method)
     # Another release may build the model in another way.
     is_expected = method.count(_SUPER_CALL) == method.count(_HEAD_MODEL) == 1
     if not is_expected or len(models) != 1:
@@ -246,44 +251,33 @@ def _rebind_head(
     init = _find_init(block.text)
     if init is None:
         text = add_method(block.text, method)
-    elif _find_super_calls(init, base):
-        text = _insert_statements(block, init, base, method)
     else:
-        return block, ()
+        functions = ("super().__init__", f"{base}.__init__")
+        calls = [node for node in walk(init) if isinstance(node, ast.Call)]
+        asking = [ast.unparse(call) for call in calls if ast.unparse(call.func) in functions]
+        if not asking:
+            return block, ()
+        text = _insert_statements(block, init, asking, method)
     read = {name.id for name in names_within(ast.parse(method))}
     # The model is a class of this file.
-    needed = {name: symbol for name, symbol in rewritten.dependencies.items() if name != model}
     return replace(block, text=text), tuple(
         Dependency(name, symbol, GENERIC_HEADS, False)
-        for name, symbol in needed.items()
-        if name in read
+        for name, symbol in rewritten.dependencies.items()
+        if name in read and name != model
     )
 
 
 def _find_init(text: str) -> ast.FunctionDef | None:
-    """`__init__` in the text of a class."""
     for node in parse_class(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             return node
     return None
 
 
-def _read_init(text: str) -> str:
-    """`__init__` of a generic class, without its comments: they explain the call of AutoModel."""
-    init = _find_init(text)
-    lines = text.split("\n")[init.lineno - 1 : init.end_lineno] if init else []
-    return textwrap.dedent("\n".join(line for line in lines if not line.lstrip().startswith("#")))
-
-
-def _find_super_calls(init: ast.FunctionDef, base: str) -> list[str]:
-    """The calls in `init` that run the `__init__` of the generic class `base`."""
-    functions = ("super().__init__", f"{base}.__init__")
-    calls = [node for node in walk(init) if isinstance(node, ast.Call)]
-    return [ast.unparse(call) for call in calls if ast.unparse(call.func) in functions]
-
-
-def _insert_statements(block: FlatBlock, init: ast.FunctionDef, base: str, method: str) -> str:
-    """The head with the statements of `method` in place of `super().__init__(config)`."""
+def _insert_statements(
+    block: FlatBlock, init: ast.FunctionDef, asking: list[str], method: str
+) -> str:
+    """The head with the statements of `method` in place of `asking`, the one `super().__init__`."""
     (inherited,) = ast.parse(method).body
     assert isinstance(inherited, ast.FunctionDef)
     stored = {name.id for name in names_within(inherited) if isinstance(name.ctx, ast.Store)}
@@ -294,24 +288,18 @@ def _insert_statements(block: FlatBlock, init: ast.FunctionDef, base: str, metho
         before = lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
         after = lines[last].encode()[statement.end_col_offset :].decode()
         is_alone = not before.strip() and after.lstrip()[:1] in ("", "#")
-        if is_alone and not shared and [ast.unparse(statement)] == _find_super_calls(init, base):
+        if is_alone and not shared and [ast.unparse(statement)] == asking:
             body = "\n".join(method.split("\n")[inherited.body[0].lineno - 1 :])
             new = textwrap.indent(textwrap.dedent(body), before).split("\n")
             new[0] += after
             return "\n".join([*lines[: statement.lineno - 1], *new, *lines[last + 1 :]])
-    at = block.rewritten[0].at(1, 0)
-    for rewritten in reversed(block.rewritten):
-        own = _find_init(rewritten.text)
-        if own is not None:
-            at = rewritten.at(own.lineno, own.col_offset)
+    inits = [(rewritten, _find_init(rewritten.text)) for rewritten in block.rewritten]
+    at = next(code.at(own.lineno, own.col_offset) for code, own in inits if own is not None)
     what = f"{block.name}.__init__ leaves it to transformers which base model is built"
     hint = f"write `{_SUPER_CALL}` once, on a line of its own outside any other statement"
     if shared:
         hint += f", and rename {min(shared)}"
     raise PatchgenError("PG415", at, what, hint)
-
-
-# The parts of a model
 
 
 def _map_parts(builder: Builder) -> dict[str, str]:
@@ -333,24 +321,22 @@ def _map_parts(builder: Builder) -> dict[str, str]:
     return {part: models[name] for part, name in typed.items() if name in models}
 
 
-def _read_all_configurations(builder: Builder) -> Iterator[_Configuration]:
-    """The configuration classes of the parents."""
-    for module in find_configurations(builder):
-        yield from _read_configurations(builder.index(module).source.text)
+def _read_all_configurations(builder: Builder) -> list[_Configuration]:
+    return [each for text in find_configurations(builder) for each in _read_configurations(text)]
 
 
 @functools.lru_cache(maxsize=64)  # The variants of a model have one configuration.
 def _read_configurations(text: str) -> tuple[_Configuration, ...]:
-    """The configuration classes of a module."""
     configurations = []
     for owner in ast.parse(text).body:
         if isinstance(owner, ast.ClassDef):
             values: dict[str, ast.expr] = {}
             for node in owner.body:
                 match node:
-                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                        values[name] = value
-                    case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                    case (
+                        ast.Assign(targets=[ast.Name(id=name)], value=value)
+                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                    ):
                         values[name] = value
             stated = values.get("model_type")
             model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
@@ -390,9 +376,4 @@ def _name_parts(block: FlatBlock, models: Mapping[str, str]) -> FlatBlock:
         )
     text = "\n".join(lines)
     read = {name.id for name in names_within(parse_class(text))}
-    dependencies = tuple(
-        dependency
-        for dependency in block.dependencies
-        if dependency.name in read or dependency.name != "AutoModel"
-    )
-    return replace(block, text=text, dependencies=dependencies)
+    return replace(block, text=text, dependencies=_drop_auto_model(block.dependencies, read))

@@ -1,10 +1,10 @@
 """Make one flat module: header, imports and blocks as text, before formatting.
 
-`PASSES` lists the steps.  Each takes a `Draft` and returns it with more filled in, or the same one
-where it has nothing to do; `patchgen explain` prints what each of them left:
+`PASSES` lists the steps.  Each returns the module with more filled in, or as it was where it has
+nothing to do; `patchgen explain` prints what each of them left:
 
     blocks        what the output holds: the blocks, and the names that it imports
-    heads         generic heads stand on the base model of the file
+    heads         generic heads, and models of models, use the models of the file
     imports       the import statements
     order         the blocks in an order in which Python can run them
     custom        classes say that they are none; their checkpoint conversions are registered
@@ -14,11 +14,12 @@ where it has nothing to do; `patchgen explain` prints what each of them left:
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.collisions import find_conflicts
-from patchgen.compiler.link.flatblock import Builder, FlatBlock
+from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
 from patchgen.compiler.link.gather import Gathered, gather_blocks, list_kinds
 from patchgen.compiler.link.header import (
@@ -28,49 +29,37 @@ from patchgen.compiler.link.header import (
     render_header,
 )
 from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
-from patchgen.compiler.link.imports import NeededImport, find_needed_imports, render_imports
 from patchgen.compiler.link.order import order_blocks
-from patchgen.compiler.plan.declare import Declaration
 from patchgen.compiler.plan.model import Symbol
-from patchgen.compiler.plan.prefixes import MODELING
-from patchgen.syntax.blocks import Block
-from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
-from patchgen.syntax.trees import list_parameters, names_within, parse_once
+from patchgen.compiler.plan.prefixes import MODELING, output_name
+from patchgen.syntax.blocks import Block, Import, ModuleIndex
+from patchgen.syntax.errors import Location, PatchgenError, Refusals, problems_of
+from patchgen.syntax.trees import names_within, parse_once, walk
 
 
 @dataclass(frozen=True)
 class FlatModule:
-    """One output, complete but for banner and formatting; `blocks` stand in `body` in this order.
+    """One output on its way through `PASSES`, then complete but for banner and formatting.
 
-    `opening` holds licence, docstring and the imports that the formatter may sort.  `requests` are
-    the symbols that it imports from outputs of other kinds.
-    """
-
-    kind: str
-    base: str | None
-    opening: str
-    body: str
-    blocks: tuple[FlatBlock, ...]
-    requests: tuple[tuple[str, Symbol], ...]
-    passes: tuple[tuple[str, str], ...] = ()  # the name of each, and what it left
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A flat module on its way through `PASSES`.
-
-    `requested` are the symbols that other outputs import from this one.
+    `opening` holds licence, docstring and the imports that the formatter may sort; `blocks` stand
+    in `body` in this order.  `requested` are the symbols that other outputs import from this one.
     """
 
     kind: str
     requested: tuple[Symbol, ...]
     builder: Builder
     gathered: Gathered
-    imports: tuple[NeededImport, ...] = ()
+    imports: tuple[str, ...] = ()
     blocks: tuple[FlatBlock, ...] = ()
     ending: str = ""
     opening: str = ""
     body: str = ""
+    passes: tuple[tuple[str, str], ...] = ()  # the name of each, and what it left
+
+    @property
+    def base(self) -> str | None:
+        """The module that the output follows, if it follows one."""
+        return self.gathered.base
 
     @property
     def declares(self) -> bool:
@@ -78,67 +67,48 @@ class Draft:
         return bool(self.builder.naming.plan.modular.blocks)
 
 
-Pass = Callable[[Draft], Draft]
-
-
-def gather(draft: Draft) -> Draft:
-    """Collect the blocks and imports that the output needs."""
-    gathered = gather_blocks(draft.kind, draft.requested, draft.builder)
-    return replace(draft, gathered=gathered)
-
-
-def put_models_on_own_models(draft: Draft) -> Draft:
-    """Let models that are made of models use those of the file."""
-    if draft.kind != MODELING or not draft.declares:
-        return draft
-    gathered = rebind_submodels(draft.gathered, draft.builder)
-    return draft if gathered == draft.gathered else replace(draft, gathered=gathered)
-
-
-def put_heads_on_own_model(draft: Draft) -> Draft:
-    """Let generic heads use the base model of the file."""
+def put_on_own_models(draft: FlatModule) -> FlatModule:
+    """Let models that are made of models, and generic heads, use the models of the file."""
     if draft.kind != MODELING:
         return draft
-    gathered = rebind_heads(draft.gathered, draft.builder)
-    return draft if gathered == draft.gathered else replace(draft, gathered=gathered)
+    gathered, builder = draft.gathered, draft.builder
+    if draft.declares:
+        gathered = rebind_submodels(gathered, builder)
+    return replace(draft, gathered=rebind_heads(gathered, builder))
 
 
-def choose_imports(draft: Draft) -> Draft:
-    """Find the import statements."""
-    return replace(draft, imports=find_needed_imports(draft.gathered, draft.builder))
-
-
-def order(draft: Draft) -> Draft:
-    """Order the blocks."""
-    return replace(draft, blocks=order_blocks(draft.gathered, draft.builder))
-
-
-def register_custom_code(draft: Draft) -> Draft:
+def register_custom_code(draft: FlatModule) -> FlatModule:
     """Make transformers treat the classes as its own."""
     if draft.kind != MODELING or not draft.declares:
         return draft
     ending = render_conversions(draft.blocks, draft.builder)
-    blocks = write_is_custom_code(draft.blocks, draft.builder)
-    if not ending and blocks == draft.blocks:
-        return draft
-    return replace(draft, blocks=blocks, ending=ending)
+    return replace(draft, blocks=write_is_custom_code(draft.blocks, draft.builder), ending=ending)
 
 
-def write_text(draft: Draft) -> Draft:
+def write_text(draft: FlatModule) -> FlatModule:
     """Write the texts of the module."""
     gathered, builder = draft.gathered, draft.builder
     # The docstring stands above the imports.
     docstring = [block for block in draft.blocks if block.kind == "doc"][:1]
-    opening = [render_header(gathered, builder)]
-    opening += [block.text for block in docstring]
-    opening += _render_imports_at_top(draft)
+    opening = [render_header(gathered, builder), *(block.text for block in docstring)]
+    opening += draft.imports  # the formatter sorts them
+    if draft.ending:
+        opening.append(f"{IMPORT}\n")
     documentation = render_auto_docstring(gathered, builder) if draft.declares else ""
     if documentation:
         opening.append(DOCSTRING_IMPORT)
     blocks = [block for block in draft.blocks if block not in docstring]
-    tail = _find_tail(draft)
-    if gathered.base:
-        tail = builder.index(gathered.base).tail + tail
+    tail = builder.index(gathered.base).tail if gathered.base else ""
+    # The comments at the end of the modular file follow its last statement; imports and `__all__`
+    # are made for each output.
+    modular = builder.naming.plan.modular
+    carried = [
+        BlockId(modular.source.module, block.first)
+        for block in modular.blocks
+        if block.kind not in ("doc", "import") and not block.is_of_exports
+    ]
+    if carried and carried[-1] in {block.block_id for block in draft.blocks}:
+        tail += modular.tail
     body = documentation + assemble(blocks, tail, render_exports(gathered, builder))
     # Below `__all__`, as the statements read classes of the file.
     if draft.ending:
@@ -146,51 +116,32 @@ def write_text(draft: Draft) -> Draft:
     return replace(draft, opening="".join(opening), body=body)
 
 
-def _find_tail(draft: Draft) -> str:
-    """The comments at the end of the modular file, if its last statement is in this output."""
-    modular = draft.builder.naming.plan.modular
-    last = [block.first for block in modular.blocks if _is_carried(block)][-1:]
-    home = modular.source.module
-    held = [block.block_id.first for block in draft.blocks if block.block_id.module == home]
-    return modular.tail if last and last[0] in held else ""
-
-
-def _is_carried(block: Block) -> bool:
-    """Whether a statement goes to one output: imports and `__all__` are made for each."""
-    return block.kind not in ("doc", "import") and not block.is_of_exports
-
-
-def _render_imports_at_top(draft: Draft) -> list[str]:
-    """The import statements that the formatter may sort."""
-    imports = [*render_imports(draft.gathered, draft.imports, draft.builder)]
-    if draft.ending:
-        imports.append(f"{IMPORT}\n")
-    return imports
-
-
-PASSES: tuple[tuple[str, Pass, Callable[[Draft], str]], ...] = (
-    ("blocks", gather, lambda draft: _count(draft.gathered.blocks, "block")),
+PASSES: tuple[tuple[str, Callable[[FlatModule], FlatModule], Callable[[FlatModule], str]], ...] = (
     (
-        "models",
-        put_models_on_own_models,
-        lambda draft: "inner models are those of the file",
+        "blocks",
+        lambda draft: replace(
+            draft, gathered=gather_blocks(draft.kind, draft.requested, draft.builder)
+        ),
+        lambda draft: _count(draft.gathered.blocks, "block"),
     ),
-    ("heads", put_heads_on_own_model, lambda draft: "generic heads use the model of the file"),
-    ("imports", choose_imports, lambda draft: _count(draft.imports, "imported name")),
-    ("order", order, lambda draft: _count(draft.blocks, "block") + " in order"),
+    ("heads", put_on_own_models, lambda draft: "models of models are those of the file"),
+    (
+        "imports",
+        lambda draft: replace(draft, imports=find_imports(draft.gathered, draft.builder)),
+        lambda draft: _count(draft.imports, "statement"),
+    ),
+    (
+        "order",
+        lambda draft: replace(draft, blocks=order_blocks(draft.gathered, draft.builder)),
+        lambda draft: _count(draft.blocks, "block") + " in order",
+    ),
     ("custom", register_custom_code, lambda draft: "classes say that they are none"),
-    ("text", write_text, lambda draft: _count_lines(draft.opening + draft.body)),
+    ("text", write_text, lambda draft: _count((draft.opening + draft.body).splitlines(), "line")),
 )
 
 
 def _count(things: Sequence[object], what: str) -> str:
-    """`1 block`, `2 blocks`."""
-    plural = "" if len(things) == 1 else "s"
-    return f"{len(things)} {what}{plural}"
-
-
-def _count_lines(text: str) -> str:
-    return _count(text.splitlines(), "line")
+    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
 
 
 def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModule:
@@ -198,25 +149,12 @@ def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> F
 
     Raises PatchgenError PG4xx where names clash or blocks cannot be ordered.
     """
-    draft = Draft(kind, requested, builder, Gathered(kind, None, (), (), ()))
+    draft = FlatModule(kind, requested, builder, Gathered(kind, None, (), (), ()))
     passes: list[tuple[str, str]] = []
     for name, step, describe in PASSES:
         before, draft = draft, step(draft)
-        passes.append((name, "nothing to do" if draft is before else describe(draft)))
-    requests = []
-    for sibling, dependency in draft.gathered.siblings:
-        key = builder.naming.resolve(dependency.symbol, dependency.home).key
-        assert key is not None
-        requests.append((sibling, key))
-    return FlatModule(
-        kind=kind,
-        base=draft.gathered.base,
-        opening=draft.opening,
-        body=draft.body,
-        blocks=draft.blocks,
-        requests=tuple(requests),
-        passes=tuple(passes),
-    )
+        passes.append((name, "nothing to do" if draft == before else describe(draft)))
+    return replace(draft, passes=tuple(passes))
 
 
 def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
@@ -226,9 +164,14 @@ def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
     """
     parts, before = ["\n"], ""
     for block in blocks:
-        if exports and _concerns_exports(block):
+        # `__all__.append("x")` binds nothing.
+        is_of_exports = not block.defines and block.text.startswith("__all__")
+        if exports and (is_of_exports or "__all__" in block.defines):
             continue
-        leading = _find_leading(block)
+        leading, rewritten = block.leading or "\n", block.rewritten[-1]
+        # The comments above the first block are the licence, which stands in the header.
+        if block.leading == rewritten.source.slice(1, rewritten.first - 1):
+            leading = "\n\n"
         # The imports that stood between these two moved to the top: no blank line is left.
         if block.kind == before == "import" and not leading.strip():
             leading = ""
@@ -240,22 +183,87 @@ def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
     return "".join(parts)
 
 
-def _concerns_exports(block: FlatBlock) -> bool:
-    """Whether a statement binds or changes `__all__`."""
-    if "__all__" in block.defines:
-        return True
-    # `__all__.append("x")` binds nothing.
-    return not block.defines and block.text.startswith("__all__")
+def find_imports(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
+    """The import statements that the blocks of `gathered` need, absolute, each once.
+
+    from ..llama.modeling_llama import rotate_half   (used, and carried as a block: no import)
+    from ...activations import ACT2FN, gelu    ->    from transformers.activations import ACT2FN
+    """
+    needed = {dependency.name: dependency for dependency in gathered.imports}
+    # The followed module first, so that its statements keep their order.
+    homes = [gathered.base] if gathered.base else []
+    homes += [dependency.home for dependency in gathered.imports]
+    homes += sorted(home for _, home in gathered.homes)
+    statements: list[str] = []
+    for home in dict.fromkeys(homes):
+        statements += _select_imports(home, needed, gathered.homes, builder)
+    path = builder.naming.plan.modular.source.path
+    for kind, dependency in gathered.siblings:
+        sibling = output_name(path.rpartition("/")[2].removesuffix(".py"), kind)
+        name = builder.naming.resolve(dependency.symbol, dependency.home).name
+        statements.append(f"from .{sibling} import {_render_name(name, dependency.name)}\n")
+    return tuple(dict.fromkeys(statements))
 
 
-def _find_leading(block: FlatBlock) -> str:
-    """The comments above a block."""
-    rewritten = block.rewritten[-1]
-    # The comments above the first block are the licence, which stands in the header.
-    is_licence = block.leading == rewritten.source.slice(1, rewritten.first - 1)
-    if is_licence:
-        return "\n\n"
-    return block.leading or "\n"
+def _select_imports(
+    home: str, needed: dict[str, Dependency], homes: frozenset[tuple[str, str]], builder: Builder
+) -> Iterator[str]:
+    """The needed imports of the module `home`."""
+    index, bindings = builder.index(home), builder.naming.bindings
+    for block in index.blocks:
+        wanted = []
+        for item in block.imports if block.kind == "import" else ():
+            dependency = needed.get(item.bound)
+            # `import a.b` and `import a.c` bind one name, and both are needed.
+            is_submodule = item.binds_package and "." in item.module
+            is_read = dependency is not None and (
+                (is_submodule and (item.bound, home) in homes)
+                or (dependency.home == home and bindings.counts(index, item))
+            )
+            if is_read or _is_for_effect(item, index, builder):
+                wanted.append(item)
+        if wanted:
+            yield _render_import(index, block, wanted, builder)
+
+
+def _render_import(index: ModuleIndex, block: Block, wanted: list[Import], builder: Builder) -> str:
+    """The text that imports `wanted`, of the statement `block`."""
+    is_absolute = not any(item.level for item in wanted)
+    # A statement over several lines may have comments inside, and above.
+    if len(wanted) == len(block.imports) and is_absolute and "\n" in block.text:
+        # The comment above the first statement is the licence.
+        above = [] if block is index.blocks[0] else block.leading.splitlines(True)
+        return "".join([*(line for line in above if line.startswith("#")), block.text])
+    statements = []
+    for item in wanted:
+        at = Location(index.source.module)
+        module = builder.naming.bindings.absolute(index, item.module, item.level, at)
+        if item.binds_package:
+            statements.append(f"import {module}\n")
+        elif not item.name:
+            statements.append(f"import {module} as {item.bound}\n")
+        else:
+            statements.append(f"from {module} import {_render_name(item.name, item.bound)}\n")
+    return "".join(statements)
+
+
+def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
+    """Whether a module is imported for what it does: nothing reads the name that it binds."""
+    # `from a import b` without a use of b is most likely left over.
+    if item.name or item.level:
+        return False
+    top = item.module.partition(".")[0]
+    # Modules of the standard library change nothing by being imported; patchgen may not be there.
+    if top in sys.stdlib_module_names or top == "patchgen":
+        return False
+    if item.bound in (index.exports or ()) or any(item.bound in each.uses for each in index.blocks):
+        return False
+    return not builder.naming.bindings.flatten_scope.flattens(item.module)
+
+
+def _render_name(name: str, bound: str) -> str:
+    """`name`, with an alias where it is bound to another one."""
+    return name if name == bound else f"{name} as {bound}"
 
 
 # The classes that are subclasses of a parent in the output, with the reason.
@@ -290,7 +298,7 @@ def merge_classes(builder: Builder) -> None:
 
     Raises Refusals with what is wrong with each of them, so that one run reports all of it.
     """
-    problems: list[Problem] = list(find_conflicts(builder))
+    problems = list(find_conflicts(builder))
     for declaration in builder.naming.plan.declarations:
         for block_id in builder.block_ids(declaration.symbol):
             try:
@@ -301,9 +309,6 @@ def merge_classes(builder: Builder) -> None:
         raise Refusals(problems)
 
 
-# Parents that the output has as well
-
-
 def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
     """The merged classes among `blocks` whose parent stands in the output as well, and why.
 
@@ -311,67 +316,49 @@ def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbo
     subclass cannot, and code asks for the parent.
     """
     carried = {block.rewritten[0].symbol: block for block in blocks if block.kind == "class"}
-    found: dict[Symbol, str] = {}
-    for block in blocks:
-        declaration = builder.naming.plan.declaration(block.rewritten[0].symbol)
+    kept: dict[Symbol, str] = {}
+    for symbol in carried:
+        declaration = builder.naming.plan.declaration(symbol)
         if declaration is None or not declaration.is_merged:
             continue
         for parent in declaration.parents:
-            if parent not in carried:
-                continue
-            if declaration.rewrites:
-                _refuse_questions(declaration, carried[parent], parent, blocks)
-            else:
-                why = f"{carried[parent].name} stands in the file as well"
-                found.setdefault(declaration.symbol, why)
-    return found
+            if parent in carried and declaration.rewrites:
+                _refuse_questions(symbol.name, parent, carried[parent].name, blocks)
+            elif parent in carried:
+                kept.setdefault(symbol, f"{carried[parent].name} stands in the file as well")
+    return kept
 
 
-def _refuse_questions(
-    declaration: Declaration, carried: FlatBlock, parent: Symbol, blocks: Sequence[FlatBlock]
-) -> None:
-    """Raise PG119 where code of `blocks` uses `parent` in a way that depends on its subclasses."""
+def _refuse_questions(heir: str, parent: Symbol, name: str, blocks: Sequence[FlatBlock]) -> None:
+    """Raise PG119 where code reads `parent`, which is called `name` and was merged into `heir`.
+
+    A base, a call, and an annotation of a function do not ask what its subclasses are.
+    """
     for block in blocks:
         # Most blocks do not name the class, and need not be parsed.
         if all(used.symbol != parent for used in block.dependencies):
             continue
-        at = _find_question(block, carried.name)
-        if at is not None:
-            name = declaration.symbol.name
-            asking = block.name or "a statement"
-            what = f"{asking} asks for {parent}, which is merged into {name}"
-            hint = f"{name} would be its subclass if it did not edit or remove what it inherits"
-            raise PatchgenError("PG119", at, what, hint)
-
-
-def _find_question(block: FlatBlock, name: str) -> Location | None:
-    """Where a block reads a class other than as a base, in an annotation or to make an object."""
-    tree = parse_once(block.text)
-    harmless = {id(node) for node in _find_harmless_uses(tree)}
-    for node in names_within(tree):
-        is_read = node.id == name and isinstance(node.ctx, ast.Load)
-        if is_read and id(node) not in harmless:
-            rewritten = block.rewritten[0]
-            # In a merged class, the line is not known.
-            is_merged = len(block.rewritten) > 1
-            return rewritten.at(1, 0) if is_merged else rewritten.at(node.lineno, node.col_offset)
-    return None
-
-
-def _find_harmless_uses(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes that name a class whatever its subclasses are."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.ClassDef(bases=bases):
-                yield from bases
-            case ast.Call(func=ast.Name() as called):
-                yield called
-            # A decorator might read the annotations.
-            case ast.FunctionDef(decorator_list=[]) | ast.AsyncFunctionDef(decorator_list=[]):
-                annotations = [parameter.annotation for parameter in list_parameters(node.args)]
-                for annotation in [*annotations, node.returns]:
-                    if annotation is not None:
-                        yield from ast.walk(annotation)
+        tree = parse_once(block.text)
+        harmless: set[int] = set()
+        for node in walk(tree):
+            match node:
+                case ast.ClassDef(bases=bases):
+                    harmless |= set(map(id, bases))
+                case ast.Call(func=called):
+                    harmless.add(id(called))
+                case (
+                    ast.arg(annotation=ast.expr() as annotation)
+                    | ast.FunctionDef(returns=ast.expr() as annotation)
+                ):
+                    harmless |= set(map(id, walk(annotation)))
+        for read in names_within(tree):
+            if read.id == name and isinstance(read.ctx, ast.Load) and id(read) not in harmless:
+                # In a merged class, the line is not known.
+                place = (1, 0) if len(block.rewritten) > 1 else (read.lineno, read.col_offset)
+                asking = block.name or "a statement"
+                what = f"{asking} asks for {parent}, which is merged into {heir}"
+                hint = f"{heir} would be its subclass if it did not edit or remove what it inherits"
+                raise PatchgenError("PG119", block.rewritten[0].at(*place), what, hint)
 
 
 def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
@@ -380,11 +367,10 @@ def _link_all(builder: Builder) -> tuple[FlatModule, ...]:
     while True:
         modules = tuple(link_module(kind, symbols, builder) for kind, symbols in requested.items())
         wanted = dict(requested)
-        for module in modules:
-            for kind, symbol in module.requests:
-                known = wanted.get(kind, ())
-                if symbol not in known:
-                    wanted[kind] = (*known, symbol)
+        for kind, dependency in [each for module in modules for each in module.gathered.siblings]:
+            symbol = builder.naming.resolve(dependency.symbol, dependency.home).key
+            assert symbol is not None
+            wanted[kind] = tuple(dict.fromkeys([*wanted.get(kind, ()), symbol]))
         # A module that another one imports more from may need other modules in turn.
         if wanted == requested:
             return modules

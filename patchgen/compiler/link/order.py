@@ -14,18 +14,19 @@ and every other block stands just before its first user:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from patchgen.compiler.link.collisions import choose_reported_block
 from patchgen.compiler.link.flatblock import BlockId, Builder, FlatBlock
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.plan.model import Symbol
-from patchgen.syntax.blocks import Block
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.statements import is_plain
 
 # For each block those that have to stand above it.
 Above = dict[BlockId, set[BlockId]]
+# For each name the blocks that bind it, or that change what it stands for.
+Places = dict[str, list[BlockId]]
 
 
 def order_blocks(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
@@ -33,49 +34,47 @@ def order_blocks(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
 
     Raises PatchgenError PG403, with both places, where two blocks have to stand above each other.
     """
-    blocks = {block.block_id: block for block in gathered.blocks}
-    preferred = _find_preferred_order(gathered, builder, blocks)
-    placing = _Placing(blocks, preferred, _find_above(blocks, builder))
-    for block_id in (*preferred, *sorted(blocks, key=builder.position)):
-        placing.place(block_id, ())
-    return tuple(placing.placed.values())
-
-
-# What has to stand above what
-
-
-def _find_above(blocks: Mapping[BlockId, FlatBlock], builder: Builder) -> Above:
-    """For each block those that have to stand above it."""
-    binders: dict[str, list[BlockId]] = {}
-    changers: dict[str, list[BlockId]] = {}
-    statements: dict[str, list[BlockId]] = {}
-    for block_id in sorted(blocks, key=builder.position):
-        block = blocks[block_id]
+    in_order = sorted(gathered.blocks, key=lambda block: builder.position(block.block_id))
+    blocks = {block.block_id: block for block in in_order}
+    binders: Places = {}
+    changers: Places = {}
+    for block_id, block in blocks.items():
         for name in block.defines:
             binders.setdefault(name, []).append(block_id)
         for name in block.changes:
             changers.setdefault(name, []).append(block_id)
-        source = builder.source_block(block_id)
-        if block.kind in ("assign", "guard", "other") and not is_plain(source):
-            statements.setdefault(block_id.module, []).append(block_id)
+    preferred = _find_preferred_order(gathered, builder, blocks)
+    above = _find_above(blocks, binders, changers, builder)
+    placing = _Placing(blocks, preferred, above, binders, changers)
+    for block_id in (*preferred, *blocks):
+        placing.place(block_id, ())
+    return tuple(placing.placed.values())
+
+
+def _find_above(
+    blocks: Mapping[BlockId, FlatBlock], binders: Places, changers: Places, builder: Builder
+) -> Above:
     above: Above = {block_id: set() for block_id in blocks}
-    # Statements of one module keep their order.
-    for in_order in statements.values():
-        for upper, lower in zip(in_order, in_order[1:], strict=False):
-            above[lower].add(upper)
+    last: dict[str, BlockId] = {}
     for block_id, block in blocks.items():
+        # Statements of one module keep their order.
+        is_statement = block.kind in ("assign", "guard", "other")
+        if is_statement and not is_plain(builder.source_block(block_id)):
+            if block_id.module in last:
+                above[block_id].add(last[block_id.module])
+            last[block_id.module] = block_id
         read = {dependency.name for dependency in block.dependencies if dependency.eager}
-        for name in read | set(block.changes):
-            for binder in binders.get(name, ()):
-                # `NAMES += [...]` below a reader of its module is read by none above it.
-                if not _stands_below(binder, block_id):
-                    above[block_id].add(binder)
+        for name in read | block.changes:
+            # `NAMES += [...]` below a reader of its module is read by none above it.
+            above[block_id].update(
+                binder for binder in binders.get(name, ()) if not _stands_below(binder, block_id)
+            )
             # A change comes before what reads it in Python, and after what was read before.
-            if name in binders:
-                for changer in changers.get(name, ()):
-                    upper, lower = sorted((changer, block_id), key=builder.position)
-                    above[lower].add(upper)
-        above[block_id].discard(block_id)
+            for changer in changers.get(name, ()) if name in binders else ():
+                upper, lower = sorted((changer, block_id), key=builder.position)
+                above[lower].add(upper)
+    for block_id, upper_blocks in above.items():
+        upper_blocks.discard(block_id)
     return above
 
 
@@ -84,59 +83,42 @@ def _stands_below(lower: BlockId, upper: BlockId) -> bool:
     return lower.module == upper.module and lower.first > upper.first
 
 
-# The order that reads best
-
-
 def _find_preferred_order(
     gathered: Gathered, builder: Builder, blocks: Mapping[BlockId, FlatBlock]
 ) -> tuple[BlockId, ...]:
     """The order of the followed module, or of the modular file's own classes."""
     if gathered.base is None:
-        return tuple(_find_own_classes(blocks, builder))
+        # Functions and constants stand with the class that uses them first.
+        return tuple(
+            block_id
+            for block_id, block in blocks.items()
+            if block.kind == "class" and block_id.module in builder.layers
+        )
     preferred: dict[BlockId, None] = {}
     for block in builder.index(gathered.base).blocks:
         # A block of the modular file stands where the one that it replaces stood.
-        preferred.update(dict.fromkeys(_find_replacing(block, gathered.base, builder)))
+        for name in block.defines:
+            key = builder.naming.resolve(Symbol(gathered.base, name), gathered.base).key
+            if key is not None and key.module != gathered.base:
+                preferred.update(dict.fromkeys(builder.block_ids(key)))
         preferred.setdefault(BlockId(gathered.base, block.first))
     return tuple(block_id for block_id in preferred if block_id in blocks)
-
-
-def _find_own_classes(blocks: Mapping[BlockId, FlatBlock], builder: Builder) -> Iterator[BlockId]:
-    """The classes of the modular files, in their order.
-
-    Functions and constants stand with the class that uses them first.
-    """
-    for block_id in sorted(blocks, key=builder.position):
-        if blocks[block_id].kind == "class" and block_id.module in builder.layers:
-            yield block_id
-
-
-def _find_replacing(block: Block, module: str, builder: Builder) -> Iterator[BlockId]:
-    """The statements of modular files that define what `block` of `module` defines."""
-    for name in block.defines:
-        key = builder.naming.resolve(Symbol(module, name), module).key
-        if key is not None and key.module != module:
-            yield from builder.block_ids(key)
-
-
-# Placing
 
 
 class _Placing:
     """Places blocks one after the other, each below what has to stand above it."""
 
     def __init__(
-        self, blocks: Mapping[BlockId, FlatBlock], preferred: Iterable[BlockId], above: Above
+        self,
+        blocks: Mapping[BlockId, FlatBlock],
+        preferred: Iterable[BlockId],
+        above: Above,
+        binders: Places,
+        changers: Places,
     ) -> None:
         self._blocks, self._above = blocks, above
+        self._binders, self._changers = binders, changers
         self._preferred = frozenset(preferred)
-        self._binders: dict[str, list[BlockId]] = {}
-        self._changers: dict[str, list[BlockId]] = {}
-        for block_id, block in blocks.items():
-            for name in block.defines:
-                self._binders.setdefault(name, []).append(block_id)
-            for name in block.changes:
-                self._changers.setdefault(name, []).append(block_id)
         self.placed: dict[BlockId, FlatBlock] = {}
 
     def place(self, block_id: BlockId, waiting: tuple[BlockId, ...]) -> None:
@@ -170,8 +152,7 @@ class _Placing:
         """What `block_id` needs, and what that needs in turn, in the order of the files."""
         needed: set[BlockId] = set()
         queue = [block_id]
-        while queue:
-            reader = queue.pop()
+        for reader in queue:
             read = set(self._above[reader])
             for dependency in self._blocks[reader].dependencies:
                 read.update(self._binders.get(dependency.name, ()))
@@ -184,22 +165,18 @@ class _Placing:
 
     def _may_move(self, block_id: BlockId, waiting: tuple[BlockId, ...]) -> bool:
         """Whether `block_id` can be placed now, without a preferred block out of its order."""
-        seen: set[BlockId] = set()
         queue = [block_id]
-        while queue:
-            needed = queue.pop()
+        for needed in queue:
             if needed in waiting or needed in self._preferred:
                 return False
-            for upper in self._above[needed] - seen - self.placed.keys():
-                seen.add(upper)
-                queue.append(upper)
+            queue += self._above[needed] - self.placed.keys() - set(queue)
         return True
 
     def _refuse_circle(self, needed: BlockId, block_id: BlockId) -> None:
         """Raise PG403 for two blocks that have to stand above each other."""
         pair = [self._blocks[block_id], self._blocks[needed]]
         reported = choose_reported_block(pair)
-        other = pair[1] if reported is pair[0] else pair[0]
+        (other,) = (block for block in pair if block is not reported)
         there = other.rewritten[0].at(1, 0)
         names = " and ".join(block.name or "a statement" for block in reversed(pair))
         what = f"{names} need each other when the module is imported (the other: {there})"

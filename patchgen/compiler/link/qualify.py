@@ -20,32 +20,17 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from patchgen.compiler.link.strings import (
-    TextChange,
-    apply_changes,
-    find_data_strings,
-    looks_up_class_names,
-    rename_in_text,
-    rename_words,
-)
+from patchgen.compiler.link.strings import TextChange, apply_changes, rename_in_text, rename_words
 from patchgen.compiler.plan.declare import is_edit
-from patchgen.compiler.plan.model import DataString, RewrittenBlock, Symbol
+from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.compiler.plan.naming import Naming, Resolution
 from patchgen.syntax.blocks import Block, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 from patchgen.syntax.reads import Reference
-from patchgen.syntax.text import parse
 from patchgen.syntax.trees import find_name, parse_once, sets_attributes, statements_within
 
 _RELATIVE_IMPORT = re.compile(r"from\s+\.[.\w]*\s+import\b")
-_BUILTINS = frozenset(dir(builtins)) | {
-    "__name__",
-    "__file__",
-    "__doc__",
-    "__package__",
-    "__spec__",
-    "__class__",
-}
+_BUILTINS = {*dir(builtins), "__file__", "__class__"}  # `builtins` has `__name__` and the like
 
 
 def qualify_names(
@@ -85,12 +70,9 @@ class _Qualifier:
         self._is_modular = module.source.module in self._layers
         # A modular file names its new classes as they will be called.  Only in the strings of
         # parents do the names of classes have to change.
-        self._renamed: dict[str, str] = {}
-        if not self._is_modular:
-            self._renamed |= naming.renamed_classes(module)
+        self._renamed = {} if self._is_modular else dict(naming.renamed_classes(module))
 
     def make_rewritten_block(self) -> RewrittenBlock:
-        """The block after all changes.  Raises PatchgenError as `qualify_names` says."""
         block = self._block
         for reference in block.references:
             self._qualify(reference)
@@ -98,14 +80,13 @@ class _Qualifier:
         # The search spares the parse of nearly every block.
         if "import" in block.text:
             self._changes.update(self._make_imports_absolute())
-        data: tuple[DataString, ...] = ()
         if self._renamed:
             taken = {(change.line, change.start) for change in self._changes}
-            changes = rename_in_text(
-                block.text, self._tree, self._renamed, taken, with_prose=not self._is_modular
+            self._changes |= set(
+                rename_in_text(
+                    block.text, self._tree, self._renamed, taken, with_prose=not self._is_modular
+                )
             )
-            self._changes |= set(changes)
-            data = tuple(self._find_data())
         text, edits = apply_changes(self._lines, self._changes)
         leading = block.leading
         # An author who names a class of transformers in a comment means that class.
@@ -122,7 +103,6 @@ class _Qualifier:
             defines=tuple(self._renamed.get(defined, defined) for defined in block.defines),
             dependencies=dict(self._needs),
             edits=edits,
-            data=data,
         )
 
     @functools.cached_property
@@ -130,14 +110,9 @@ class _Qualifier:
         # Parsed when something has to be renamed: most blocks of a variant keep their names.
         return parse_once(self._block.text)
 
-    def _at(self, line: int, column: int) -> Location:
-        return self._module.source.at(self._block.first + line - 1, column)
-
     def _locate(self, reference: Reference) -> Location:
         # A line may have to be decoded for it, so it is asked for where a problem is possible.
-        return self._at(reference.line, reference.column)
-
-    # References
+        return self._module.source.at(self._block.first + reference.line - 1, reference.column)
 
     def _qualify(self, reference: Reference) -> None:
         """Give one name its name in the flat file, and record what it stands for."""
@@ -147,7 +122,13 @@ class _Qualifier:
                 self._record_unbound(reference)
             return
         symbol, used = self._follow_attributes(symbol, reference)
-        self._require_definition(symbol, reference)
+        flattens = self._bindings.flatten_scope.flattens(symbol.module)
+        if flattens and self._bindings.env.path(symbol.module) is not None:
+            if not symbol.name:
+                hint = f"write {reference.name}.<name> for what is needed of it"
+                what = f"the flattened module {symbol.module} is used as a value"
+                raise PatchgenError("PG113", self._locate(reference), what, hint)
+            self._bindings.require(symbol, self._locate(reference))
         resolution = self._find_definition(symbol, reference)
         name = resolution.name
         if resolution.key is None:
@@ -155,10 +136,10 @@ class _Qualifier:
             if imported is not None:
                 self._needs[imported] = symbol
                 self._replace(reference, used, imported)
-                return
-            # In `mistral.MistralMLP`, of a module that is no parent, the module stays imported.
-            module = self._bindings.meaning(self._module, reference.name) if used else None
-            self._needs[reference.name] = module or symbol
+            else:
+                # In `mistral.MistralMLP`, of a module that is no parent, the module stays imported.
+                module = self._bindings.meaning(self._module, reference.name) if used else None
+                self._needs[reference.name] = module or symbol
             return
         self._refuse_replaced(symbol, resolution, reference, used)
         if name in reference.hidden:
@@ -174,27 +155,14 @@ class _Qualifier:
             self._needs[name] = resolution.key
         self._replace(reference, used, marked or name)
 
-    def _require_definition(self, symbol: Symbol, reference: Reference) -> None:
-        """Raise PG103 or PG113 where a name of a flattened module is no definition of it."""
-        if not self._is_flattened(symbol):
-            return
-        at = self._locate(reference)
-        if not symbol.name:
-            hint = f"write {reference.name}.<name> for what is needed of it"
-            what = f"the flattened module {symbol.module} is used as a value"
-            raise PatchgenError("PG113", at, what, hint)
-        self._bindings.require(symbol, at)
-
     def _resolve_name(self, reference: Reference) -> Symbol | None:
         """The symbol that the name stands for; None where nothing at module level binds it."""
-        is_imported = any(item.bound == reference.name for item in self._block.imports)
-        is_own = self._key.name == reference.name and not reference.attributes
-        if is_own and not is_imported:
+        name = reference.name
+        is_imported = any(item.bound == name for item in self._block.imports)
+        if self._key.name == name and not reference.attributes and not is_imported:
             return self._key
-        replaced = self._naming.replaced_imports(self._module).get(reference.name)
-        if replaced is not None:
-            return replaced
-        return self._bindings.meaning(self._module, reference.name)
+        replaced = self._naming.replaced_imports(self._module).get(name)
+        return replaced or self._bindings.meaning(self._module, name)
 
     def _record_unbound(self, reference: Reference) -> None:
         """Record a name that nothing binds: the flat file must not bind it by chance.
@@ -207,47 +175,34 @@ class _Qualifier:
         name = reference.name
         if self._is_modular:
             hint = did_you_mean(name, self._module.names) or "import or define it"
-            if self._is_inside_edit(reference):
+            if any(
+                isinstance(node, ast.FunctionDef)
+                and node.lineno <= reference.line <= (node.end_lineno or 0)
+                and is_edit(self._module, node, self._bindings)
+                for node in statements_within(self._tree)
+            ):
                 parameter = f"list {name} among the edit's parameters if it is a name of the method"
                 hint = f"{parameter}; else {hint}"
             at = self._locate(reference)
             raise PatchgenError("PG402", at, f"the name {name} is bound by nothing", hint)
         self._needs.setdefault(name, Symbol("", name))
 
-    def _is_inside_edit(self, reference: Reference) -> bool:
-        """Whether `reference` stands in a function that `@edit` decorates."""
-        for node in statements_within(self._tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                stands_inside = node.lineno <= reference.line <= (node.end_lineno or 0)
-                if stands_inside and is_edit(self._module, node, self._bindings):
-                    return True
-        return False
-
     def _follow_attributes(self, symbol: Symbol, reference: Reference) -> tuple[Symbol, int]:
         """Follow `llama.LlamaMLP` into flattened modules.
 
-        Returns the symbol that it stands for, and how many attributes were followed.
+        Returns the symbol that it stands for, and how many attributes were followed.  Raises PG103
+        where one does not exist.
         """
         used = 0
         for attribute in reference.attributes:
             if symbol.name or not self._bindings.flatten_scope.flattens(symbol.module):
                 break
-            symbol = self._find_member(symbol, attribute, self._locate(reference))
+            at, module = self._locate(reference), symbol.module
+            symbol = self._bindings.canonical(Symbol(module, attribute), at)
+            if symbol.name and symbol.module == module and self._bindings.env.path(module):
+                self._bindings.require(symbol, at)
             used += 1
         return symbol, used
-
-    def _find_member(self, module: Symbol, attribute: str, at: Location) -> Symbol:
-        """What `attribute` of a flattened module is.  Raises PG103 where it does not exist."""
-        symbol = self._bindings.canonical(Symbol(module.module, attribute), at)
-        is_own = symbol.name and symbol.module == module.module
-        if is_own and self._bindings.env.path(module.module):
-            self._bindings.require(symbol, at)
-        return symbol
-
-    def _is_flattened(self, symbol: Symbol) -> bool:
-        """Whether the flat file carries what it uses of the module of `symbol`."""
-        flattens = self._bindings.flatten_scope.flattens(symbol.module)
-        return flattens and self._bindings.env.path(symbol.module) is not None
 
     def _find_definition(self, symbol: Symbol, reference: Reference) -> Resolution:
         """Where the flat file defines what `reference` reads.
@@ -257,9 +212,7 @@ class _Qualifier:
         the module is imported.
         """
         resolution = self._naming.resolve(symbol, self._module.source.module)
-        if resolution.key is None or resolution.key == symbol:
-            return resolution
-        aside = self._naming.aside(symbol)
+        aside = None if resolution.key in (None, symbol) else self._naming.aside(symbol)
         if aside is None:
             return resolution
         before = self._lines[reference.line - 1].encode()[: reference.column].rstrip()
@@ -284,13 +237,13 @@ class _Qualifier:
             return
         at = self._locate(reference)
         # Only a call makes an object, which would be one of the new class.
-        is_class = self._bindings.require(symbol, at).kind == "class"
-        if is_class and not self._is_called(reference, used):
+        line, end = self._find_end(reference, used)
+        is_called = self._lines[line - 1].encode()[end:].lstrip().startswith(b"(")
+        is_whole = len(reference.attributes) <= used and not reference.quoted
+        if self._bindings.require(symbol, at).kind == "class" and not (is_called and is_whole):
             return
-        what = (
-            f"{symbol} is used here, but in the flat file {resolution.name} is the one "
-            "that this modular file declares"
-        )
+        what = f"{symbol} is used here, but in the flat file {resolution.name} is the one "
+        what += "that this modular file declares"
         hint = f"write {resolution.name} for the new one, or give the new one another name"
         raise PatchgenError("PG117", at, what, hint)
 
@@ -321,13 +274,12 @@ class _Qualifier:
 
     def _mark_parent(self, symbol: Symbol, reference: Reference, used: int) -> str | None:
         """`__parent_<index>__` for a merged parent in `Parent.method(self)`, else None."""
-        if symbol not in self._chain or self._key not in self._chain:
+        has_method = len(reference.attributes) > used
+        if not has_method or symbol not in self._chain or self._key not in self._chain:
             return None
         index = self._chain.index(symbol)
         # Python would search from there on; a class before it is no parent.
-        if index <= self._chain.index(self._key):
-            return None
-        return f"__parent_{index}__" if len(reference.attributes) > used else None
+        return f"__parent_{index}__" if index > self._chain.index(self._key) else None
 
     def _replace(self, reference: Reference, used: int, new: str) -> None:
         """Write `new` for the name and the first `used` of its attributes."""
@@ -353,11 +305,10 @@ class _Qualifier:
         """
         line = self._lines[reference.line - 1].encode()
         end_line, end = self._find_end(reference, used)
-        if end_line == reference.line:
-            written = line[reference.column : end].decode(errors="ignore")
-            # Python reads `ﬁeld` as `field`.
-            if unicodedata.normalize("NFKC", written) == old:
-                return reference.column, end
+        # Python reads `ﬁeld` as `field`.
+        written = line[reference.column : end].decode(errors="ignore")
+        if end_line == reference.line and unicodedata.normalize("NFKC", written) == old:
+            return reference.column, end
         # Python before 3.12 gives wrong positions inside f-strings.
         spans = [match.span() for match in re.finditer(rf"\b{re.escape(old)}\b".encode(), line)]
         return spans[0] if len(spans) == 1 else None
@@ -368,18 +319,8 @@ class _Qualifier:
             return reference.ends[used - 1]
         line = self._lines[reference.line - 1].encode()
         # Decoded, as `\w` of bytes knows ASCII alone.
-        name = re.match(r"\w*", line[reference.column :].decode(errors="ignore"))
-        assert name is not None
-        return reference.line, reference.column + len(name.group().encode())
-
-    def _is_called(self, reference: Reference, used: int) -> bool:
-        """Whether an open bracket follows the name and its first `used` attributes."""
-        if len(reference.attributes) > used or reference.quoted:
-            return False
-        line, end = self._find_end(reference, used)
-        return self._lines[line - 1].encode()[end:].lstrip().startswith(b"(")
-
-    # Definitions, imports and strings
+        (name,) = re.findall(r"^\w*", line[reference.column :].decode(errors="ignore"))
+        return reference.line, reference.column + len(name.encode())
 
     def _make_imports_absolute(self) -> Iterator[TextChange]:
         """The changes that make relative imports absolute: the flat file lies in another folder.
@@ -389,7 +330,7 @@ class _Qualifier:
         for node in statements_within(self._tree):
             if not isinstance(node, ast.ImportFrom) or not node.level:
                 continue
-            at = self._at(node.lineno, node.col_offset)
+            at = self._module.source.at(self._block.first + node.lineno - 1, node.col_offset)
             target = self._bindings.absolute(self._module, node.module or "", node.level, at)
             # Latin-1 has one character for each byte, so that columns of both are the same.
             line = self._lines[node.lineno - 1].encode().decode("latin-1")
@@ -426,12 +367,3 @@ class _Qualifier:
                     start, end = bound.col_offset, bound.end_col_offset or 0
                     self._changes.add(TextChange(bound.lineno, start, end, name))
         return name
-
-    def _find_data(self) -> Iterator[DataString]:
-        """The strings that equal the name of a renamed class, and stay as they are."""
-        found = tuple(find_data_strings(self._tree, self._renamed))
-        # The whole file is asked: a table in one statement is looked up in another.
-        is_risky = bool(found) and looks_up_class_names(parse(self._module.source))
-        for string in found:
-            at = self._at(string.lineno, string.col_offset)
-            yield DataString(string.value, at, self._renamed[string.value], is_risky)

@@ -96,10 +96,12 @@ class _Outputs:
     @cached_property
     def places(self) -> dict[str, Symbol | None]:
         """What code of the parents finds in place of each class of a parent, by its new name."""
-        naming, index = self.builder.naming, self.builder.index
-        parents = naming.plan.parents
-        classes = [Symbol(parent, name) for parent in parents for name in index(parent).classes]
-        found = [naming.resolve(symbol, symbol.module) for symbol in classes]
+        naming, parents = self.builder.naming, self.builder.naming.plan.parents
+        found = [
+            naming.resolve(Symbol(module, name), module)
+            for module in parents
+            for name in self.builder.index(module).classes
+        ]
         return {resolution.name: resolution.key for resolution in found}
 
     def names(self, name: str, definition: str) -> bool:
@@ -262,5 +264,4 @@ def _is_misspelt(name: str, others: Iterable[str]) -> bool:
 
 
 def _warn(at: Location, code: str, what: str, hint: str) -> Problem:
-    """The warning that nothing uses `what`."""
     return Problem(at, code, f"nothing uses {what}", hint, "warning")

@@ -43,19 +43,6 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class DataString:
-    """A string that is equal to a class's name at home, and stays.
-
-    `new` is what the class is called in the flat file.  `is_risky`: code may compare the two.
-    """
-
-    value: str
-    at: Location
-    new: str
-    is_risky: bool
-
-
-@dataclass(frozen=True, slots=True)
 class RewrittenBlock:
     """A block in the names of the flat file.
 
@@ -73,7 +60,6 @@ class RewrittenBlock:
     defines: tuple[str, ...] = ()
     dependencies: Mapping[str, Symbol] = field(default_factory=dict)
     edits: tuple[Edit, ...] = ()
-    data: tuple[DataString, ...] = ()
 
     def at(self, line: int, column: int) -> Location:
         """The place in the source of column `column` (from 0), line `line` (from 1) of `text`."""
