@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_class
 from patchgen.author.adopt.fit import homes
 from patchgen.author.adopt.forked import ForkedModel
-from patchgen.author.adopt.proof import unplaced
+from patchgen.author.adopt.proof import without_written
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Definition, File, plain_definition
 from patchgen.compiler.plan.bindings import KEPT
@@ -72,7 +72,7 @@ def _is_of_parent(forked: ForkedModel, definition: Definition) -> bool:
         return False
     # The converter puts heads on the file's own model, and will again.
     theirs = plain_definition(forked.parent.definitions[definition.name])
-    return theirs in (plain_definition(definition), plain_definition(unplaced(definition)))
+    return theirs in (plain_definition(definition), plain_definition(without_written(definition)))
 
 
 def _declared(forked: ForkedModel, doubts: Doubts) -> list[str]:
