@@ -22,6 +22,9 @@ class Rule(Enum):
     REGISTERS = "all of them, as long as the parent's `__init__` runs"
 
 
+KERNELIZED = "use_kernelized_func"
+"""Lets a kernel of the hub take the place of the function that it is given."""
+
 RULES: dict[str, tuple[Rule, str]] = {
     "auto_docstring": (Rule.ONCE, "writes __doc__"),
     "add_start_docstrings": (Rule.ONCE, "writes __doc__"),

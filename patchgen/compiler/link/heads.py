@@ -36,6 +36,7 @@ from patchgen.compiler.link.footer import add_method, find_configurations, map_m
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
 from patchgen.compiler.plan.model import Symbol
+from patchgen.facts.decorators import KERNELIZED
 from patchgen.facts.modules import AUTO_MODELS, AUTO_MODELS_TABLE, GENERIC_HEADS, SUB_CONFIGS
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.same import is_same_code
@@ -95,6 +96,30 @@ def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
     blocks = tuple(_name_parts(block, models) for block in gathered.blocks)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
     return replace(gathered, blocks=blocks, imports=_drop_auto_model(gathered.imports, read))
+
+
+def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:
+    """Drop the registration of a hub kernel for a function that the modular file replaces.
+
+    `@use_kernelized_func(apply_rotary_pos_emb)` would let a kernel compute what the parent did.
+    """
+    own = {block.name for block in gathered.blocks if block.block_id.module in builder.layers}
+    blocks: list[FlatBlock] = []
+    for block in gathered.blocks:
+        for registered in re.findall(rf"^@{KERNELIZED}\((\w+)\)\n", block.text, re.MULTILINE):
+            if registered in own:
+                line = f"@{KERNELIZED}({registered})\n"
+                note = f"{line.strip()} of {block.name} is dropped: this file has its own function"
+                text = block.text.replace(line, "", 1)
+                # The decorator may stand there for another function.
+                dropped = set() if f"@{KERNELIZED}(" in text else {KERNELIZED}
+                kept = tuple(each for each in block.dependencies if each.name not in dropped)
+                notes = (*block.notes, note)
+                block = replace(block, text=text, dependencies=kept, notes=notes)
+        blocks.append(block)
+    read = {dependency.name for block in blocks for dependency in block.dependencies}
+    imports = [each for each in gathered.imports if each.name in read or each.name != KERNELIZED]
+    return replace(gathered, blocks=tuple(blocks), imports=tuple(imports))
 
 
 def _drop_auto_model(

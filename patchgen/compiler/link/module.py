@@ -28,7 +28,7 @@ from patchgen.compiler.link.header import (
     render_exports,
     render_header,
 )
-from patchgen.compiler.link.heads import rebind_heads, rebind_submodels
+from patchgen.compiler.link.heads import drop_kernels, rebind_heads, rebind_submodels
 from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.prefixes import MODELING, output_name
@@ -73,7 +73,7 @@ def put_on_own_models(draft: FlatModule) -> FlatModule:
         return draft
     gathered, builder = draft.gathered, draft.builder
     if draft.declares:
-        gathered = rebind_submodels(gathered, builder)
+        gathered = rebind_submodels(drop_kernels(gathered, builder), builder)
     return replace(draft, gathered=rebind_heads(gathered, builder))
 
 
