@@ -96,7 +96,8 @@ def check_classes(
             continue
         found = list(check_class(block.text, name, place > 0, decorators))
         if place > 0 and not index.source.module.startswith(f"{MODELS}."):
-            found += _check_calls(index, block.text, name)
+            node = find_class(block.text, name)
+            found += _check_calls(index, node, is_parent=True) if node else ()
         for base in outside if place == 0 else ():
             if _MAKES_OTHER_CLASSES.fullmatch(base):
                 what = f"{name} is merged, and its base {base} makes something of class bodies"
@@ -196,6 +197,8 @@ def _check_suite(
                     if isinstance(decorator, ast.Name) and index.definition(decorator.id):
                         what = f"the decorator {decorator.id}, which the project defines"
                         yield _find(decorator, what, "write out what it does")
+                if isinstance(node, ast.ClassDef) and not is_modular:
+                    yield from _check_calls(index, node, is_parent=False)
                 if not (guarded and is_modular):
                     continue
                 hint = "define it at the top level of the file"
@@ -362,18 +365,28 @@ def check_class(
     )
 
 
-def _check_calls(index: ModuleIndex, text: str, name: str) -> Iterator[Finding]:
-    """Calls of what its file defines in the body of a parent, which a merged class makes anew."""
-    node = find_class(text, name)
-    assert node is not None
+def _check_calls(index: ModuleIndex, node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
+    """Calls of what its file defines in a class body, which do something when the class is made.
+
+    What a function or a method does is not followed.  Of a parent, a merged class also makes the
+    objects anew, and decorates the methods again.
+    """
     for statement in node.body:
-        run = outer_expressions(statement) if isinstance(statement, ScopeNode) else [statement]
-        called: list[ast.expr] = list(getattr(statement, "decorator_list", []))
+        run: list[ast.AST] = [statement]
+        called: list[ast.expr] = []
+        if isinstance(statement, ScopeNode):
+            run = [*outer_expressions(statement)] if is_parent else []
+            called += getattr(statement, "decorator_list", []) if is_parent else []
         called += [part for part in own_nodes(run) if isinstance(part, ast.Call)]
         for part in called:
-            root = _find_root(called_function(part))
-            if isinstance(root, ast.Name) and index.definition(root.id):
-                what = f"a call of {root.id} in the body of {name}"
+            function = called_function(part)
+            root = _find_root(function)
+            definition = index.definition(root.id) if isinstance(root, ast.Name) else None
+            makes_object = (
+                isinstance(function, ast.Name) and definition and definition.kind == "class"
+            )
+            if definition is not None and (is_parent or not makes_object):
+                what = f"a call of {definition.name} in the body of {node.name}"
                 yield _find(part, what, "write out what it gives")
 
 

@@ -28,6 +28,7 @@ ALWAYS, MOSTLY, HALF, SELDOM = 1.0, 0.95, 0.75, 0.45
 
 REFUSED: dict[str, float] = {
     # Not in the language, or a class that used to stay a subclass of its parent.
+    "super under another name": ALWAYS,
     "the name of the inherited method": ALWAYS,
     "default over a class attribute": ALWAYS,
     "class attribute computed from another": ALWAYS,
