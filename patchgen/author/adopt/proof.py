@@ -83,7 +83,8 @@ def compare(output: str, fork: File) -> Proof:
         name
         for name, d in there.items()
         if name in made
-        and plain_definition(without_written(made[name], d.members)) == plain_definition(d)
+        and plain_definition(without_written(made[name], d.members if d.kind == "class" else ()))
+        == plain_definition(d)
     }
     missing = tuple(name for name in there if name not in made)
     differ = tuple(name for name in there if name in made and name not in same)
