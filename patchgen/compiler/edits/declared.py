@@ -41,10 +41,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class EditDeclaration:
-    """One `@edit("method")` function of the class `body`, read.
-
-    `added`, `removed` and `changed` are parameters of the method; those changed are literal, too.
-    """
+    """One `@edit("method")` function of the class `body`, read; `changed` are literal too."""
 
     body: ClassBody
     method: str
@@ -81,10 +78,7 @@ def marker(body: ClassBody, node: ast.expr) -> str | None:
 
 
 def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
-    """The edit that `statement` declares, if it is one.
-
-    Raises PatchgenError PG302 where it is one in another form.
-    """
+    """The edit that `statement` declares, if it is one; raises PG302 where its form is another."""
     node = statement.node
     if not isinstance(node, Function):
         return None

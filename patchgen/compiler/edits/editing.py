@@ -54,10 +54,7 @@ class Target:
         return f"{self.owner.own_name}.{self.node.name}"
 
     def lines(self, nodes: Sequence[Positioned]) -> Lines:
-        """The lines of the parent's file that `nodes` stand on.
-
-        In a changed text, only the line of the whole method is known.
-        """
+        """The parent's lines that `nodes` stand on; in a changed text, the line of the method."""
         here, block = self.statement, self.owner.block
         if here.changed:
             return _lines_of(block, here.line, here.line)
@@ -129,7 +126,6 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
 def _find_target(
     bodies: Sequence[ClassBody], place: int, edit: EditDeclaration
 ) -> tuple[int, Target]:
-    """The place of the class that has the edited method, and the method."""
     at = edit.at(edit.target)
     names: set[str] = set()
     for owner in range(place + 1, len(bodies)):
@@ -149,7 +145,6 @@ def _find_target(
 
 
 def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: Function) -> None:
-    """Raise PG305 for a parameter of an edit that is no name of the method, or may not be one."""
     parameters = {arg.arg for arg in list_parameters(method.args)}
     for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
         if argument.arg not in parameters:
@@ -302,7 +297,6 @@ def _find_matches(
 def _refuse_overlaps(
     method: Fragment, changes: Sequence[tuple[EditDeclaration, Replacement]]
 ) -> None:
-    """Raise PG303 where two replacements concern the same code."""
     spans: list[tuple[int, int, EditDeclaration]] = []
     for edit, change in changes:
         nodes = change.match.nodes

@@ -100,7 +100,6 @@ def require_meanings(
 
 
 def _require_meant(title: str, name: _Named, edit: EditDeclaration, meant: _Named) -> None:
-    """Check that a name of new code keeps the scope that it has in the declaration."""
     at = edit.body.at(edit.statement, meant.node)
     if meant.scope is None and name.scope is not None:
         kind = "builtin" if name.name in _BUILTINS else "global"

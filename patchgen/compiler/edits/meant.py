@@ -64,11 +64,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A method after its replacements.
-
-    `origins` has for each node of `tree`, by its identity, that of the method or of a declaration
-    that it came from.
-    """
+    """A method with its replacements; `origins`: what each node of `tree`, by its id, came from."""
 
     text: str
     tree: Function

@@ -57,10 +57,7 @@ class NewRun:
 def replace_matches(
     method: Fragment, changes: Sequence[Replacement], signature: Changes, at: Location
 ) -> Replaced | None:
-    """The method after all of `changes`, with no more parentheses than it needs.
-
-    Raises PatchgenError PG308 at `at` where libcst cannot read it.
-    """
+    """The method after `changes`; raises PG308 at `at` where libcst cannot read it."""
     writer = _Writer(method, changes, signature, at)
     meant, copies = build_meant(method, changes, signature)
     # Most replacements need no parentheses; the others get all of them, less those that can go.
@@ -275,7 +272,6 @@ def _read_lines(suite: cst.BaseSuite | cst.If) -> Lines:
 
 
 def _read_new_lines(suite: Any) -> Lines:
-    """The lines of `suite` as they stand there."""
     if isinstance(suite, cst.IndentedBlock):
         body = [line for line in suite.body if isinstance(line, Line)]
         below = list(suite.footer)

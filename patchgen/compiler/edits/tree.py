@@ -112,7 +112,6 @@ class Tree:
 
     @functools.cached_property
     def _suites(self) -> Mapping[Position, cst.BaseSuite | cst.If]:
-        """The suites by where their first statement begins."""
         starts: dict[Position, cst.BaseSuite | cst.If] = {}
         for node in self.positions:
             match node:
@@ -143,10 +142,7 @@ def _parse(text: str) -> Tree:
 
 
 def read_tree(text: str, at: Location) -> Tree:
-    """The tree of `text`, a function indented as in a class body.
-
-    Raises PatchgenError PG308 at `at` where libcst cannot read it.
-    """
+    """The tree of the function `text`; raises PG308 at `at` where libcst cannot read it."""
     # Checked before parsing: an overflow would end the process.
     if _count_brackets(text) > _MOST_BRACKETS or _count_levels(text) > _MOST_LEVELS:
         what = "an edit of a method that is nested too deeply, "

@@ -123,7 +123,6 @@ def _find_unbound(parsed: Parsed) -> Iterator[Finding]:
 
 
 def _find_early(parsed: Parsed) -> Iterator[Finding]:
-    """The names that are read at import before they are bound."""
     binders: dict[str, int] = {}
     for part in parsed.parts:
         for node in part.tree.body:
@@ -167,7 +166,6 @@ def check_calls(text: str) -> tuple[Finding | Swallowed | Unanswered, ...]:
 
 
 def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Finding | Swallowed]:
-    """Check the calls of functions and classes by their names."""
     # The positions at which a name is the one of the module, and not a local one.
     certain = {read.position for read in parsed.references(part) if not read.quoted}
     for call in inside.calls:
@@ -189,7 +187,6 @@ def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Findi
 def _check_class(
     part: Part, item: Class, parsed: Parsed
 ) -> Iterator[Finding | Swallowed | Unanswered]:
-    """Check the calls on `self`, and on the modules of one class."""
     for call, method, path in item.calls:
         # The class of the object, and the method that is called on it.
         owner, name = parsed.follow(item.node.name, path)
@@ -245,10 +242,7 @@ def _check(
 def _explain_misfit(
     call: ast.Call, signature: ast.arguments, *, is_method: bool, takes_any: bool
 ) -> str:
-    """Why the arguments of `call` do not bind, or ""; of a method, `self` is filled already.
-
-    `takes_any`: a decorator may take keywords for itself.
-    """
+    """Why the arguments of `call` do not bind; `takes_any`: a decorator may take keywords."""
     positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][is_method:]
     filled = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
     # These two are wrong whatever stands behind `*` and `**`.
@@ -278,10 +272,7 @@ def _explain_misfit(
 
 
 def _spell_as_super(call: str, callee: str, method: str, owner: Class | None) -> tuple[str, str]:
-    """A call and what it calls as its author wrote them.
-
-    `self._f_of_Parent(x)` was written as `super().f(x)`.
-    """
+    """A call and what it calls as written: `self._f_of_Parent(x)` was `super().f(x)`."""
     kept = _KEPT_NAME.search(method)
     if kept is not None and owner is not None:
         # `__init__` is kept as `_init_of_Parent`.
@@ -358,10 +349,7 @@ _MADE = re.compile(r"^ +self\.\w+ = (?:torch\.)?nn\.[A-Z]\w*\(.*$", re.MULTILINE
 
 
 def find_unset(text: str, base: str) -> Iterator[tuple[int, str, str]]:
-    """The parameters of `text` that the parent `base` lacks and that no `_init_weights` sets.
-
-    Each with its line, what it means, and what to do.
-    """
+    """Parameters that `base` lacks and no `_init_weights` sets: line, meaning, what to do."""
     # Most variants have no such line that is new; then nothing is read.
     if set(_MADE.findall(text)) <= set(_MADE.findall(base)):
         return
@@ -396,7 +384,6 @@ def find_unset(text: str, base: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _explain_unset(owner: str, attribute: str, value: ast.expr) -> tuple[str, str]:
-    """What it means that nothing sets `self.attribute = value`, and what to do."""
     text = ast.unparse(value)
     target = attribute if "Parameter(" in text else f"{attribute}.weight"
     fill = re.search(r"\btorch\.(ones|zeros)\b", text)

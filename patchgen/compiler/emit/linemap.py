@@ -105,10 +105,7 @@ def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> dict[int, tupl
 # Variants of one parent have most blocks in common.
 @functools.lru_cache(maxsize=4096)
 def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
-    """The lines that are equal but for indentation and the spelling of private names.
-
-    Each is (offset in `generated`, offset in `original`).
-    """
+    """The offsets of lines that are equal but for indentation and the spelling of private names."""
     ours = [_normalize(line) for line in generated.split("\n")]
     if generated == original.rstrip("\n"):
         # difflib would match each line with itself, from the first that may begin a match on.
@@ -129,7 +126,6 @@ def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
 
 
 def _normalize(line: str) -> str:
-    """`line` as it is compared."""
     line = line.strip()
     # Few lines have a private name, and the search takes time.
     return _MANGLED.sub("", line) if "__" in line else line
@@ -141,7 +137,6 @@ def _has_words(line: str) -> bool:
 
 
 def _join_ranges(origins: Iterable[tuple[int, str, int]]) -> list[LineOrigin]:
-    """Join (generated line, path, line there) of neighbours into ranges."""
     ranges: list[LineOrigin] = []
     for line, path, origin in origins:
         if ranges:

@@ -46,10 +46,7 @@ _IMPORTED_PACKAGE = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILIN
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The outputs of a modular file, whose texts, those of `request`, are to be formatted.
-
-    Each is (name of the file, module, its diff base if it follows a parent).
-    """
+    """The outputs of a modular file, with the texts of `request`: (file, module, diff base)."""
 
     request: Request
     outputs: tuple[tuple[str, FlatModule, FlatModule | None], ...]
@@ -120,7 +117,6 @@ def _make_file(
     formatted: Mapping[str, str],
     builder: Builder,
 ) -> FlatFile:
-    """The output with everything that is known of its text."""
     plan = builder.naming.plan
     notes = []
     for block in module.blocks:
@@ -151,10 +147,7 @@ def _make_file(
 def _validate_file(
     file: FlatFile, module: FlatModule, overrides: tuple[Override, ...], builder: Builder
 ) -> tuple[Problem, ...]:
-    """What is wrong with an output.
-
-    Raises PatchgenError PG006 where it does not compile because a source does not.
-    """
+    """What is wrong with an output; raises PG006 where a source does not compile, either."""
     base = file.diff_base[1] if file.diff_base is not None else None
     env, plan = builder.naming.bindings.env, builder.naming.plan
     source = plan.modular.source
@@ -180,7 +173,6 @@ def _validate_file(
 
 
 def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
-    """What a reader should know of one block."""
     yield from block.notes
     # A class of a parent's name is its variant, as everybody expects.
     if block.kind != "class" and block.block_id.module in builder.layers:
@@ -237,7 +229,6 @@ def find_overrides(builder: Builder) -> tuple[Override, ...]:
 
 
 def _overrides_of(block: Block, builder: Builder) -> Iterator[Override]:
-    """What one statement of the modular file overrides."""
     plan = builder.naming.plan
     declaration = plan.declaration(Symbol(plan.modular.source.module, block.name))
     ancestors: tuple[Symbol, ...] = ()

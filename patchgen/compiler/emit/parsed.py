@@ -38,10 +38,7 @@ _BEGINNING = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.MUL
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Whole lines of a text, nearly always one statement; the first line has the number `first`.
-
-    The lines of `tree` count from 1.  Nobody changes it.
-    """
+    """Whole lines of a text, mostly one statement, from line `first` on; `tree` counts from 1."""
 
     first: int
     text: str
@@ -53,10 +50,7 @@ class Part:
 
 
 def read_parts(text: str) -> Iterator[Part]:
-    """The parts of `text`, in order, each parsed when it is asked for.
-
-    Raises SyntaxError or ValueError for what is not Python.
-    """
+    """The parts of `text`, parsed one by one; raises SyntaxError or ValueError where it fails."""
     cuts: list[int] = []
     above = ""
     for match in _BEGINNING.finditer(text):
@@ -81,10 +75,7 @@ def read_parts(text: str) -> Iterator[Part]:
 # Variants of one parent have most parts in common.
 @functools.lru_cache(maxsize=4096)
 def imports_in(text: str) -> tuple[tuple[Import, bool], ...]:
-    """What the part `text` imports at any depth.
-
-    Each with whether it stands under a condition, where it may be missing.
-    """
+    """What the part `text` imports at any depth, each with whether it stands under a condition."""
     found: list[tuple[Import, bool]] = []
     waiting: list[tuple[ast.AST, bool]] = [(parse_once(text), False)]
     # The list grows while it is walked.
@@ -129,7 +120,6 @@ class Contents:
 
 @functools.lru_cache(maxsize=1024)
 def _read_contents(text: str) -> Contents:
-    """Read the part `text`, each node once."""
     classes: list[Class] = []
     functions: list[Function] = []
     calls: list[ast.Call] = []

@@ -51,10 +51,7 @@ class _Output:
     base: str | None
 
     def locate(self, line: int) -> Location:
-        """Where the generated `line` came from.
-
-        A line that patchgen wrote came from the last one above it that has an origin.
-        """
+        """Where `line` came from; what patchgen wrote, as the last line above with an origin."""
         above = [origin for origin in self.lines if origin.first <= line]
         if not above:
             return Location(self.modular, 1, 1)
@@ -134,10 +131,7 @@ def validate(
 
 
 def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
-    """What is as wrong in the texts that `output` was made from, as (code, detail).
-
-    transformers' own mistakes are not for the author of a variant to repair.
-    """
+    """What is as wrong, as (code, detail), in the texts that `output` was made from."""
     texts = {"": output.base} if output.base is not None else {}
     for path in {origin.path for origin in output.lines}:
         module = path.removesuffix(".py").replace("/", ".")
@@ -172,7 +166,6 @@ def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[Findi
 
 
 def _find_fault_of_the_whole(name: str, output: _Output, declared: Location) -> Problem | None:
-    """The problem of a text that does not compile, or changes nothing."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

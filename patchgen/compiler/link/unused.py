@@ -115,7 +115,6 @@ class _Outputs:
 
 
 def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
-    """A warning of a class that takes nothing's place and that nothing names."""
     name, naming = declaration.symbol.name, outputs.builder.naming
     definitions = [block.text for block in outputs.blocks if name in block.defines]
     is_used = declaration.symbol in outputs.places.values() or name in outputs.exported
@@ -141,7 +140,6 @@ def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Proble
 
 
 def _check_function(block: Block, outputs: _Outputs) -> Iterator[Problem]:
-    """A warning of a function that nothing names."""
     name, builder = block.name, outputs.builder
     # A decorator may use what stands below it: `@register`.
     is_decorated = block.text.startswith("@")
@@ -162,7 +160,6 @@ def _check_function(block: Block, outputs: _Outputs) -> Iterator[Problem]:
 
 
 def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
-    """A warning of each method of a class that overrides nothing and that nothing names."""
     name, naming = declaration.symbol.name, outputs.builder.naming
     block = naming.plan.modular.definition(name)
     assert block is not None

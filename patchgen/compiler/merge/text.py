@@ -148,7 +148,6 @@ def reindent(text: str, old: str, new: str) -> str:
 
 
 def _find_string_lines(text: str) -> frozenset[int]:
-    """The lines of `text` that begin inside a string."""
     # From Python 3.12 on, an f-string is several tokens.
     starts = {"FSTRING_START", "TSTRING_START"}
     ends = {"FSTRING_END", "TSTRING_END"}
@@ -182,10 +181,7 @@ def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: 
 def suite_text(
     code: Fragment, suite: Sequence[ast.stmt], above: int, changes: Iterable[Splice] = ()
 ) -> tuple[str, str]:
-    """The lines of `suite` with the comments among them, and their indentation.
-
-    `above` is the line above them; `changes` are made in the text.
-    """
+    """The lines of `suite` after `changes`, with the comments below `above`; the indentation."""
     first, last = first_line(suite[0]), suite[-1].end_lineno or 0
     # `if x: a(); b()` has no lines of its own.
     if first <= above or not owns_lines(code, suite, 0, 1):

@@ -110,10 +110,7 @@ class ModulePlan:
         return None
 
     def layer(self, module: str) -> int:
-        """How far `module` is from the modular file: 0 for itself.
-
-        What is no modular file comes after all of them.
-        """
+        """How far `module` is from the modular file, which is 0; others come behind all layers."""
         names = [layer.source.module for layer in self.layers]
         return names.index(module) if module in names else len(names)
 
@@ -157,10 +154,7 @@ def make_plan(
 
 
 def check_language(index: ModuleIndex, bindings: Bindings) -> None:
-    """Raise PG100 for what a file that is flattened has that is not in the language.
-
-    transformers' own files are on the page as they are.
-    """
+    """Raise PG100 for what a file has that is not in the language; transformers' files may."""
     module, scope = index.source.module, bindings.flatten_scope
     if module.startswith(f"{MODELS}.") or not scope.flattens(module):
         return
@@ -291,10 +285,7 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
 
 
 def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
-    """The same class as a subclass of its bases.
-
-    Raises PatchgenError PG126 where that cannot be.
-    """
+    """The same class as a subclass of its bases; raises PG126 where that cannot be."""
     if declaration.rewrites:
         name = declaration.symbol.name
         what = f"{name} edits or removes what it inherits, and has to stay a subclass: {why}"
@@ -384,7 +375,6 @@ def _find_replaced_classes(known: _Known) -> Iterator[tuple[str, Location, str, 
 def _find_prefixes(
     declared: Sequence[Declaration], bases: Mapping[str, str], known: _Known
 ) -> dict[str, Prefix | None]:
-    """The rename of each parent module that no output follows."""
     pairs: dict[str, list[Prefix]] = {}
     settled = {*known.modules, *bases.values()}
     for declaration in declared:
@@ -412,11 +402,7 @@ _HINT = (
 
 
 def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
-    """The module that the output of each kind follows, at most one.
-
-    Raises PatchgenError PG125 where no imported module, or more than one, defines what the file
-    defines.
-    """
+    """The module that each kind follows; raises PG125 where none or several define its names."""
     # What the file defines itself; `__all__` and `__version__` are every module's own.
     own: dict[str, Block] = {}
     for block in modular.blocks:

@@ -107,7 +107,6 @@ class Lineages:
 
 
 def _make_cycle_error(symbol: Symbol, below: tuple[Symbol, ...], at: Location) -> PatchgenError:
-    """The error about `symbol`, which is among the classes `below` that derive from it."""
     cycle = " -> ".join(str(each) for each in (*below[below.index(symbol) :], symbol))
     what = f"a class inherits from itself: {cycle}"
     hint = "take one base out of the cycle"
@@ -135,10 +134,7 @@ def c3(sequences: Sequence[Sequence[Symbol]]) -> tuple[Symbol, ...] | None:
 
 
 def check_class_statement(bindings: Bindings, base: Base) -> Problem | None:
-    """The problem of a base that no class statement defines: a class cannot be merged with it.
-
-    Raises PatchgenError PG109 for a module, PG103 for what does not exist.
-    """
+    """The problem of a base that is no class: PG109 for a module, PG103 for nothing."""
     if not base.symbol.name:
         hint = f"write {base.expression}.<class>"
         raise PatchgenError(
