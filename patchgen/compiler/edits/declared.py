@@ -177,10 +177,8 @@ def _refuse_ellipses(body: ClassBody, statement: Statement, pair: Pair) -> None:
             what = f"`...` under `with new:` stands for nothing: `with old:` has none for {kind}"
             hint = "write the `...` under `with old:` that it repeats"
             raise PatchgenError("PG307", at, what, hint)
-        what = (
-            f"`...` for {kind} stands {len(matched)} times under `with old:` "
-            f"and {len(wanted)} times under `with new:`"
-        )
+        what = f"`...` for {kind} stands {len(matched)} times under `with old:` "
+        what += f"and {len(wanted)} times under `with new:`"
         hint = "write it once under each, and use a Hole for the others"
         raise PatchgenError("PG307", at, what, hint)
 

@@ -285,10 +285,8 @@ def _find_matches(
     at = edit.at(pair.old)
     if matches:
         lines = ", ".join(str(target.lines(match.nodes).first) for match in matches)
-        what = (
-            f"`with old:` matches {len(matches)} times in {target.name}, "
-            f"not {edit.count}: lines {lines}"
-        )
+        what = f"`with old:` matches {len(matches)} times in {target.name}, "
+        what += f"not {edit.count}: lines {lines}"
         raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(matches)}")
     hint = _describe_nearest_miss(pair.old.body, target)
     raise PatchgenError("PG301", at, f"`with old:` does not occur in {target.name}", hint)

@@ -34,7 +34,7 @@ from patchgen.compiler.emit.parsed import (
 from patchgen.compiler.emit.release import absolute, find_base, may_be_missing
 from patchgen.facts.bases import NOT_SET_BY_DEFAULT, SET_BY_DEFAULT, SET_ON_MODULES
 from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE
-from patchgen.syntax.blocks import imports_of
+from patchgen.syntax.blocks import imports_of, references_in
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.trees import (
     called_function,
@@ -80,17 +80,14 @@ class Swallowed(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """A call of a method that no class of the text has.
-
-    `bases` are those outside of the text as spelled, and `members` what the class does have.
-    """
+    """A call of a method that no class of the text has."""
 
     line: int
     call: str
     owner: str
     name: str
-    bases: list[str]
-    members: list[str]
+    bases: list[str]  # those outside of the text, as spelled
+    members: list[str]  # what the class does have
 
 
 @functools.lru_cache(maxsize=64)
@@ -115,7 +112,7 @@ def _find_unbound(parsed: Parsed) -> Iterator[Finding]:
         if "global" in part.text:
             bound |= global_names(part.tree)
     for part in parsed.parts:
-        for read in parsed.references(part):
+        for read in references_in(part.text):
             # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
             if read.name not in bound and not read.quoted:
                 line, what = part.locate(read.line), f"the name {read.name} is bound by nothing"
@@ -133,7 +130,7 @@ def _find_early(parsed: Parsed) -> Iterator[Finding]:
         body = part.tree.body
         # Of several statements, and in a compound one, which stands first is not looked at.
         is_plain = len(body) == 1 and not isinstance(body[0], _COMPOUND)
-        for read in parsed.references(part) if is_plain else ():
+        for read in references_in(part.text) if is_plain else ():
             if read.eager and read.name not in bound and read.name in binders:
                 what = f"{read.name} is read at import, above its definition at "
                 line, hint = part.locate(read.line), "read it inside a function"
@@ -167,7 +164,7 @@ def check_calls(text: str) -> tuple[Finding | Swallowed | Unanswered, ...]:
 
 def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Finding | Swallowed]:
     # The positions at which a name is the one of the module, and not a local one.
-    certain = {read.position for read in parsed.references(part) if not read.quoted}
+    certain = {read.position for read in references_in(part.text) if not read.quoted}
     for call in inside.calls:
         if not isinstance(call.func, ast.Name) or position_of(call.func) not in certain:
             continue
@@ -388,13 +385,9 @@ def _explain_unset(owner: str, attribute: str, value: ast.expr) -> tuple[str, st
     target = attribute if "Parameter(" in text else f"{attribute}.weight"
     fill = re.search(r"\btorch\.(ones|zeros)\b", text)
     setter = f"init.{fill[1] if fill else 'normal'}_(module.{target})"
-    what = (
-        f"{owner}.{attribute} is in no checkpoint of the parent, and no _init_weights sets it: "
-        "from_pretrained leaves there what the memory holds"
-    )
-    hint = (
-        "in `_init_weights` of the base model, below `super()._init_weights(module)`: "
-        f"`if isinstance(module, {owner}): {setter}`, with "
-        "`from transformers import initialization as init`"
-    )
+    what = f"{owner}.{attribute} is in no checkpoint of the parent, and no _init_weights sets it: "
+    what += "from_pretrained leaves there what the memory holds"
+    hint = "in `_init_weights` of the base model, below `super()._init_weights(module)`: "
+    hint += f"`if isinstance(module, {owner}): {setter}`, with "
+    hint += "`from transformers import initialization as init`"
     return what, hint

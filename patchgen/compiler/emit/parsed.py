@@ -22,9 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.facts.decorators import ADDING_NOTHING
-from patchgen.syntax.blocks import Import, imports_of, references_in
+from patchgen.syntax.blocks import Import, imports_of
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import called_function, children, decorator_names, parse_once, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -282,10 +281,6 @@ class Parsed:
     classes: Mapping[str, Class]
     functions: Mapping[str, Function]
     foreign: frozenset[str]
-
-    def references(self, part: Part) -> tuple[Reference, ...]:
-        """Every read of a global name in `part`, at its position there."""
-        return references_in(part.text)
 
     @functools.cached_property
     def families(self) -> Mapping[str, frozenset[str]]:

@@ -79,11 +79,7 @@ def validate(
     # `dataclasses.astuple` copies each value, which takes ten times as long.
     origins = [(origin.first, origin.last, origin.path, origin.line) for origin in lines]
     place = (declared.path, declared.line, declared.column)
-    parents = [
-        (each.name, each.text, each.at.path, each.at.line, each.at.column)
-        for each in overrides
-        if each.text
-    ]
+    parents = [(o.name, o.text, o.at.path, o.at.line, o.at.column) for o in overrides if o.text]
     kept = recall("valid", text, origins, place, base, parents)
     output = _Output(text, lines, declared.path, base)
     findings: list[Finding] = []
@@ -120,10 +116,8 @@ def validate(
             module, _, imported = finding.detail.partition(" ")
             at = imports.get((module, imported), at)
         if finding.code == "PG402" and at.path != output.modular:
-            hint = (
-                f"bind it at the top level of {at.path}, or override what reads it: "
-                "what is bound while the program runs is not carried"
-            )
+            hint = f"bind it at the top level of {at.path}, or override what reads it: "
+            hint += "what is bound while the program runs is not carried"
         if finding.second:
             what += str(output.locate(finding.second))
         problems.append(Problem(at, finding.code, what, hint))
@@ -212,10 +206,8 @@ def _find_swallowed(
             reported.add(key)
             own = {each.arg for each in (*call.function.args.args, *call.function.args.kwonlyargs)}
             severity = "error" if own - parents.keys() else "warning"
-            what = (
-                f"{call.callee} swallows {call.keyword}=, which its caller at "
-                f"{output.locate(call.line)} passes and {override.parent} uses"
-            )
+            what = f"{call.callee} swallows {call.keyword}=, which its caller at "
+            what += f"{output.locate(call.line)} passes and {override.parent} uses"
             hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
             yield Problem(override.at, "PG413", what, hint, severity)
 
@@ -226,10 +218,8 @@ def _find_patchgen_imports(parsed: Parsed, modular: str) -> Iterator[Problem]:
         for item, _ in imports_in(part.text) if "patchgen" in part.text else ():
             if item.level == 0 and item.module.partition(".")[0] == "patchgen":
                 what = f"the generated module would import {item.module}"
-                hint = (
-                    "name what is needed of it: "
-                    "classes and functions of patchgen.parts are carried into the file"
-                )
+                hint = "name what is needed of it: "
+                hint += "classes and functions of patchgen.parts are carried into the file"
                 yield Problem(Location(modular), "PG407", what, hint)
 
 

@@ -96,7 +96,10 @@ Pairs = frozenset[tuple[Symbol, Symbol]]
 def is_same_definition(
     a: Symbol, b: Symbol, bindings: Bindings, assumed: Pairs = frozenset()
 ) -> bool:
-    """Whether two definitions are one, or mean the same; `assumed` pairs are being compared."""
+    """Whether `a` and `b` have one definition, or two of the same text that mean the same.
+
+    `assumed` holds the pairs that are being compared already: functions may call each other.
+    """
     if a.is_same(b) or (a, b) in assumed:
         return True
     first, second = _follow_re_exports(a, bindings), _follow_re_exports(b, bindings)

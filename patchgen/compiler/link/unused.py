@@ -229,10 +229,8 @@ def _refuse_variant_of_nothing(outputs: _Outputs) -> Iterator[Problem]:
             is_new = prefix is not None and not prefix.new.startswith(prefix.olds)
             if parent in plan.parents and not is_new and f"{name}_".startswith(f"{model}_"):
                 what = f"no class takes the place of one of {parent}: the output has no model"
-                hint = (
-                    f"write `class {base.symbol.name}({base.expression})`, with the parent's name; "
-                    "list classes that others import in __all__"
-                )
+                hint = f"write `class {base.symbol.name}({base.expression})`, with the parent's "
+                hint += "name; list classes that others import in __all__"
                 yield Problem(declaration.at, "PG424", what, hint)
                 return
 

@@ -145,10 +145,6 @@ class ClassBody:
             statement.line + node.lineno - 1, code.column(node.lineno, node.col_offset)
         )
 
-    def at_head(self) -> Location:
-        """Where the class statement stands in its file."""
-        return self.block.at(self.node.lineno, self.node.col_offset)
-
     def binders(self, name: str) -> tuple[Statement, ...]:
         """The statements that bind `name`, in order."""
         return self.by_name.get(name, ())

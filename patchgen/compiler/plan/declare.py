@@ -289,10 +289,8 @@ def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
     if declaration.rewrites:
         name = declaration.symbol.name
         what = f"{name} edits or removes what it inherits, and has to stay a subclass: {why}"
-        hint = (
-            "only what is merged can be edited or removed: "
-            "override the whole method or attribute instead"
-        )
+        hint = "only what is merged can be edited or removed: "
+        hint += "override the whole method or attribute instead"
         raise PatchgenError("PG126", declaration.at, what, hint)
     bases = tuple(base.symbol for base in declaration.bases)
     return replace(declaration, chain=declaration.chain[:1], rest=bases, why=why)

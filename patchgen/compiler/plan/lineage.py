@@ -145,10 +145,8 @@ def check_class_statement(bindings: Bindings, base: Base) -> Problem | None:
     if block.kind == "class":
         return None
     if block.kind == "guard":
-        hint = (
-            "which class it is, is known at run time only: "
-            "give the class that derives from it another name"
-        )
+        hint = "which class it is, is known at run time only: "
+        hint += "give the class that derives from it another name"
         return Problem(base.at, "PG111", f"{base.symbol} is defined under a condition", hint)
     hint = "derive from the class itself, or give the class that derives from it another name"
     return Problem(base.at, "PG109", f"{base.symbol} is not a class statement", hint)
