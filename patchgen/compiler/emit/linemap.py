@@ -105,7 +105,10 @@ def _match(lines: list[str], node: ast.stmt, block: FlatBlock) -> dict[int, tupl
 # Variants of one parent have most blocks in common.
 @functools.lru_cache(maxsize=4096)
 def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
-    """The offsets of lines that are equal but for indentation and the spelling of private names."""
+    """The lines that are equal but for indentation and the spelling of private names.
+
+    Each is (offset in `generated`, offset in `original`).
+    """
     ours = [_normalize(line) for line in generated.split("\n")]
     if generated == original.rstrip("\n"):
         # difflib would match each line with itself, from the first that may begin a match on.

@@ -141,7 +141,10 @@ def _make_file(
 def _validate_file(
     file: FlatFile, module: FlatModule, overrides: tuple[Override, ...], builder: Builder
 ) -> tuple[Problem, ...]:
-    """What is wrong with an output; raises PG006 where a source does not compile, either."""
+    """What is wrong with an output.
+
+    Raises PatchgenError PG006 where it does not compile because a source does not.
+    """
     base = file.diff_base[1] if file.diff_base is not None else None
     env, plan = builder.naming.bindings.env, builder.naming.plan
     source = plan.modular.source

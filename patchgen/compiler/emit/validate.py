@@ -51,7 +51,10 @@ class _Output:
     base: str | None
 
     def locate(self, line: int) -> Location:
-        """Where `line` came from; what patchgen wrote, as the last line above with an origin."""
+        """Where the generated `line` came from.
+
+        A line that patchgen wrote came from the last one above it that has an origin.
+        """
         above = [origin for origin in self.lines if origin.first <= line]
         if not above:
             return Location(self.modular, 1, 1)

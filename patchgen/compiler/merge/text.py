@@ -181,7 +181,10 @@ def owns_lines(fragment: Fragment, suite: Sequence[ast.stmt], start: int, stop: 
 def suite_text(
     code: Fragment, suite: Sequence[ast.stmt], above: int, changes: Iterable[Splice] = ()
 ) -> tuple[str, str]:
-    """The lines of `suite` after `changes`, with the comments below `above`; the indentation."""
+    """The lines of `suite` with the comments among them, and their indentation.
+
+    `above` is the line above them; `changes` are made in the text.
+    """
     first, last = first_line(suite[0]), suite[-1].end_lineno or 0
     # `if x: a(); b()` has no lines of its own.
     if first <= above or not owns_lines(code, suite, 0, 1):

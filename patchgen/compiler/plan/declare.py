@@ -154,7 +154,10 @@ def make_plan(
 
 
 def check_language(index: ModuleIndex, bindings: Bindings) -> None:
-    """Raise PG100 for what a file has that is not in the language; transformers' files may."""
+    """Raise PG100 for what a file that is flattened has that is not in the language.
+
+    transformers' own files are on the page as they are.
+    """
     module, scope = index.source.module, bindings.flatten_scope
     if module.startswith(f"{MODELS}.") or not scope.flattens(module):
         return

@@ -134,7 +134,10 @@ def c3(sequences: Sequence[Sequence[Symbol]]) -> tuple[Symbol, ...] | None:
 
 
 def check_class_statement(bindings: Bindings, base: Base) -> Problem | None:
-    """The problem of a base that is no class: PG109 for a module, PG103 for nothing."""
+    """The problem of a base that no class statement defines: a class cannot be merged with it.
+
+    Raises PatchgenError PG109 for a module, PG103 for what does not exist.
+    """
     if not base.symbol.name:
         hint = f"write {base.expression}.<class>"
         raise PatchgenError(
