@@ -35,20 +35,14 @@ from patchgen.syntax.text import read_source, require_compilable
 
 @dataclass(frozen=True)
 class Draft:
-    """A linked modular file: `finish` makes its outputs of the formatted texts of `request`.
-
-    It raises PatchgenError where they cannot be.
-    """
+    """A linked modular file: `finish` makes outputs of the formatted texts of `request`."""
 
     request: Request
     finish: Callable[[Mapping[str, str]], Flattened]
 
 
 def make_draft(path: Path, env: Environment, settings: Settings) -> Draft:
-    """The draft of the modular file at `path`.
-
-    Raises PatchgenError with its problems.
-    """
+    """The draft of the modular file at `path`; raises PatchgenError with its problems."""
     with _quote_syntax_errors(path, env):
         return _make_draft(_link(path, env, settings), path, env, settings)
 
@@ -88,10 +82,7 @@ def trace(path: Path, env: Environment, settings: Settings) -> Traced:
 
 
 def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:
-    """The plan of a modular file, the text of each class after each pass, and the modules.
-
-    Raises PatchgenError with what `flatten` would report.
-    """
+    """The plan, the text of each class after each pass, the modules; raises as `flatten` would."""
     with _quote_syntax_errors(path, env):
         steps = _link(path, env, settings)
     sections = [Section("plan", _outline_plan(steps.builder.naming.plan))]
@@ -109,10 +100,7 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
 
 @dataclass(frozen=True)
 class _Steps:
-    """A linked modular file.
-
-    `texts` are those of its classes, by "CLASS: after PASS", and `merged` its classes by name.
-    """
+    """A linked modular file; `texts` are those of its classes, by "CLASS: after PASS"."""
 
     builder: Builder
     modules: tuple[FlatModule, ...]
@@ -121,7 +109,6 @@ class _Steps:
 
 
 def _link(path: Path, env: Environment, settings: Settings) -> _Steps:
-    """Plan, merge and link the modular file at `path`."""
     texts: dict[str, str] = {}
     merged: dict[str, MergedClass] = {}
 
@@ -203,7 +190,6 @@ def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:
 
 
 def _outline_plan(plan: ModulePlan) -> str:
-    """The decisions about a modular file, one a line, for `patchgen explain`."""
     lines = [f"{kind} follows {module}" for kind, module in plan.bases.items()]
     for module, prefix in plan.prefixes.items():
         lines.append(f"{module}: {prefix or 'names kept'}")

@@ -71,10 +71,7 @@ _MAKES_OTHER_CLASSES = re.compile(r"enum\.\w+|typing\w*\.(NamedTuple|Protocol|Ty
 
 
 def check_file(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> tuple[Problem, ...]:
-    """What a modular file, a part or a parent of the user's has that is not on the page.
-
-    `is_carried` tells whether the flat file has its own copy of what an import brings.
-    """
+    """What is not on the page; `is_carried`: the flat file has a copy of what an import brings."""
     # A file that is no Python has a message of its own.
     require_compilable(index.source)
     found = [*check_statements(index), *check_code(index, is_carried)]
@@ -391,7 +388,6 @@ def _check_calls(index: ModuleIndex, node: ast.ClassDef, *, is_parent: bool) -> 
 
 
 def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Finding]:
-    """The decorators, bases and keywords of a class statement."""
     for decorator in node.decorator_list:
         short = ast.unparse(called_function(decorator)).rpartition(".")[2]
         if short not in RULES and short not in decorators:
@@ -413,7 +409,6 @@ def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Find
 
 
 def _check_body(text: str, node: ast.ClassDef, *, is_parent: bool) -> Iterator[Finding]:
-    """The statements of a class body."""
     lines = text.split("\n")
     bound: set[str] = set()
     for statement in node.body:

@@ -141,10 +141,7 @@ def _notes(outcomes: Iterable[Outcome]) -> Iterable[Note]:
 
 
 def find_clashes(outcomes: Iterable[Outcome]) -> dict[Modular, Problem]:
-    """The modular files that give one output, also if only by case, with an error for each.
-
-    The error names the others.
-    """
+    """An error for each modular file whose output others give too, also if only by case."""
     owners: dict[str, list[Modular]] = {}
     for outcome in outcomes:
         folder = outcome.modular.folder
@@ -258,10 +255,7 @@ def _leads_out(project: Project, path: Path) -> list[Problem]:
 
 
 def _digest(path: Path) -> str:
-    """The digest of the file at `path`; "" where there is none, or something that is no file.
-
-    Raises OSError for a file that cannot be read.
-    """
+    """The digest of the file at `path`, or ""; raises OSError for one that cannot be read."""
     digest = digest_of_file(path)
     if digest or not path.is_file():
         return digest

@@ -199,10 +199,8 @@ def confine(project: Project, path: Path) -> Path:
         return real
     hint = "name the folder with --out, or the tree that holds it with --package-root"
     if path.is_symlink():
-        hint = (
-            "it is a symbolic link: put a file in its place, or "
-            "delete it and run `patchgen convert`"
-        )
+        hint = "it is a symbolic link: put a file in its place, or "
+        hint += "delete it and run `patchgen convert`"
     at = Location(project.display_path(path))
     raise PatchgenError("PG904", at, f"lies outside {project.home.name}", hint)
 
@@ -283,10 +281,8 @@ def _nothing_at(project: Project, path: Path) -> Problem:
                 f"{shown} is a link to a folder: such links are searched only where they are named"
             )
         else:
-            hint = (
-                "modular files are named modular_NAME.py; "
-                "`patchgen new llama --with loss` writes one, for example"
-            )
+            hint = "modular files are named modular_NAME.py; "
+            hint += "`patchgen new llama --with loss` writes one, for example"
         return Problem(at, "PG505", "holds no modular file", hint)
     if path.exists():
         hint = "modular files are named modular_NAME.py"

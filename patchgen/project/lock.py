@@ -280,9 +280,7 @@ def _entry(record: Record) -> dict[str, Any]:
     )
     entry = {
         **dict(zip(_TEXTS, texts, strict=True)),
-        "parents": {
-            path: dict(sorted(symbols.items())) for path, symbols in sorted(parents.items())
-        },
+        "parents": {path: dict(sorted(of.items())) for path, of in sorted(parents.items())},
         "reads": dict(record.reads),
         "patchgen_sha256": record.own_digest,
         "lines": {path: " ".join(ranges) for path, ranges in sorted(lines.items())},

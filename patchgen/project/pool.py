@@ -52,10 +52,8 @@ def in_workers(
             except BrokenProcessPool:
                 at = Location(modular.display_path)
                 what = "the process that flattened this file died"
-                hint = (
-                    "it crashed or was killed for its memory; "
-                    "please report it together with the file"
-                )
+                hint = "it crashed or was killed for its memory; "
+                hint += "please report it together with the file"
                 yield Outcome(modular, problems=(Problem(at, "PG909", what, hint),))
 
 

@@ -41,10 +41,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class EditDeclaration:
-    """One `@edit("method")` function of the class `body`, read.
-
-    `added`, `removed` and `changed` are parameters of the method; those changed are literal, too.
-    """
+    """One `@edit("method")` function of the class `body`, read; `changed` are literal too."""
 
     body: ClassBody
     method: str
@@ -81,10 +78,7 @@ def marker(body: ClassBody, node: ast.expr) -> str | None:
 
 
 def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
-    """The edit that `statement` declares, if it is one.
-
-    Raises PatchgenError PG302 where it is one in another form.
-    """
+    """The edit that `statement` declares, if it is one; raises PG302 where its form is another."""
     node = statement.node
     if not isinstance(node, Function):
         return None
@@ -105,9 +99,8 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
         ) if count > 0:
             pass
         case _:
-            what = "@edit takes a method's name and a count"
-            hint = 'write @edit("forward")'
-            raise PatchgenError("PG302", body.at(statement, call), what, hint)
+            at, what = body.at(statement, call), "@edit takes a method's name and a count"
+            raise PatchgenError("PG302", at, what, 'write @edit("forward")')
     parameters: dict[str, list[Parameter]] = {"Hole": [], "New": [], "Old": [], "": []}
     for parameter in read_parameters(node.args, statement.fragment):
         annotation = parameter.arg.annotation
@@ -184,10 +177,8 @@ def _refuse_ellipses(body: ClassBody, statement: Statement, pair: Pair) -> None:
             what = f"`...` under `with new:` stands for nothing: `with old:` has none for {kind}"
             hint = "write the `...` under `with old:` that it repeats"
             raise PatchgenError("PG307", at, what, hint)
-        what = (
-            f"`...` for {kind} stands {len(matched)} times under `with old:` "
-            f"and {len(wanted)} times under `with new:`"
-        )
+        what = f"`...` for {kind} stands {len(matched)} times under `with old:` "
+        what += f"and {len(wanted)} times under `with new:`"
         hint = "write it once under each, and use a Hole for the others"
         raise PatchgenError("PG307", at, what, hint)
 

@@ -42,16 +42,6 @@ _MOST_COMPARED = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
-    """The chain after its edits; `methods` are the names of the edited ones."""
-
-    bodies: tuple[ClassBody, ...]
-    methods: frozenset[str]
-    matches: tuple[EditMatch, ...]
-    problems: tuple[Problem, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """The method that is edited, of the class `owner`."""
 
@@ -64,10 +54,7 @@ class Target:
         return f"{self.owner.own_name}.{self.node.name}"
 
     def lines(self, nodes: Sequence[Positioned]) -> Lines:
-        """The lines of the parent's file that `nodes` stand on.
-
-        In a changed text, only the line of the whole method is known.
-        """
+        """The parent's lines that `nodes` stand on; in a changed text, the line of the method."""
         here, block = self.statement, self.owner.block
         if here.changed:
             return _lines_of(block, here.line, here.line)
@@ -77,8 +64,10 @@ class Target:
         return _lines_of(block, above + first, above + (end.end_lineno or end.lineno))
 
 
-def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
-    """Make every edit, from the last class of the chain to the first."""
+def apply_edits(
+    bodies: Sequence[ClassBody],
+) -> tuple[tuple[ClassBody, ...], set[str], list[EditMatch], list[Problem]]:
+    """The chain after every edit, the edited methods, what the edits matched, and problems."""
     done = list(bodies)
     methods: set[str] = set()
     matches: list[EditMatch] = []
@@ -105,7 +94,7 @@ def apply_edits(bodies: tuple[ClassBody, ...]) -> Edited:
             # Go on, so that one run reports every edit that fails.
             except PatchgenError as error:
                 problems.append(error.problem)
-    return Edited(tuple(done), frozenset(methods), tuple(matches), tuple(problems))
+    return tuple(done), methods, matches, problems
 
 
 def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration]) -> list[EditMatch]:
@@ -129,16 +118,14 @@ def _make(bodies: list[ClassBody], place: int, edits: Sequence[EditDeclaration])
         raise PatchgenError("PG308", edits[0].at(edits[0].node), what, "override it") from error
     edited = target.statement.with_text(text)
     statements = bodies[owner].statements
-    bodies[owner] = replace(
-        bodies[owner], statements=tuple(edited if s.key == edited.key else s for s in statements)
-    )
+    changed = tuple(edited if s.key == edited.key else s for s in statements)
+    bodies[owner] = replace(bodies[owner], statements=changed)
     return matches
 
 
 def _find_target(
     bodies: Sequence[ClassBody], place: int, edit: EditDeclaration
 ) -> tuple[int, Target]:
-    """The place of the class that has the edited method, and the method."""
     at = edit.at(edit.target)
     names: set[str] = set()
     for owner in range(place + 1, len(bodies)):
@@ -153,13 +140,11 @@ def _find_target(
         what = f"{edit.method} of {bodies[owner].own_name} is not one method"
         raise PatchgenError("PG304", at, what, "override it")
     what = f"no class that {bodies[place].own_name} is merged with has a method {edit.method}"
-    inherited = "name a method of a parent; one that the parent inherits is edited in its own class"
-    hint = did_you_mean(edit.method, names) or inherited
-    raise PatchgenError("PG304", at, what, hint)
+    hint = "name a method of a parent; one that the parent inherits is edited in its own class"
+    raise PatchgenError("PG304", at, what, did_you_mean(edit.method, names) or hint)
 
 
 def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: Function) -> None:
-    """Raise PG305 for a parameter of an edit that is no name of the method, or may not be one."""
     parameters = {arg.arg for arg in list_parameters(method.args)}
     for argument in (*edit.removed, *(parameter.arg for parameter in edit.changed)):
         if argument.arg not in parameters:
@@ -177,8 +162,8 @@ def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: 
     for argument in edit.literal:
         if argument.arg not in names:
             what = f"{edit.method} has no name {argument.arg}"
-            hint = did_you_mean(argument.arg, names)
-            hint = hint or "annotate it with Hole if it stands for an expression"
+            of_hole = "annotate it with Hole if it stands for an expression"
+            hint = did_you_mean(argument.arg, names) or of_hole
             raise PatchgenError("PG305", edit.at(argument), what, hint)
 
 
@@ -197,7 +182,6 @@ def _refuse_attributes(edit: EditDeclaration, bodies: Sequence[ClassBody]) -> No
 
 
 def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str, list[EditMatch]]:
-    """The text of the method after `edits`, and what each of them matched."""
     # libcst is loaded only where there is an edit.
     from patchgen.compiler.edits.rewriting import replace_matches
 
@@ -238,7 +222,6 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
 def _record_match(
     edit: EditDeclaration, changes: Sequence[Replacement], target: Target
 ) -> EditMatch:
-    """What an edit matched, in lines of the files."""
     # `line` is that of the statement's first line, from which `ast` counts too.
     above, block = edit.statement.line - 1, edit.body.block
     new = [node for pair in edit.pairs for node in pair.new.body] or [edit.node]
@@ -266,20 +249,17 @@ def _find_replacements(
 ) -> list[Replacement]:
     """What an edit changes in `method`, which is the target or another layout of it."""
     changes: list[Replacement] = []
-    for pair in edit.pairs:
-        for match in _find_matches(edit, pair, target, method.nodes[0]):
-            change = Replacement(match, edit.statement.fragment, pair.new, pair.word)
-            _refuse_repeated(edit, change)
-            # A statement cannot stand inside an expression.
-            if not isinstance(match.place, Run) and (
-                change.expression is None or pair.word != "new"
-            ):
-                what = "`with old:` matches a part of a statement, which only an expression can "
-                what += "replace"
-                hint = "write one expression under `with new:`, or the whole statement under "
-                hint += "`with old:`"
-                raise PatchgenError("PG305", edit.at(pair.new), what, hint)
-            changes.append(change)
+    matches = [(p, m) for p in edit.pairs for m in _find_matches(edit, p, target, method.nodes[0])]
+    for pair, match in matches:
+        change = Replacement(match, edit.statement.fragment, pair.new, pair.word)
+        _refuse_repeated(edit, change)
+        is_expression = change.expression is not None and pair.word == "new"
+        # A statement cannot stand inside an expression.
+        if not isinstance(match.place, Run) and not is_expression:
+            what = "`with old:` matches a part of a statement, which only an expression can replace"
+            hint = "write one expression under `with new:`, or the whole statement under "
+            raise PatchgenError("PG305", edit.at(pair.new), what, f"{hint}`with old:`")
+        changes.append(change)
     return changes
 
 
@@ -305,33 +285,28 @@ def _find_matches(
     at = edit.at(pair.old)
     if matches:
         lines = ", ".join(str(target.lines(match.nodes).first) for match in matches)
-        what = (
-            f"`with old:` matches {len(matches)} times in {target.name}, "
-            f"not {edit.count}: lines {lines}"
-        )
+        what = f"`with old:` matches {len(matches)} times in {target.name}, "
+        what += f"not {edit.count}: lines {lines}"
         raise PatchgenError("PG301", at, what, f"make it longer, or write count={len(matches)}")
-    what = f"`with old:` does not occur in {target.name}"
     hint = _describe_nearest_miss(pair.old.body, target)
-    raise PatchgenError("PG301", at, what, hint)
+    raise PatchgenError("PG301", at, f"`with old:` does not occur in {target.name}", hint)
 
 
 def _refuse_overlaps(
     method: Fragment, changes: Sequence[tuple[EditDeclaration, Replacement]]
 ) -> None:
-    """Raise PG303 where two replacements concern the same code."""
     spans: list[tuple[int, int, EditDeclaration]] = []
     for edit, change in changes:
         nodes = change.match.nodes
         spans.append((method.span(nodes[0])[0], method.span(nodes[-1])[1], edit))
     spans.sort(key=lambda span: (span[0], -span[1]))
     for (_, end, edit), (start, _, other) in itertools.pairwise(spans):
-        if start >= end:
-            continue
-        if edit is other:
-            what = f"the places that {edit.node.name} matches overlap"
-            raise PatchgenError("PG303", other.at(other.node), what, "match more")
-        what = f"the edit {other.node.name} changes what {edit.node.name} changes"
-        raise PatchgenError("PG303", other.at(other.node), what, "make one edit of both")
+        if start < end:
+            what = f"the edit {other.node.name} changes what {edit.node.name} changes"
+            hint = "make one edit of both"
+            if edit is other:
+                what, hint = f"the places that {edit.node.name} matches overlap", "match more"
+            raise PatchgenError("PG303", other.at(other.node), what, hint)
 
 
 def _describe_nearest_miss(pattern: Sequence[ast.stmt], target: Target) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from patchgen.compiler.edits.declared import EditDeclaration
 from patchgen.compiler.edits.meant import Replaced
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.meanings import occurrences
 from patchgen.syntax.same import Function
 
@@ -31,13 +31,10 @@ Key = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A name in a function.
-
-    `scope` is the name that labels the scope that binds it, in the same way; "" is the function
-    itself, None what is outside of it.
-    """
+    """A name in a function."""
 
     key: Key
+    # The name that labels the scope that binds it; "" is the function itself, None outside of it.
     scope: Key | str | None
     node: ast.AST
     is_read: bool
@@ -91,38 +88,25 @@ def require_meanings(
         # What bound a name of the method may be gone, and Python tells, but nothing else may
         # bind it.
         elif name.scope not in (None, before[name.key].scope):
-            who, at = _find_binder(name, new_code, declared, edits)
-            now = f"the {name.name} that {who} binds under `with new:`"
+            # Else it is a parameter of the edit, which stands for a name of the method.
+            edit, at = edits[0], edits[0].at(edits[0].last)
+            for other in reversed(new_code):
+                if (other.name, other.scope) == (name.name, name.scope) and not other.is_read:
+                    edit, meant = declared[other.key]
+                    at = edit.body.at(edit.statement, meant.node)
+            now = f"the {name.name} that {edit.node.name} binds under `with new:`"
             what = f"{name.name} of {title} would be {now}"
             raise PatchgenError("PG309", at, what, _RENAME.format(name.name))
 
 
 def _require_meant(title: str, name: _Named, edit: EditDeclaration, meant: _Named) -> None:
-    """Check that a name of new code keeps the scope that it has in the declaration."""
     at = edit.body.at(edit.statement, meant.node)
     if meant.scope is None and name.scope is not None:
         kind = "builtin" if name.name in _BUILTINS else "global"
         what = f"{name.name} is a {kind} here, but {title} has a local {name.name}"
-        hint = (
-            f"list {name.name} among the edit's parameters if the local is meant, "
-            "else use another name"
-        )
+        hint = f"list {name.name} among the edit's parameters if the local is meant, "
+        hint += "else use another name"
         raise PatchgenError("PG309", at, what, hint)
     if meant.scope and meant.scope != name.scope:
         what = f"{name.name} would belong to another scope in {title} than it does here"
         raise PatchgenError("PG309", at, what, _RENAME.format(name.name))
-
-
-def _find_binder(
-    name: _Named,
-    new_code: Sequence[_Named],
-    declared: dict[Key, tuple[EditDeclaration, _Named]],
-    edits: Sequence[EditDeclaration],
-) -> tuple[str, Location]:
-    """The edit that binds `name` now, and where."""
-    for other in new_code:
-        if (other.name, other.scope) == (name.name, name.scope) and not other.is_read:
-            edit, meant = declared[other.key]
-            return edit.node.name, edit.body.at(edit.statement, meant.node)
-    # A parameter of the edit, which stands for a name of the method.
-    return edits[0].node.name, edits[0].at(edits[0].last)

@@ -64,11 +64,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A method after its replacements.
-
-    `origins` has for each node of `tree`, by its identity, that of the method or of a declaration
-    that it came from.
-    """
+    """A method with its replacements; `origins`: what each node of `tree`, by its id, came from."""
 
     text: str
     tree: Function
@@ -94,10 +90,10 @@ def build_meant(
             assert value is not None
             holes[id(site)] = value
         dots: dict[int, list[_NewRun]] = {}
-        if bound.run:
-            for suite in suites(change.part):
-                at = [number for number, node in enumerate(suite) if is_ellipsis(node)]
-                dots[id(suite)] = [(n, n + 1, list(bound.run.nodes)) for n in at]
+        for suite in suites(change.part) if bound.run else ():
+            rest = list(bound.run.nodes) if bound.run else []
+            at = [number for number, node in enumerate(suite) if is_ellipsis(node)]
+            dots[id(suite)] = [(n, n + 1, rest) for n in at]
         build = _Build(holes, dots, bound.rest, copies)
         statements = [] if change.deletes else build.all(new)
         place = change.match.place
@@ -114,7 +110,9 @@ def build_meant(
         places[id(place)] = statement.value
     build = _Build(places, runs, None, copies)
     for suite in suites(node):
-        if id(suite) in runs and _is_elif(method, suite):
+        only = suite[0] if id(suite) in runs and len(suite) == 1 else None
+        # An `if` alone under `else:` that is written as `elif`.
+        if isinstance(only, ast.If) and method.source(only).startswith("elif"):
             build.branches.add(id(suite))
     meant = build.node(node)
     assert isinstance(meant, Function)
@@ -134,10 +132,10 @@ class _Build:
         self.places, self.runs, self.rest, self.copies = places, runs, rest, copies
         self.branches: set[int] = set()
 
-    def node(self, node: ast.AST) -> ast.AST:
-        """What becomes of `node`."""
-        if id(node) in self.places:
-            return self.places[id(node)]
+    def node(self, node: Any) -> Any:
+        """What becomes of `node`, or of what else a list of the tree holds."""
+        if id(node) in self.places or not isinstance(node, ast.AST):
+            return self.places.get(id(node), node)
         fields = dict(ast.iter_fields(node))
         changed = {
             name: self.node(value) if isinstance(value, ast.AST) else self.all(value)
@@ -159,16 +157,13 @@ class _Build:
         done: list[Any] = []
         at = 0
         for start, stop, new in sorted(self.runs.get(id(nodes), ()), key=lambda run: run[:2]):
-            done += [*map(self._item, nodes[at:start]), *new]
+            done += [*map(self.node, nodes[at:start]), *new]
             at = stop
-        done += map(self._item, nodes[at:])
+        done += map(self.node, nodes[at:])
         if nodes and not done and id(nodes) not in self.branches:
             return [ast.Pass()]
         is_same = len(done) == len(nodes) and all(map(lambda a, b: a is b, done, nodes))
         return nodes if is_same else done
-
-    def _item(self, value: object) -> object:
-        return self.node(value) if isinstance(value, ast.AST) else value
 
 
 def order_arguments(call: ast.Call, rest: Rest) -> list[Argument]:
@@ -190,9 +185,3 @@ def order_arguments(call: ast.Call, rest: Rest) -> list[Argument]:
         every += rest.arguments if is_ellipsis(argument) else [argument]
     # The sort is stable, so that arguments of one kind keep their order.
     return sorted(every, key=rank)
-
-
-def _is_elif(method: Fragment, suite: Sequence[ast.stmt]) -> bool:
-    """Whether a suite is an `if` alone under `else:` that is written as `elif`."""
-    only = suite[0] if len(suite) == 1 else None
-    return isinstance(only, ast.If) and method.source(only).startswith("elif")

@@ -145,9 +145,8 @@ def _find_ends(
         yield at, bound
     elif is_ellipsis(pattern[0]):
         for stop in range(at, len(suite) + 1):
-            yield from _find_ends(
-                pattern[1:], suite, stop, replace(bound, run=Run(suite, at, stop))
-            )
+            run = Run(suite, at, stop)
+            yield from _find_ends(pattern[1:], suite, stop, replace(bound, run=run))
     elif at < len(suite):
         fit = _fit(pattern[0], suite[at], bound)
         if fit is not None:
@@ -163,7 +162,13 @@ def _fit(pattern: object, code: object, bound: Bound) -> Bound | None:
             return next((fit for stop, fit in ends if stop == len(code)), None)
         return _fit_all(pattern, code, bound)
     if isinstance(pattern, ast.Name) and pattern.id in bound.holes:
-        return _fit_hole(pattern.id, code, bound)
+        if not isinstance(code, ast.expr) or isinstance(code, ast.Starred):
+            return None
+        value = bound.holes[pattern.id]
+        # The same hole stands for the same code everywhere.
+        if value is not None:
+            return bound if is_same_code(value, code) else None
+        return replace(bound, holes={**bound.holes, pattern.id: code})
     if type(pattern) is not type(code):
         return None
     if isinstance(pattern, ast.Call) and any(map(is_ellipsis, pattern.args)):
@@ -189,17 +194,6 @@ def _fit_all(pattern: Sequence[object], code: Sequence[object], bound: Bound) ->
     return bound
 
 
-def _fit_hole(name: str, code: object, bound: Bound) -> Bound | None:
-    """Bind a hole, or compare the code with what it is bound to."""
-    if not isinstance(code, ast.expr) or isinstance(code, ast.Starred):
-        return None
-    value = bound.holes[name]
-    if value is None:
-        return replace(bound, holes={**bound.holes, name: code})
-    # The same hole stands for the same code everywhere.
-    return bound if is_same_code(value, code) else None
-
-
 def _fit_call(pattern: ast.Call, code: ast.Call, bound: Bound) -> Bound | None:
     """Match a call with `...`.
 
@@ -209,10 +203,7 @@ def _fit_call(pattern: ast.Call, code: ast.Call, bound: Bound) -> Bound | None:
     before, behind = pattern.args[:place], pattern.args[place + 1 :]
     if len(code.args) < len(before) + len(behind):
         return None
-    taken: list[Argument] = [
-        *code.args[: len(before)],
-        *code.args[len(code.args) - len(behind) :],
-    ]
+    taken: list[Argument] = [*code.args[: len(before)], *code.args[len(code.args) - len(behind) :]]
     fit = _fit_all([pattern.func, *before, *behind], [code.func, *taken], bound)
     # Keywords may stand in any order.
     for keyword in pattern.keywords:

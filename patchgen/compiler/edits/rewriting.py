@@ -57,10 +57,7 @@ class NewRun:
 def replace_matches(
     method: Fragment, changes: Sequence[Replacement], signature: Changes, at: Location
 ) -> Replaced | None:
-    """The method after all of `changes`, with no more parentheses than it needs.
-
-    Raises PatchgenError PG308 at `at` where libcst cannot read it.
-    """
+    """The method after `changes`; raises PG308 at `at` where libcst cannot read it."""
     writer = _Writer(method, changes, signature, at)
     meant, copies = build_meant(method, changes, signature)
     # Most replacements need no parentheses; the others get all of them, less those that can go.
@@ -70,12 +67,12 @@ def replace_matches(
     if text is None:
         wrapped = set(sites)
         text = writer.write(wrapped, meant)
-        for site in sites[:_MOST_TRIED] if text is not None else ():
+        if text is None:
+            return None
+        for site in sites[:_MOST_TRIED]:
             fewer = writer.write(wrapped - {site}, meant)
             if fewer is not None:
                 text, wrapped = fewer, wrapped - {site}
-    if text is None:
-        return None
     (tree,) = parse_fragment(text).nodes
     assert isinstance(tree, Function)
     origins: dict[int, ast.AST] = {}
@@ -99,7 +96,6 @@ class _Transformer(cst.CSTTransformer):
         self._parts = parts
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        """As in libcst."""
         return True
 
     def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
@@ -126,7 +122,7 @@ class _Writer:
 
     def write(self, wrapped: set[tuple[int, int]], meant: Function) -> str | None:
         """The text, unless Python reads it as something else: `x * a + b` is not `x * (a + b)`."""
-        tree = self._read(self.method)
+        tree = read_tree(self.method.text, self.at)
         try:
             text = tree.changed(_Transformer(self._list_parts(tree, wrapped, meant)))
             return text if is_same_code(parse_fragment(text).nodes, (meant,)) else None
@@ -134,11 +130,7 @@ class _Writer:
         except (SyntaxError, KeyError, cst.CSTValidationError):
             return None
 
-    def _read(self, code: Fragment) -> Tree:
-        return read_tree(code.text, self.at)
-
     def _list_parts(self, tree: Tree, wrapped: set[tuple[int, int]], meant: Function) -> _Parts:
-        """What becomes of the nodes of the method."""
         parts: _Parts = defaultdict(list)
         runs: dict[cst.CSTNode, list[NewRun]] = defaultdict(list)
         comments: dict[cst.CSTNode, list[cst.EmptyLine]] = defaultdict(list)
@@ -167,7 +159,7 @@ class _Writer:
 
     def _write_new(self, change: Replacement, tree: Tree, wrapped: set[tuple[int, int]]) -> Lines:
         """New code, in which the holes and the `...` are what they stand for."""
-        code, bound = self._read(change.code), change.match.bound
+        code, bound = read_tree(change.code.text, self.at), change.match.bound
         parts: _Parts = defaultdict(list)
         for site in change.sites():
             value = bound.holes[site.id]
@@ -176,8 +168,8 @@ class _Writer:
             parts[code.expression(site)].append(partial(_put, tree.expression(value), is_wrapped))
         for node in walk(change.part):
             if isinstance(node, ast.Call) and bound.rest and any(map(is_ellipsis, node.args)):
-                old = tree.call(bound.rest.call)
-                parts[code.call(node)].append(partial(_insert_rest, node, old, bound.rest))
+                old = tree.expression(bound.rest.call)
+                parts[code.expression(node)].append(partial(_insert_rest, node, old, bound.rest))
         for suite in suites(change.part) if bound.run else ():
             assert bound.run is not None
             dots = [number for number, node in enumerate(suite) if is_ellipsis(node)]
@@ -194,15 +186,14 @@ class _Writer:
         return Lines((), tuple(_list_comments(lines))) if change.deletes else lines
 
     def _write_parameters(self, meant: ast.arguments, old: cst.Parameters) -> cst.Parameters:
-        """The parameters as they are meant to be after the changes of the signature."""
         parameters = _read_parameters(old)
         for parameter in (*self.signature.added, *self.signature.changed.values()):
-            declared = _read_parameters(self._read(parameter.code).function.params)[parameter.name]
+            edit = read_tree(parameter.code.text, self.at).function
+            declared = _read_parameters(edit.params)[parameter.name]
             parameters[parameter.name] = _declare(declared, parameters.get(parameter.name))
         kinds: dict[str, list[cst.Param]] = {}
-        for kind, nodes in zip(
-            _KINDS, (meant.posonlyargs, meant.args, meant.kwonlyargs), strict=True
-        ):
+        lists = (meant.posonlyargs, meant.args, meant.kwonlyargs)
+        for kind, nodes in zip(_KINDS, lists, strict=True):
             kinds[kind] = [parameters[node.arg] for node in nodes]
             last = getattr(old, kind)[-1:]
             # The line break behind the last one is behind that which is last now.
@@ -235,7 +226,7 @@ def _put(new: Any, wrap: bool, old: cst.BaseExpression) -> Any:
     return new.with_changes(lpar=left, rpar=right)
 
 
-def _insert_rest(node: ast.Call, old: cst.Call, rest: Rest, call: cst.Call) -> cst.Call:
+def _insert_rest(node: ast.Call, old: Any, rest: Rest, call: cst.Call) -> cst.Call:
     """Put `rest`, arguments of `old`, into `call`, which is `node`, in the place of its `...`.
 
     old:  f(a, *more, scale=2)      where the pattern spells out `a`
@@ -252,9 +243,7 @@ def _insert_rest(node: ast.Call, old: cst.Call, rest: Rest, call: cst.Call) -> c
                 every[number] = argument.with_changes(whitespace_after_arg=_NOTHING)
         # What stands behind an argument from the middle of a call may not stand at its end.
         elif argument is not call.args[-1] and argument not in last:
-            comma = next(
-                a.comma for a, own in zip(call.args, written, strict=True) if is_ellipsis(own)
-            )
+            comma = next(by_node[id(own)].comma for own in written if is_ellipsis(own))
             every[number] = argument.with_changes(comma=comma, whitespace_after_arg=_NOTHING)
     return call.with_changes(args=every)
 
@@ -283,7 +272,6 @@ def _read_lines(suite: cst.BaseSuite | cst.If) -> Lines:
 
 
 def _read_new_lines(suite: Any) -> Lines:
-    """The lines of `suite` as they stand there."""
     if isinstance(suite, cst.IndentedBlock):
         body = [line for line in suite.body if isinstance(line, Line)]
         below = list(suite.footer)
@@ -356,12 +344,10 @@ def _replace_lines(old: Lines, runs: Iterable[NewRun]) -> Lines:
 
 
 def _list_comments(lines: Lines) -> list[cst.EmptyLine]:
-    """The comments above and below the only statement of new code."""
     return [line for line in (*lines.body[0].leading_lines, *lines.below) if line.comment]
 
 
 def _put_above(new: Iterable[cst.EmptyLine], statement: Any) -> Any:
-    """Put comments right above a statement."""
     return statement.with_changes(leading_lines=[*statement.leading_lines, *new])
 
 
@@ -370,20 +356,17 @@ def _put_above(new: Iterable[cst.EmptyLine], statement: Any) -> Any:
 
 def _read_parameters(params: cst.Parameters) -> dict[str, cst.Param]:
     """The parameters by their names, without `*args` and `**kwargs`."""
-    return {
-        parameter.name.value: parameter for kind in _KINDS for parameter in getattr(params, kind)
-    }
+    return {param.name.value: param for kind in _KINDS for param in getattr(params, kind)}
 
 
 def _declare(declared: cst.Param, old: cst.Param | None) -> cst.Param:
     """`old` with the default that is `declared`, or a new parameter with the `T` of `New[T]`."""
     parameter = old or declared.with_changes(**_PLAIN, annotation=None)
-    match declared.annotation:
-        case cst.Annotation(cst.Subscript(slice=[cst.SubscriptElement(cst.Index(value))])) if (
-            not old
+    match declared.annotation if old is None else None:
+        case (
+            cst.Annotation(cst.Subscript(slice=[cst.SubscriptElement(cst.Index(value))])) as of_new
         ):
-            annotation = declared.annotation.with_changes(annotation=value)
-            parameter = parameter.with_changes(annotation=annotation)
+            parameter = parameter.with_changes(annotation=of_new.with_changes(annotation=value))
     if declared.default is None:
         return parameter
     space = cst.SimpleWhitespace(" " if parameter.annotation else "")

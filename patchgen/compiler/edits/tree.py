@@ -63,10 +63,6 @@ class Tree:
             return self._expressions[end, end]
         return self._expressions[start, end]
 
-    def call(self, node: ast.Call) -> cst.Call:
-        """The call `node`."""
-        return cst.ensure_type(self.expression(node), cst.Call)
-
     def suite(self, nodes: Sequence[ast.stmt]) -> cst.BaseSuite | cst.If:
         """The suite that begins with `nodes`; of an `elif`, the `if` that it belongs to."""
         return self._suites[self._position(nodes[0])]
@@ -116,7 +112,6 @@ class Tree:
 
     @functools.cached_property
     def _suites(self) -> Mapping[Position, cst.BaseSuite | cst.If]:
-        """The suites by where their first statement begins."""
         starts: dict[Position, cst.BaseSuite | cst.If] = {}
         for node in self.positions:
             match node:
@@ -147,16 +142,11 @@ def _parse(text: str) -> Tree:
 
 
 def read_tree(text: str, at: Location) -> Tree:
-    """The tree of `text`, a function indented as in a class body.
-
-    Raises PatchgenError PG308 at `at` where libcst cannot read it.
-    """
+    """The tree of the function `text`; raises PG308 at `at` where libcst cannot read it."""
     # Checked before parsing: an overflow would end the process.
     if _count_brackets(text) > _MOST_BRACKETS or _count_levels(text) > _MOST_LEVELS:
-        what = (
-            "an edit of a method that is nested too deeply, "
-            f"beyond {_MOST_BRACKETS} brackets or {_MOST_LEVELS} levels"
-        )
+        what = "an edit of a method that is nested too deeply, "
+        what += f"beyond {_MOST_BRACKETS} brackets or {_MOST_LEVELS} levels"
         raise PatchgenError("PG308", at, what, "override the method")
     try:
         return _parse(text)
@@ -182,10 +172,7 @@ def _count_brackets(text: str) -> int:
 
 
 def _count_levels(text: str) -> int:
-    """How deeply the nodes of the syntax tree are nested at most.
-
-    Long sums and chains of calls are deep.
-    """
+    """How deeply the nodes of the syntax tree are nested at most; long sums are deep."""
     levels, nodes = 0, list[ast.AST](parse_fragment(text).nodes)
     while nodes:
         levels += 1

@@ -34,7 +34,7 @@ from patchgen.compiler.emit.parsed import (
 from patchgen.compiler.emit.release import absolute, find_base, may_be_missing
 from patchgen.facts.bases import NOT_SET_BY_DEFAULT, SET_BY_DEFAULT, SET_ON_MODULES
 from patchgen.facts.decorators import KEEPING_CALLS, KEEPING_SIGNATURE
-from patchgen.syntax.blocks import imports_of
+from patchgen.syntax.blocks import imports_of, references_in
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.trees import (
     called_function,
@@ -80,17 +80,14 @@ class Swallowed(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """A call of a method that no class of the text has.
-
-    `bases` are those outside of the text as spelled, and `members` what the class does have.
-    """
+    """A call of a method that no class of the text has."""
 
     line: int
     call: str
     owner: str
     name: str
-    bases: list[str]
-    members: list[str]
+    bases: list[str]  # those outside of the text, as spelled
+    members: list[str]  # what the class does have
 
 
 @functools.lru_cache(maxsize=64)
@@ -115,7 +112,7 @@ def _find_unbound(parsed: Parsed) -> Iterator[Finding]:
         if "global" in part.text:
             bound |= global_names(part.tree)
     for part in parsed.parts:
-        for read in parsed.references(part):
+        for read in references_in(part.text):
             # Nothing evaluates a quoted annotation, which may be no type: `Float[Tensor, "batch"]`.
             if read.name not in bound and not read.quoted:
                 line, what = part.locate(read.line), f"the name {read.name} is bound by nothing"
@@ -123,7 +120,6 @@ def _find_unbound(parsed: Parsed) -> Iterator[Finding]:
 
 
 def _find_early(parsed: Parsed) -> Iterator[Finding]:
-    """The names that are read at import before they are bound."""
     binders: dict[str, int] = {}
     for part in parsed.parts:
         for node in part.tree.body:
@@ -134,7 +130,7 @@ def _find_early(parsed: Parsed) -> Iterator[Finding]:
         body = part.tree.body
         # Of several statements, and in a compound one, which stands first is not looked at.
         is_plain = len(body) == 1 and not isinstance(body[0], _COMPOUND)
-        for read in parsed.references(part) if is_plain else ():
+        for read in references_in(part.text) if is_plain else ():
             if read.eager and read.name not in bound and read.name in binders:
                 what = f"{read.name} is read at import, above its definition at "
                 line, hint = part.locate(read.line), "read it inside a function"
@@ -167,9 +163,8 @@ def check_calls(text: str) -> tuple[Finding | Swallowed | Unanswered, ...]:
 
 
 def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Finding | Swallowed]:
-    """Check the calls of functions and classes by their names."""
     # The positions at which a name is the one of the module, and not a local one.
-    certain = {read.position for read in parsed.references(part) if not read.quoted}
+    certain = {read.position for read in references_in(part.text) if not read.quoted}
     for call in inside.calls:
         if not isinstance(call.func, ast.Name) or position_of(call.func) not in certain:
             continue
@@ -189,7 +184,6 @@ def _check_names(part: Part, inside: Contents, parsed: Parsed) -> Iterator[Findi
 def _check_class(
     part: Part, item: Class, parsed: Parsed
 ) -> Iterator[Finding | Swallowed | Unanswered]:
-    """Check the calls on `self`, and on the modules of one class."""
     for call, method, path in item.calls:
         # The class of the object, and the method that is called on it.
         owner, name = parsed.follow(item.node.name, path)
@@ -245,10 +239,7 @@ def _check(
 def _explain_misfit(
     call: ast.Call, signature: ast.arguments, *, is_method: bool, takes_any: bool
 ) -> str:
-    """Why the arguments of `call` do not bind, or ""; of a method, `self` is filled already.
-
-    `takes_any`: a decorator may take keywords for itself.
-    """
+    """Why the arguments of `call` do not bind; `takes_any`: a decorator may take keywords."""
     positional = [each.arg for each in (*signature.posonlyargs, *signature.args)][is_method:]
     filled = [argument for argument in call.args if not isinstance(argument, ast.Starred)]
     # These two are wrong whatever stands behind `*` and `**`.
@@ -278,10 +269,7 @@ def _explain_misfit(
 
 
 def _spell_as_super(call: str, callee: str, method: str, owner: Class | None) -> tuple[str, str]:
-    """A call and what it calls as its author wrote them.
-
-    `self._f_of_Parent(x)` was written as `super().f(x)`.
-    """
+    """A call and what it calls as written: `self._f_of_Parent(x)` was `super().f(x)`."""
     kept = _KEPT_NAME.search(method)
     if kept is not None and owner is not None:
         # `__init__` is kept as `_init_of_Parent`.
@@ -358,10 +346,7 @@ _MADE = re.compile(r"^ +self\.\w+ = (?:torch\.)?nn\.[A-Z]\w*\(.*$", re.MULTILINE
 
 
 def find_unset(text: str, base: str) -> Iterator[tuple[int, str, str]]:
-    """The parameters of `text` that the parent `base` lacks and that no `_init_weights` sets.
-
-    Each with its line, what it means, and what to do.
-    """
+    """Parameters that `base` lacks and no `_init_weights` sets: line, meaning, what to do."""
     # Most variants have no such line that is new; then nothing is read.
     if set(_MADE.findall(text)) <= set(_MADE.findall(base)):
         return
@@ -396,18 +381,13 @@ def find_unset(text: str, base: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _explain_unset(owner: str, attribute: str, value: ast.expr) -> tuple[str, str]:
-    """What it means that nothing sets `self.attribute = value`, and what to do."""
     text = ast.unparse(value)
     target = attribute if "Parameter(" in text else f"{attribute}.weight"
     fill = re.search(r"\btorch\.(ones|zeros)\b", text)
     setter = f"init.{fill[1] if fill else 'normal'}_(module.{target})"
-    what = (
-        f"{owner}.{attribute} is in no checkpoint of the parent, and no _init_weights sets it: "
-        "from_pretrained leaves there what the memory holds"
-    )
-    hint = (
-        "in `_init_weights` of the base model, below `super()._init_weights(module)`: "
-        f"`if isinstance(module, {owner}): {setter}`, with "
-        "`from transformers import initialization as init`"
-    )
+    what = f"{owner}.{attribute} is in no checkpoint of the parent, and no _init_weights sets it: "
+    what += "from_pretrained leaves there what the memory holds"
+    hint = "in `_init_weights` of the base model, below `super()._init_weights(module)`: "
+    hint += f"`if isinstance(module, {owner}): {setter}`, with "
+    hint += "`from transformers import initialization as init`"
     return what, hint

@@ -38,10 +38,7 @@ class Unformatted:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Named texts that have to be formatted as `settings` say.
-
-    `own` are the packages that count as the project's own beside transformers.
-    """
+    """Texts to be formatted as `settings` say; `own` are the packages of the project itself."""
 
     texts: Mapping[str, Unformatted]
     settings: Settings
@@ -71,10 +68,7 @@ def recall_formatted(request: Request) -> Kept:
 
 
 def format_all(requests: Sequence[Request]) -> list[dict[str, str] | PatchgenError]:
-    """The texts of `requests`, in order, or why they cannot be had.
-
-    Those with the same settings share their processes.
-    """
+    """The texts of `requests`, or why there are none; those of the same settings run together."""
     alike: dict[tuple[Settings, tuple[str, ...]], list[int]] = {}
     for number, request in enumerate(requests):
         alike.setdefault((request.settings, request.own), []).append(number)
@@ -97,7 +91,6 @@ def format_all(requests: Sequence[Request]) -> list[dict[str, str] | PatchgenErr
 
 
 def _format(request: Request) -> dict[str, str]:
-    """The formatted texts, by the programs."""
     import tempfile  # slow to load, and most runs find all texts in the cache
 
     texts, settings = request.texts, request.settings
@@ -151,7 +144,6 @@ def format_modular(text: str, settings: Settings) -> str:
 
 
 def _run_ruff(arguments: list[str], folder: str, names: Iterable[str]) -> None:
-    """Run ruff on the named files in `folder`; raises PG912 where it fails."""
     # Files that are named are formatted whatever git ignores around them.
     command = [ruff_program(), *arguments, "--", *names]
     # Without the variables that change what ruff does.
@@ -164,7 +156,6 @@ def _run_ruff(arguments: list[str], folder: str, names: Iterable[str]) -> None:
 
 
 def _format_with_black(name: str, text: str, settings: Settings) -> str:
-    """The text as black formats it; black is called in this process."""
     try:
         # Loading it takes half a second, which only projects that choose it pay.
         import black.parsing
@@ -184,10 +175,7 @@ def _format_with_black(name: str, text: str, settings: Settings) -> str:
 
 @functools.cache
 def ruff_program() -> str:
-    """The path of the ruff that was installed with patchgen, else of the one on the path.
-
-    Raises PatchgenError PG911 where there is none.
-    """
+    """The ruff installed with patchgen, else that on the path; raises PG911 where there is none."""
     beside_python = Path(sys.executable).with_name("ruff")
     if beside_python.is_file():
         return str(beside_python)

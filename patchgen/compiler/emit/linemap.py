@@ -129,7 +129,6 @@ def _align(generated: str, original: str) -> tuple[tuple[int, int], ...]:
 
 
 def _normalize(line: str) -> str:
-    """`line` as it is compared."""
     line = line.strip()
     # Few lines have a private name, and the search takes time.
     return _MANGLED.sub("", line) if "__" in line else line
@@ -141,7 +140,6 @@ def _has_words(line: str) -> bool:
 
 
 def _join_ranges(origins: Iterable[tuple[int, str, int]]) -> list[LineOrigin]:
-    """Join (generated line, path, line there) of neighbours into ranges."""
     ranges: list[LineOrigin] = []
     for line, path, origin in origins:
         if ranges:

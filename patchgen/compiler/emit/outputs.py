@@ -46,10 +46,7 @@ _IMPORTED_PACKAGE = re.compile(r"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILIN
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The outputs of a modular file, whose texts, those of `request`, are to be formatted.
-
-    Each is (name of the file, module, its diff base if it follows a parent).
-    """
+    """The outputs of a modular file, with the texts of `request`: (file, module, diff base)."""
 
     request: Request
     outputs: tuple[tuple[str, FlatModule, FlatModule | None], ...]
@@ -67,18 +64,15 @@ def assemble_outputs(
     empty = ModuleIndex(modular, (), "")
     outputs: list[tuple[str, FlatModule, FlatModule | None]] = []
     texts: dict[str, Unformatted] = {}
+    beside = "; what was changed stands in the diff beside this file"
     for module in modules:
         name, base = output_name(modular.path.rpartition("/")[2], module.kind), None
         # Versions are in `patchgen.lock`.
-        head = (
-            f"# {BANNER} {modular.path}. Do not edit: edit that file and run `patchgen convert`.\n"
-        )
+        how = "Do not edit: edit that file and run `patchgen convert`."
+        head = f"# {BANNER} {modular.path}. {how}\n"
         for parent in _list_parents(module, plan):
-            is_followed = parent == module.base
-            where = (
-                "; what was changed stands in the diff beside this file." if is_followed else "."
-            )
-            head += f"# Modified from {display_module(parent)}{where}\n"
+            where = beside if parent == module.base else ""
+            head += f"# Modified from {display_module(parent)}{where}.\n"
         texts[name] = Unformatted(head + module.opening, module.body)
         if module.base is not None:
             parent_plan = ModulePlan(empty, (empty,), (), {module.kind: module.base}, {})
@@ -103,13 +97,12 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
         findings += _validate_file(files[-1], module, overrides, builder)
     blocks = [block for _, module, _ in unfinished.outputs for block in module.blocks]
     findings += find_unused(blocks, builder)
-    warnings = [problem for problem in findings if problem.severity == "warning"]
-    if len(warnings) < len(findings):
-        problems = [problem for problem in findings if problem.severity != "warning"]
-        return Flattened((), tuple(problems))
+    problems = tuple(problem for problem in findings if problem.severity != "warning")
+    if problems:
+        return Flattened((), problems)
     # Warnings are about the modular file; they are reported once, with its first output.
     if files:
-        files[0] = replace(files[0], warnings=tuple(warnings))
+        files[0] = replace(files[0], warnings=tuple(findings))
     return Flattened(tuple(files), overrides=overrides)
 
 
@@ -120,12 +113,9 @@ def _make_file(
     formatted: Mapping[str, str],
     builder: Builder,
 ) -> FlatFile:
-    """The output with everything that is known of its text."""
     plan = builder.naming.plan
-    notes = []
-    for block in module.blocks:
-        notes += [Note(block.rewritten[0].at(1, 0), note) for note in _find_notes(block, builder)]
     blocks = module.blocks
+    notes = tuple(note for block in blocks for note in _find_notes(block, builder))
     diff_base = None
     if module.base is not None and base is not None:
         blocks += base.blocks
@@ -142,7 +132,7 @@ def _make_file(
         text=formatted[name],
         parents=_find_used_symbols(blocks, plan.modular.source.module),
         lines=map_lines(formatted[name], module.blocks),
-        notes=tuple(notes),
+        notes=notes,
         summary=Summary(tuple(own), _list_parents(module, plan)),
         diff_base=diff_base,
     )
@@ -179,15 +169,15 @@ def _validate_file(
     return problems
 
 
-def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[str]:
-    """What a reader should know of one block."""
-    yield from block.notes
+def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[Note]:
+    at = block.rewritten[0].at(1, 0)
+    yield from (Note(at, note) for note in block.notes)
     # A class of a parent's name is its variant, as everybody expects.
     if block.kind != "class" and block.block_id.module in builder.layers:
         for module in builder.naming.plan.parents:
             old = builder.index(module).definition(block.name)
             if old is not None and old.text != block.text:
-                yield f"{block.name} takes the place of {module}.{block.name}"
+                yield Note(at, f"{block.name} takes the place of {module}.{block.name}")
 
 
 def _list_parents(module: FlatModule, plan: ModulePlan) -> tuple[str, ...]:
@@ -237,7 +227,6 @@ def find_overrides(builder: Builder) -> tuple[Override, ...]:
 
 
 def _overrides_of(block: Block, builder: Builder) -> Iterator[Override]:
-    """What one statement of the modular file overrides."""
     plan = builder.naming.plan
     declaration = plan.declaration(Symbol(plan.modular.source.module, block.name))
     ancestors: tuple[Symbol, ...] = ()

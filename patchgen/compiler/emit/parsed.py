@@ -22,9 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.facts.decorators import ADDING_NOTHING
-from patchgen.syntax.blocks import Import, imports_of, references_in
+from patchgen.syntax.blocks import Import, imports_of
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.reads import Reference
 from patchgen.syntax.trees import called_function, children, decorator_names, parse_once, walk
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -38,10 +37,7 @@ _BEGINNING = re.compile(r"^(?!(?:else|elif|except|finally)\b)[^\s#)\]}]", re.MUL
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Whole lines of a text, nearly always one statement; the first line has the number `first`.
-
-    The lines of `tree` count from 1.  Nobody changes it.
-    """
+    """Whole lines of a text, mostly one statement, from line `first` on; `tree` counts from 1."""
 
     first: int
     text: str
@@ -53,10 +49,7 @@ class Part:
 
 
 def read_parts(text: str) -> Iterator[Part]:
-    """The parts of `text`, in order, each parsed when it is asked for.
-
-    Raises SyntaxError or ValueError for what is not Python.
-    """
+    """The parts of `text`, parsed one by one; raises SyntaxError or ValueError where it fails."""
     cuts: list[int] = []
     above = ""
     for match in _BEGINNING.finditer(text):
@@ -81,10 +74,7 @@ def read_parts(text: str) -> Iterator[Part]:
 # Variants of one parent have most parts in common.
 @functools.lru_cache(maxsize=4096)
 def imports_in(text: str) -> tuple[tuple[Import, bool], ...]:
-    """What the part `text` imports at any depth.
-
-    Each with whether it stands under a condition, where it may be missing.
-    """
+    """What the part `text` imports at any depth, each with whether it stands under a condition."""
     found: list[tuple[Import, bool]] = []
     waiting: list[tuple[ast.AST, bool]] = [(parse_once(text), False)]
     # The list grows while it is walked.
@@ -129,7 +119,6 @@ class Contents:
 
 @functools.lru_cache(maxsize=1024)
 def _read_contents(text: str) -> Contents:
-    """Read the part `text`, each node once."""
     classes: list[Class] = []
     functions: list[Function] = []
     calls: list[ast.Call] = []
@@ -292,10 +281,6 @@ class Parsed:
     classes: Mapping[str, Class]
     functions: Mapping[str, Function]
     foreign: frozenset[str]
-
-    def references(self, part: Part) -> tuple[Reference, ...]:
-        """Every read of a global name in `part`, at its position there."""
-        return references_in(part.text)
 
     @functools.cached_property
     def families(self) -> Mapping[str, frozenset[str]]:

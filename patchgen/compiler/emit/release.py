@@ -36,10 +36,7 @@ _ANSWERS_ALL = re.compile(r"\bdef __getattr(?:ibute)?__\b")
 
 
 def may_be_missing(module: str) -> bool:
-    """Whether `module` is of a package whose files say what it has: of transformers.
-
-    Other packages have compiled modules, and names that only running them shows.
-    """
+    """Whether the files of its package say all that `module` has: those of transformers do."""
     return module.partition(".")[0] == "transformers"
 
 
@@ -53,10 +50,7 @@ def absolute(item: Import, package: str) -> str:
 
 
 def explain_missing(module: str, name: str, env: Environment) -> tuple[str, str] | None:
-    """Why `from module import name` fails, and a hint; None where nothing speaks against it.
-
-    `name` is "" for `import module`.
-    """
+    """Why `from module import name` fails, and a hint; `name` is "" for `import module`."""
     try:
         if env.path("transformers") is None:
             return None
@@ -114,7 +108,6 @@ def _may_bind(module: str, name: str, env: Environment) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _stands_at_margin(text: str, name: str) -> bool:
-    """Whether a line of `text` begins with a definition of `name`."""
     pattern = rf"^(?:(?:(?:async )?def|class) )?{re.escape(name)}\b"
     return re.search(pattern, text, re.MULTILINE) is not None
 

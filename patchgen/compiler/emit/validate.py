@@ -82,11 +82,7 @@ def validate(
     # `dataclasses.astuple` copies each value, which takes ten times as long.
     origins = [(origin.first, origin.last, origin.path, origin.line) for origin in lines]
     place = (declared.path, declared.line, declared.column)
-    parents = [
-        (each.name, each.text, each.at.path, each.at.line, each.at.column)
-        for each in overrides
-        if each.text
-    ]
+    parents = [(o.name, o.text, o.at.path, o.at.line, o.at.column) for o in overrides if o.text]
     kept = recall("valid", text, origins, place, base, parents)
     output = _Output(text, lines, declared.path, base)
     findings: list[Finding] = []
@@ -123,10 +119,8 @@ def validate(
             module, _, imported = finding.detail.partition(" ")
             at = imports.get((module, imported), at)
         if finding.code == "PG402" and at.path != output.modular:
-            hint = (
-                f"bind it at the top level of {at.path}, or override what reads it: "
-                "what is bound while the program runs is not carried"
-            )
+            hint = f"bind it at the top level of {at.path}, or override what reads it: "
+            hint += "what is bound while the program runs is not carried"
         if finding.second:
             what += str(output.locate(finding.second))
         problems.append(Problem(at, finding.code, what, hint))
@@ -134,10 +128,7 @@ def validate(
 
 
 def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
-    """What is as wrong in the texts that `output` was made from, as (code, detail).
-
-    transformers' own mistakes are not for the author of a variant to repair.
-    """
+    """What is as wrong, as (code, detail), in the texts that `output` was made from."""
     texts = {"": output.base} if output.base is not None else {}
     for path in {origin.path for origin in output.lines}:
         module = path.removesuffix(".py").replace("/", ".")
@@ -172,7 +163,6 @@ def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[Findi
 
 
 def _find_fault_of_the_whole(name: str, output: _Output, declared: Location) -> Problem | None:
-    """The problem of a text that does not compile, or changes nothing."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -219,10 +209,8 @@ def _find_swallowed(
             reported.add(key)
             own = {each.arg for each in (*call.function.args.args, *call.function.args.kwonlyargs)}
             severity = "error" if own - parents.keys() else "warning"
-            what = (
-                f"{call.callee} swallows {call.keyword}=, which its caller at "
-                f"{output.locate(call.line)} passes and {override.parent} uses"
-            )
+            what = f"{call.callee} swallows {call.keyword}=, which its caller at "
+            what += f"{output.locate(call.line)} passes and {override.parent} uses"
             hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
             yield Problem(override.at, "PG413", what, hint, severity)
 
@@ -233,10 +221,8 @@ def _find_patchgen_imports(parsed: Parsed, modular: str) -> Iterator[Problem]:
         for item, _ in imports_in(part.text) if "patchgen" in part.text else ():
             if item.level == 0 and item.module.partition(".")[0] == "patchgen":
                 what = f"the generated module would import {item.module}"
-                hint = (
-                    "name what is needed of it: "
-                    "classes and functions of patchgen.parts are carried into the file"
-                )
+                hint = "name what is needed of it: "
+                hint += "classes and functions of patchgen.parts are carried into the file"
                 yield Problem(Location(modular), "PG407", what, hint)
 
 

@@ -46,11 +46,7 @@ def _is_modular(block: FlatBlock) -> bool:
 def remove_duplicates(
     blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency], builder: Builder
 ) -> tuple[FlatBlock, ...]:
-    """`blocks` without repetitions of a text that two modules share.
-
-    Raises PatchgenError PG401 where two modules define different things under one name, or where
-    one defines what the other imports or finds among the builtins.
-    """
+    """`blocks`, each text once; raises PG401 where modules define different things as one name."""
     _refuse_hidden_builtins(blocks, imports)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
     owner: dict[str, FlatBlock] = {}
@@ -97,7 +93,6 @@ def _will_stay_subclass(block: FlatBlock, other: FlatBlock, builder: Builder) ->
 
 
 def _raise_collision(name: str, other: FlatBlock, block: FlatBlock, builder: Builder) -> None:
-    """Raise PG401 for a name that two modules define."""
     same = other.text == block.text
     how = "in the same words, but as another object," if same else "differently,"
     what = f"{name} is defined in {other.block_id.module} and, {how} in {block.block_id.module}"
@@ -111,7 +106,6 @@ def _raise_collision(name: str, other: FlatBlock, block: FlatBlock, builder: Bui
 
 
 def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:
-    """Raise PG401 where `block` defines a name that the file imports."""
     for name in [name for name in block.defines if name in imports]:
         origin = f"imported as {imports[name].symbol} for {imports[name].home}"
         what = f"{name} is defined in {block.block_id.module} and {origin}"
@@ -135,7 +129,6 @@ def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, De
 
 
 def _raise_hidden_builtin(name: str, at: Location, definer: FlatBlock | Dependency) -> None:
-    """Raise PG401 for a read of the builtin `name`, which the flat file binds."""
     hint = f"write builtins.{name} here, or give the other one another name"
     origin: object = definer.symbol if isinstance(definer, Dependency) else definer.block_id.module
     what = f"{name} is the builtin here, and in the flat file that of {origin}"

@@ -52,10 +52,7 @@ class Dependency:
 def find_dependencies(
     text: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
 ) -> tuple[Dependency, ...]:
-    """What the global names of `text` stand for in the blocks that it was made from.
-
-    Raises PatchgenError PG401 when a name stands for different things in two blocks.
-    """
+    """What the global names of `text` stand for; raises PG401 where two of its blocks disagree."""
     found: dict[str, Dependency] = {}
     for reference in references_in(text):
         name = reference.name
@@ -101,8 +98,7 @@ def is_same_definition(
 ) -> bool:
     """Whether `a` and `b` have one definition, or two of the same text that mean the same.
 
-    `assumed` holds the pairs that are being compared already, because functions may call each
-    other.
+    `assumed` holds the pairs that are being compared already: functions may call each other.
     """
     if a.is_same(b) or (a, b) in assumed:
         return True
@@ -111,7 +107,6 @@ def is_same_definition(
 
 
 def _follow_re_exports(symbol: Symbol, bindings: Bindings) -> Symbol:
-    """The symbol with every re-export inside transformers followed."""
     # A bound in place of a record of what was seen: no chain is that long, and a cycle ends.
     for _ in range(_MAX_RE_EXPORTS):
         is_theirs = symbol.name and symbol.module.partition(".")[0] == "transformers"
@@ -258,10 +253,7 @@ class Builder:
         return (-self.naming.plan.layer(block_id.module), block_id.module, block_id.first)
 
     def block(self, block_id: BlockId) -> FlatBlock:
-        """The flat block of `block_id`: merged where the plan declares a class, else carried.
-
-        Raises PatchgenError as qualifying and merging do.
-        """
+        """The flat block of `block_id`: merged where the plan declares a class, else carried."""
         if block_id not in self._made:
             index, block = self.index(block_id.module), self.source_block(block_id)
             if block_id.module not in self._checked:
@@ -282,7 +274,6 @@ class Builder:
         return self.index(block_id.module).by_first_line[block_id.first]
 
     def _make_copied(self, block_id: BlockId, rewritten: RewrittenBlock) -> FlatBlock:
-        """A block that is carried with new names and no other change."""
         return FlatBlock(
             block_id=block_id,
             kind=rewritten.kind,
@@ -295,7 +286,6 @@ class Builder:
         )
 
     def _make_merged(self, block_id: BlockId, declaration: Declaration) -> FlatBlock:
-        """A class of a modular file, merged with its parents."""
         chain = declaration.chain
         rewritten_blocks = tuple(self._rewrite_class(symbol, chain) for symbol in chain)
         plan = ClassPlan(

@@ -48,10 +48,7 @@ class Gathered:
 
 
 def gather_blocks(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> Gathered:
-    """The content of the output of `kind`; `requested` are symbols that other outputs import.
-
-    Raises PatchgenError PG401 where two different things would have one name.
-    """
+    """The content of the output of `kind`; `requested` are symbols that other outputs import."""
     base = builder.naming.plan.bases.get(kind)
     block_ids = [*_find_base_roots(base, builder), *_find_declared_roots(kind, builder)]
     for symbol in requested:
@@ -154,10 +151,7 @@ class _Closure:
         return self._builder.block_ids(place.key)
 
     def _record_import(self, dependency: Dependency, block: FlatBlock) -> tuple[BlockId, ...]:
-        """Record an imported name; returns the guarded blocks that import it, which are carried.
-
-        Raises PatchgenError PG401 where two modules import different things under that name.
-        """
+        """Record an imported name, or raise PG401; returns the guarded blocks that import it."""
         dependency = self._prefer_kept_import(self._find_importer(dependency))
         module, importing = self._find_importing(dependency.home, dependency.name)
         guards = tuple(
@@ -227,10 +221,7 @@ def _has_guard(importing: Iterable[Block]) -> bool:  # `try:` or `if` over the i
 
 
 def _find_base_roots(base: str | None, builder: Builder) -> list[BlockId]:
-    """The blocks of the followed module that stay.
-
-    A private helper that other code of the module reads stays only if the changed code reads it.
-    """
+    """The blocks of the followed module that stay; a private helper, if changed code reads it."""
     if base is None:
         return []
     index = builder.index(base)

@@ -51,10 +51,7 @@ _PART_MODEL = re.compile(r"\bAutoModel\.from_config(?=\(config\.(\w+)\))")
 
 
 def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
-    """Put every generic head on the base model of the file, where that is not the parent's.
-
-    Raises PatchgenError PG415 for a head whose `__init__` asks for its base model in another way.
-    """
+    """Put every generic head on the base model of the file; PG415 where it asks in another way."""
     # A diff base declares nothing, and is transformers' own file.
     if any(block.rewritten[0].symbol.module in builder.layers for block in gathered.blocks):
         blocks = tuple(_note_auto_model(block) for block in gathered.blocks)
@@ -165,7 +162,6 @@ def _read_base_models(builder: Builder) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=4)  # of one release, for every variant
 def _read_pairs(table: str) -> Mapping[str, str]:
-    """Every pair of two strings that is written as a tuple."""
     pairs = {}
     for node in ast.walk(ast.parse(table)):
         match node:
@@ -235,7 +231,6 @@ def _select_models(
 
 
 def _find_generic_bases(block: FlatBlock) -> Iterator[Symbol]:
-    """The generic heads of transformers among the bases of a class."""
     generics = {
         dependency.name: dependency.symbol
         for dependency in block.dependencies

@@ -145,10 +145,7 @@ def _count(things: Sequence[object], what: str) -> str:
 
 
 def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModule:
-    """Make the flat module of `kind`; `requested` are symbols that other outputs import from it.
-
-    Raises PatchgenError PG4xx where names clash or blocks cannot be ordered.
-    """
+    """The flat module of `kind`; raises PG4xx where names clash or blocks cannot be ordered."""
     draft = FlatModule(kind, requested, builder, Gathered(kind, None, (), (), ()))
     passes: list[tuple[str, str]] = []
     for name, step, describe in PASSES:
@@ -158,10 +155,7 @@ def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> F
 
 
 def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
-    """Join the blocks and the comments behind the last one.
-
-    `exports`, where it is not empty, replaces every statement about `__all__`.
-    """
+    """The blocks and the comments behind them; `exports` replaces statements about `__all__`."""
     parts, before = ["\n"], ""
     for block in blocks:
         # `__all__.append("x")` binds nothing.
@@ -208,7 +202,6 @@ def find_imports(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
 def _select_imports(
     home: str, needed: dict[str, Dependency], homes: frozenset[tuple[str, str]], builder: Builder
 ) -> Iterator[str]:
-    """The needed imports of the module `home`."""
     index, bindings = builder.index(home), builder.naming.bindings
     for block in index.blocks:
         wanted = []
@@ -227,7 +220,6 @@ def _select_imports(
 
 
 def _render_import(index: ModuleIndex, block: Block, wanted: list[Import], builder: Builder) -> str:
-    """The text that imports `wanted`, of the statement `block`."""
     is_absolute = not any(item.level for item in wanted)
     # A statement over several lines may have comments inside, and above.
     if len(wanted) == len(block.imports) and is_absolute and "\n" in block.text:
@@ -262,7 +254,6 @@ def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
 
 
 def _render_name(name: str, bound: str) -> str:
-    """`name`, with an alias where it is bound to another one."""
     return name if name == bound else f"{name} as {bound}"
 
 
@@ -294,10 +285,7 @@ def link_modules(make_builder: Callable[[Kept], Builder]) -> Linked:
 
 
 def merge_classes(builder: Builder) -> None:
-    """Merge every declared class.
-
-    Raises Refusals with what is wrong with each of them, so that one run reports all of it.
-    """
+    """Merge every declared class; raises Refusals with what is wrong with each of them."""
     problems = list(find_conflicts(builder))
     for declaration in builder.naming.plan.declarations:
         for block_id in builder.block_ids(declaration.symbol):

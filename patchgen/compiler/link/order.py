@@ -30,10 +30,7 @@ Places = dict[str, list[BlockId]]
 
 
 def order_blocks(gathered: Gathered, builder: Builder) -> tuple[FlatBlock, ...]:
-    """The blocks of `gathered`, each below what it reads at import.
-
-    Raises PatchgenError PG403, with both places, where two blocks have to stand above each other.
-    """
+    """The blocks, each below what it reads at import; raises PG403 for two that need each other."""
     in_order = sorted(gathered.blocks, key=lambda block: builder.position(block.block_id))
     blocks = {block.block_id: block for block in in_order}
     binders: Places = {}
@@ -79,7 +76,6 @@ def _find_above(
 
 
 def _stands_below(lower: BlockId, upper: BlockId) -> bool:
-    """Whether `lower` stands below `upper` in one module."""
     return lower.module == upper.module and lower.first > upper.first
 
 
@@ -173,7 +169,6 @@ class _Placing:
         return True
 
     def _refuse_circle(self, needed: BlockId, block_id: BlockId) -> None:
-        """Raise PG403 for two blocks that have to stand above each other."""
         pair = [self._blocks[block_id], self._blocks[needed]]
         reported = choose_reported_block(pair)
         (other,) = (block for block in pair if block is not reported)

@@ -165,10 +165,7 @@ class _Qualifier:
         return replaced or self._bindings.meaning(self._module, name)
 
     def _record_unbound(self, reference: Reference) -> None:
-        """Record a name that nothing binds: the flat file must not bind it by chance.
-
-        Raises PG402 for one in a modular file.
-        """
+        """Record a name that nothing binds; raises PG402 for one in a modular file."""
         # An annotation in quotes is a string, and means what the flat file has under the name.
         if reference.quoted:
             return
@@ -342,7 +339,6 @@ class _Qualifier:
             yield TextChange(node.lineno, *written.span(), f"from {target} import")
 
     def _rename_definition(self) -> str:
-        """Rename the class or function that the block defines.  Returns its name."""
         own = self._key.name
         if not own:
             return ""

@@ -115,7 +115,6 @@ class _Outputs:
 
 
 def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
-    """A warning of a class that takes nothing's place and that nothing names."""
     name, naming = declaration.symbol.name, outputs.builder.naming
     definitions = [block.text for block in outputs.blocks if name in block.defines]
     is_used = declaration.symbol in outputs.places.values() or name in outputs.exported
@@ -141,7 +140,6 @@ def _check_class(declaration: Declaration, outputs: _Outputs) -> Iterator[Proble
 
 
 def _check_function(block: Block, outputs: _Outputs) -> Iterator[Problem]:
-    """A warning of a function that nothing names."""
     name, builder = block.name, outputs.builder
     # A decorator may use what stands below it: `@register`.
     is_decorated = block.text.startswith("@")
@@ -162,7 +160,6 @@ def _check_function(block: Block, outputs: _Outputs) -> Iterator[Problem]:
 
 
 def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Problem]:
-    """A warning of each method of a class that overrides nothing and that nothing names."""
     name, naming = declaration.symbol.name, outputs.builder.naming
     block = naming.plan.modular.definition(name)
     assert block is not None
@@ -232,10 +229,8 @@ def _refuse_variant_of_nothing(outputs: _Outputs) -> Iterator[Problem]:
             is_new = prefix is not None and not prefix.new.startswith(prefix.olds)
             if parent in plan.parents and not is_new and f"{name}_".startswith(f"{model}_"):
                 what = f"no class takes the place of one of {parent}: the output has no model"
-                hint = (
-                    f"write `class {base.symbol.name}({base.expression})`, with the parent's name; "
-                    "list classes that others import in __all__"
-                )
+                hint = f"write `class {base.symbol.name}({base.expression})`, with the parent's "
+                hint += "name; list classes that others import in __all__"
                 yield Problem(declaration.at, "PG424", what, hint)
                 return
 

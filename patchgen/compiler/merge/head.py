@@ -104,7 +104,6 @@ class _Chosen:
             self.kept.append(decorator)
 
     def _drop(self, decorator: Decorator, level: int, because: str) -> None:
-        """Leave a decorator out, and say why in a note."""
         # Decorators of the project have no rule; they go with the method that they are for.
         what = RULES.get(decorator.short_name, ("", "belongs to a method of the parent"))[1]
         owner = self.bodies[level].own_name
@@ -114,7 +113,6 @@ class _Chosen:
 
 
 def _find_self_attributes(statements: Sequence[Statement]) -> Iterator[ast.Attribute]:
-    """Each attribute that a method uses of its first parameter."""
     for statement in statements:
         if not isinstance(statement.node, Function):
             continue

@@ -48,10 +48,7 @@ _EFFECTS_ON_NAMES = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A call that is a statement of its own: number `number` in the body of `method`.
-
-    `returned`: the statement is `return` with the call.
-    """
+    """A call that is the statement `number` of `method`; `returned`: `return` with the call."""
 
     method: Function
     number: int
@@ -97,10 +94,7 @@ def find_call_site(use: SuperUse, child: Statement) -> Site | None:
 
 
 def inline(site: Site, use: SuperUse, child: Statement, parent: Statement) -> Splice | None:
-    """Replace the call by the body of `parent`, below the assignments of its parameters.
-
-    None where that is not exact.
-    """
+    """The call, replaced by the body of `parent`; None where that is not exact."""
     function = parent.node
     if not isinstance(function, ast.FunctionDef):
         return None
@@ -161,10 +155,7 @@ def _write_argument(value: ast.expr, call: ast.Call, code: Fragment) -> str:
 
 
 def _bind_safely(site: Site, use: SuperUse, function: ast.FunctionDef) -> Binding | None:
-    """Bind the arguments of the call to the parameters of `function`, the parent's method.
-
-    None where inlining the method is not exact.
-    """
+    """Bind the call to `function`, the parent's method; None where inlining it is not exact."""
     method = site.method
     # A class method is given the class, and a static method nothing at all.
     if decorator_names(method) & {"staticmethod", "classmethod"} or method.name == "__new__":
@@ -282,10 +273,7 @@ def _find_scopes(body: Sequence[ast.stmt]) -> list[ast.AST]:
 
 
 def _bind(call: ast.Call, function: FunctionNode, caller: Function, skip: int) -> Binding | None:
-    """Bind the arguments of `call`, of which the first `skip` are the object.
-
-    None where the call does not fit the function, or where assignments cannot express the binding.
-    """
+    """Bind the arguments behind the first `skip`; None where assignments cannot express it."""
     signature = function.args
     for argument in list_arguments(call):
         if isinstance(argument, ast.Starred):
@@ -348,7 +336,6 @@ def _passes_on_its_own(
 
 
 def _read_defaults(arguments: ast.arguments) -> dict[str, ast.expr]:
-    """The default of each parameter that has one."""
     positional = [arg.arg for arg in [*arguments.posonlyargs, *arguments.args]]
     # Defaults belong to the last parameters: `def f(a, b=1)` has one default for two parameters.
     with_default = positional[len(positional) - len(arguments.defaults) :]

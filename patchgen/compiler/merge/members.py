@@ -123,10 +123,7 @@ class Decorator:
 
 @dataclass(frozen=True)
 class ClassBody:
-    """The parts of a class statement.
-
-    `head` is `class Name...:`, and `comment` what follows it on its line.
-    """
+    """The parts of a class statement; `comment` follows `head`, `class Name...:`, on its line."""
 
     block: RewrittenBlock
     own_name: str
@@ -147,10 +144,6 @@ class ClassBody:
         return self.block.at(
             statement.line + node.lineno - 1, code.column(node.lineno, node.col_offset)
         )
-
-    def at_head(self) -> Location:
-        """Where the class statement stands in its file."""
-        return self.block.at(self.node.lineno, self.node.col_offset)
 
     def binders(self, name: str) -> tuple[Statement, ...]:
         """The statements that bind `name`, in order."""
@@ -219,7 +212,6 @@ def read_class_body(block: RewrittenBlock, own_name: str, origin: int) -> ClassB
 
 
 def _read_decorators(code: Fragment, node: ast.ClassDef) -> Iterator[Decorator]:
-    """Each decorator with the comments above it, in the order of the text."""
     above = 0
     for decorator in node.decorator_list:
         # Comments between decorators belong to the one below them.

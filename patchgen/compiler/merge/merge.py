@@ -56,9 +56,9 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
     _require_none(impossible)
     trace("removals", _write_chain(bodies))
 
-    edited = apply_edits(bodies)
-    bodies, fields = edited.bodies, read_fields(plan, edited.bodies)
-    _require_none(edited.problems or find_field_problems(bodies, fields))
+    bodies, edited, matches, failed = apply_edits(bodies)
+    fields = read_fields(plan, bodies)
+    _require_none(failed or find_field_problems(bodies, fields))
     trace("edits", _write_chain(bodies))
 
     # From the last parent on, as each child overrides what is behind it.
@@ -74,11 +74,12 @@ def _merge(plan: ClassPlan, trace: Trace, decorators: dict[str, str]) -> MergedC
     _require_none(problems or _find_changed_reads(bodies, order, written))
     trace("super", _write_class(f"class {plan.name}:\n", bodies, order))
 
-    head, notes, refusals = make_class_head(plan, bodies, edited.methods, order, decorators)
+    head, notes, refusals = make_class_head(plan, bodies, frozenset(edited), order, decorators)
     _require_none(refusals)
     text = _write_class(head, bodies, order)
     trace("head", text)
-    return MergedClass(plan.name, text, (*_find_missing_parameters(bodies), *notes), edited.matches)
+    missing = _find_missing_parameters(bodies)
+    return MergedClass(plan.name, text, (*missing, *notes), tuple(matches))
 
 
 def _require_none(problems: Iterable[Problem]) -> None:

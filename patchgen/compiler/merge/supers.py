@@ -157,10 +157,7 @@ class _Resolver:
     def _keep(
         self, use: SuperUse, base: str | None, statement: Statement, at: Location
     ) -> Iterator[Splice]:
-        """Write a use that no class of the chain answers.
-
-        `super()` stays; a parent by name becomes the base.
-        """
+        """Write a use that no class of the chain answers, by `super()` or by the base."""
         if not use.by_name:
             self._require_in_bases(use, statement, at)
         elif base is None or base not in (*self._plan.bases, "object"):
@@ -171,10 +168,7 @@ class _Resolver:
             yield Splice(*statement.fragment.span(use.node.value), base)
 
     def _require_in_bases(self, use: SuperUse, statement: Statement, at: Location) -> None:
-        """Check that the bases that stay may have what `use` asks for.
-
-        Raises PatchgenError PG215 where Python would raise AttributeError.
-        """
+        """Raise PG215 where the bases that stay lack what `use` asks for."""
         body = self._bodies[statement.origin]
         beyond = self._plan.beyond(body.block.symbol.module, use.name)
         if beyond is None or any(body.node.keywords for body in self._bodies):
@@ -201,10 +195,7 @@ class _Resolver:
         return inline(site, asked.use, asked.statement, self.resolve(asked.group[0]))
 
     def _refer(self, asked: _Asked) -> Splice:
-        """Refer to the member, which is kept under a private name unless it has its own.
-
-        Raises PatchgenError where that cannot be written.
-        """
+        """Refer to the member, which is kept under a private name unless it has its own."""
         use, code = asked.use, asked.statement.fragment
         if not _is_written_at(code, use.node):
             what = f"{use.what} stands in a string, where it cannot be replaced"
@@ -310,7 +301,6 @@ def _is_written_at(code: Fragment, node: ast.expr) -> bool:
 
 @functools.lru_cache(maxsize=128)  # Each member that is kept asks for those of the same classes.
 def _identifiers_in(text: str) -> frozenset[str]:
-    """The identifiers in `text`, which is Python."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return frozenset(token.string for token in tokens if token.type == tokenize.NAME)
 

@@ -148,7 +148,6 @@ def reindent(text: str, old: str, new: str) -> str:
 
 
 def _find_string_lines(text: str) -> frozenset[int]:
-    """The lines of `text` that begin inside a string."""
     # From Python 3.12 on, an f-string is several tokens.
     starts = {"FSTRING_START", "TSTRING_START"}
     ends = {"FSTRING_END", "TSTRING_END"}

@@ -28,10 +28,7 @@ METHOD, NESTED, CLASS = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Misuse:
-    """A use of `super` or of a parent that cannot be followed.
-
-    `is_super`: in the last class of the chain it can stay, as only the bases come behind it.
-    """
+    """What cannot be followed; with `is_super` it can stay in the last class of the chain."""
 
     node: ast.expr
     code: str

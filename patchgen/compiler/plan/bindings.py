@@ -27,10 +27,7 @@ PARTS = "patchgen.parts"
 
 @dataclass(frozen=True, slots=True)
 class FlattenScope:
-    """The packages to flatten.
-
-    `own` is the top-level package of the modular file, `extra` those that the project names.
-    """
+    """The packages to flatten: `own` of the modular file, `extra` those of the project."""
 
     own: str
     extra: tuple[str, ...] = ()
@@ -139,20 +136,14 @@ class Bindings:
         return is_guarded and isinstance(self._says(module, name), Block)
 
     def imported_symbol(self, module: ModuleIndex, item: Import) -> Symbol:
-        """The symbol that an import statement names, as an absolute module; nothing is followed.
-
-        Raises PatchgenError PG102 for a relative import that leaves its package.
-        """
+        """The symbol that an import names; raises PG102 for one that leaves its package."""
         if item.binds_package:
             return Symbol(item.bound)
         at = module.source.at(item.line, item.column)
         return Symbol(self.absolute(module, item.module, item.level, at), item.name)
 
     def absolute(self, module: ModuleIndex, target: str, level: int, at: Location) -> str:
-        """The absolute name of the module that `from ..target import x` in `module` names.
-
-        A relative import that is marked to be kept is not looked up: it keeps its dots.
-        """
+        """The absolute name of what a relative import names; one to be kept keeps its dots."""
         if not level:
             return target
         written = "." * level + target
@@ -228,10 +219,7 @@ class Bindings:
         return None
 
     def require(self, symbol: Symbol, at: Location) -> Block:
-        """The block that defines `symbol`.
-
-        Raises PatchgenError PG103, with the nearest names, when its module has no such definition.
-        """
+        """The block that defines `symbol`; raises PG103 with the nearest names without one."""
         index = self.env.index(symbol.module, at)
         says = self._says(index, symbol.name)
         block = says if isinstance(says, Block) else index.definition(symbol.name)
@@ -273,7 +261,6 @@ class Bindings:
 
 
 def _imports_of(block: Block, name: str) -> list[Import]:
-    """The imports of one statement that bind `name`."""
     return [item for item in block.imports if item.bound == name]
 
 

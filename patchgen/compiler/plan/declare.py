@@ -110,10 +110,7 @@ class ModulePlan:
         return None
 
     def layer(self, module: str) -> int:
-        """How far `module` is from the modular file: 0 for itself.
-
-        What is no modular file comes after all of them.
-        """
+        """How far `module` is from the modular file, which is 0; others come behind all layers."""
         names = [layer.source.module for layer in self.layers]
         return names.index(module) if module in names else len(names)
 
@@ -291,17 +288,12 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
 
 
 def _keep_subclass(declaration: Declaration, why: str) -> Declaration:
-    """The same class as a subclass of its bases.
-
-    Raises PatchgenError PG126 where that cannot be.
-    """
+    """The same class as a subclass of its bases; raises PG126 where that cannot be."""
     if declaration.rewrites:
         name = declaration.symbol.name
         what = f"{name} edits or removes what it inherits, and has to stay a subclass: {why}"
-        hint = (
-            "only what is merged can be edited or removed: "
-            "override the whole method or attribute instead"
-        )
+        hint = "only what is merged can be edited or removed: "
+        hint += "override the whole method or attribute instead"
         raise PatchgenError("PG126", declaration.at, what, hint)
     bases = tuple(base.symbol for base in declaration.bases)
     return replace(declaration, chain=declaration.chain[:1], rest=bases, why=why)
@@ -384,7 +376,6 @@ def _find_replaced_classes(known: _Known) -> Iterator[tuple[str, Location, str, 
 def _find_prefixes(
     declared: Sequence[Declaration], bases: Mapping[str, str], known: _Known
 ) -> dict[str, Prefix | None]:
-    """The rename of each parent module that no output follows."""
     pairs: dict[str, list[Prefix]] = {}
     settled = {*known.modules, *bases.values()}
     for declaration in declared:
@@ -412,11 +403,7 @@ _HINT = (
 
 
 def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
-    """The module that the output of each kind follows, at most one.
-
-    Raises PatchgenError PG125 where no imported module, or more than one, defines what the file
-    defines.
-    """
+    """The module that each kind follows; raises PG125 where none or several define its names."""
     # What the file defines itself; `__all__` and `__version__` are every module's own.
     own: dict[str, Block] = {}
     for block in modular.blocks:

@@ -107,7 +107,6 @@ class Lineages:
 
 
 def _make_cycle_error(symbol: Symbol, below: tuple[Symbol, ...], at: Location) -> PatchgenError:
-    """The error about `symbol`, which is among the classes `below` that derive from it."""
     cycle = " -> ".join(str(each) for each in (*below[below.index(symbol) :], symbol))
     what = f"a class inherits from itself: {cycle}"
     hint = "take one base out of the cycle"
@@ -149,10 +148,8 @@ def check_class_statement(bindings: Bindings, base: Base) -> Problem | None:
     if block.kind == "class":
         return None
     if block.kind == "guard":
-        hint = (
-            "which class it is, is known at run time only: "
-            "give the class that derives from it another name"
-        )
+        hint = "which class it is, is known at run time only: "
+        hint += "give the class that derives from it another name"
         return Problem(base.at, "PG111", f"{base.symbol} is defined under a condition", hint)
     hint = "derive from the class itself, or give the class that derives from it another name"
     return Problem(base.at, "PG109", f"{base.symbol} is not a class statement", hint)

@@ -126,7 +126,6 @@ class Naming:
 
     @functools.cached_property
     def _layer_modules(self) -> frozenset[str]:
-        """The names of the modular files."""
         return frozenset(layer.source.module for layer in self.plan.layers)
 
     def _find(self, symbol: Symbol, from_layer: bool, from_its_own: bool) -> Resolution:
@@ -181,6 +180,5 @@ class Naming:
         return Resolution(symbol, name, kind_of_module(symbol.module))
 
     def _is_class(self, symbol: Symbol) -> bool:
-        """Whether a class statement defines `symbol`."""
         block = self.bindings.env.index(symbol.module, _NOWHERE).definition(symbol.name)
         return block is not None and block.kind == "class"
