@@ -1,4 +1,1 @@
-"""One modular file to the text of its flat files: plan, merge, link, emit.
-
-Nothing is imported or run.
-"""
+"""Flatten one modular file; `flatten.py` shows the whole way."""

@@ -10,9 +10,8 @@ before anything is planned or merged, with the place and what to write instead:
         if FAST:                        PG100 `if FAST:` in the body of LlamaMLP
             def forward(self, x): ...
 
-Three kinds of file are told apart.  Modular files declare.  Parts, and parents of the user's own,
-may also set attributes, register operators, and define things under a condition.  transformers' own
-files are on the page: of those, only the classes that are merged are looked at.
+Modular files declare.  Parts, and parents of the user's own, may also register operators, and
+define things under a condition.  Of transformers' own files, only merged classes are looked at.
 """
 
 from __future__ import annotations
@@ -136,7 +135,6 @@ def _report(index: ModuleIndex, first: int, finding: Finding) -> Problem:
 
 
 def _quote(lines: Sequence[str], node: ast.stmt) -> str:
-    """The first line of a statement."""
     return f"`{lines[node.lineno - 1].strip()[:60]}`"
 
 
@@ -257,7 +255,6 @@ def _is_guard(node: ast.If | ast.Try) -> bool:
 
 
 def _find_root(node: ast.expr) -> ast.expr:
-    """The `a` of `a.b.c`."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node
@@ -369,11 +366,10 @@ def _check_calls(index: ModuleIndex, node: ast.ClassDef, *, is_parent: bool) -> 
     objects anew, and decorates the methods again.
     """
     for statement in node.body:
-        run: list[ast.AST] = [statement]
-        called: list[ast.expr] = []
-        if isinstance(statement, ScopeNode):
-            run = [*outer_expressions(statement)] if is_parent else []
-            called += getattr(statement, "decorator_list", []) if is_parent else []
+        if isinstance(statement, ScopeNode) and not is_parent:
+            continue
+        run = outer_expressions(statement) if isinstance(statement, ScopeNode) else [statement]
+        called: list[ast.expr] = list(getattr(statement, "decorator_list", []))
         called += [part for part in own_nodes(run) if isinstance(part, ast.Call)]
         for part in called:
             function = called_function(part)
@@ -398,7 +394,7 @@ def _check_head(node: ast.ClassDef, decorators: frozenset[str]) -> Iterator[Find
     if getattr(node, "type_params", []):
         yield node.lineno, node.col_offset, "type parameters", "derive from typing.Generic"
     for base in node.bases:
-        is_generic = isinstance(base, ast.Subscript) and ast.unparse(base.value).endswith("Generic")
+        is_generic = ast.unparse(base).partition("[")[0].endswith("Generic")
         if not isinstance(base, ast.Name | ast.Attribute) and not is_generic:
             yield _find(base, f"the base {ast.unparse(base)}", "derive from a class by its name")
     for keyword in node.keywords:

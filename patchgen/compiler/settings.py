@@ -1,7 +1,5 @@
 """The part of a project's configuration that the compiler needs; `project.config` reads it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,4 +1,1 @@
-"""Blocks to a module.
-
-The names of the flat file, what is reached, in which order, with which imports.
-"""
+"""Blocks to a module: names, order, imports."""

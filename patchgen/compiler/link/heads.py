@@ -103,20 +103,15 @@ def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:
     own = {block.name for block in gathered.blocks if block.block_id.module in builder.layers}
     blocks: list[FlatBlock] = []
     for block in gathered.blocks:
-        for registered in re.findall(rf"^@{KERNELIZED}\((\w+)\)\n", block.text, re.MULTILINE):
-            if registered in own:
-                line = f"@{KERNELIZED}({registered})\n"
+        for line, function in re.findall(rf"^(@{KERNELIZED}\((\w+)\)\n)", block.text, re.MULTILINE):
+            if function in own:
                 note = f"{line.strip()} of {block.name} is dropped: this file has its own function"
                 text = block.text.replace(line, "", 1)
-                # The decorator may stand there for another function.
-                dropped = set() if f"@{KERNELIZED}(" in text else {KERNELIZED}
-                kept = tuple(each for each in block.dependencies if each.name not in dropped)
-                notes = (*block.notes, note)
-                block = replace(block, text=text, dependencies=kept, notes=notes)
+                block = replace(block, text=text, notes=(*block.notes, note))
         blocks.append(block)
-    read = {dependency.name for block in blocks for dependency in block.dependencies}
-    imports = [each for each in gathered.imports if each.name in read or each.name != KERNELIZED]
-    return replace(gathered, blocks=tuple(blocks), imports=tuple(imports))
+    is_used = any(f"@{KERNELIZED}(" in block.text for block in blocks)
+    imports = tuple(each for each in gathered.imports if is_used or each.name != KERNELIZED)
+    return replace(gathered, blocks=tuple(blocks), imports=imports)
 
 
 def _drop_auto_model(

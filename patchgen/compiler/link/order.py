@@ -1,9 +1,8 @@
 """Order the blocks of a flat file by one rule.
 
-A block stands above the first block that reads it at import.  Statements of one module that are
-more than plain values keep their order.  Where that leaves a choice, a file that follows a parent
-keeps the parent's order, with changed blocks in place; a new model has the modular file's order,
-and every other block stands just before its first user:
+A block stands above the first block that reads it at import, and statements of one module keep
+their order.  Where that leaves a choice, the order is that of the followed parent, or of the modular
+file of a new model, and every other block stands just before its first user:
 
     class TinyPreTrainedModel(...):                 class TinyAttention(nn.Module): ...
         _can_record_outputs = {

@@ -179,8 +179,9 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
         return
     # A class that is written out has the methods of the one whose place it takes.
     for parent in naming.plan.parents:
-        replaced = outputs.builder.index(parent).definition(name)
-        if replaced is not None and replaced.kind == "class":
+        if (
+            replaced := outputs.builder.index(parent).definition(name)
+        ) and replaced.kind == "class":
             inherited |= frozenset(bound_names(parse_class(replaced.text).body))
     # Those who import a model call what is public.
     is_for_users = outputs.is_for_users(declaration)
