@@ -1,8 +1,7 @@
 """Order the blocks of a flat file by one rule.
 
 A block stands above the first block that reads it at import, and statements of one module keep
-their order.  Where that leaves a choice, the order is that of the followed parent, or of the modular
-file of a new model, and every other block stands just before its first user:
+their order.  Where that leaves a choice, the followed parent's order or the modular file's stays:
 
     class TinyPreTrainedModel(...):                 class TinyAttention(nn.Module): ...
         _can_record_outputs = {
