@@ -62,8 +62,9 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     types = _read_base_models(builder)
     names = {types[name] for name in map_model_types(builder).values() if name in types}
     models = _find_models(names, gathered.blocks)
-    # With an equal base model, AutoModel's answer is right.
-    if not any(_differs(model, gathered.blocks, builder) for model in models):
+    # With an equal base model, or with nothing but heads, AutoModel's answer is right.
+    others = [block for block in gathered.blocks if block.name not in heads and types]
+    if not any(_differs(model, gathered.blocks, builder) for model in models or others):
         return gathered
     imports = {dependency.name: dependency for dependency in gathered.imports}
     rebound = []
@@ -71,7 +72,6 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
         if block.name in heads:
             possible = _select_models(block, models, gathered.blocks, builder)
             block, needed = _rebind_head(block, heads[block.name], possible, builder)
-            # An import that was there before wins.
             for dependency in needed:
                 imports.setdefault(dependency.name, dependency)
         rebound.append(block)

@@ -1,5 +1,7 @@
 """Which models a model of models builds: those of the flat file, or what AutoModel knows."""
 
+import sys
+
 import pytest
 
 from patchgen.compiler.flatten import flatten
@@ -137,3 +139,17 @@ def test_a_configuration_of_its_own_decides_itself(tmp_path):
     )
     value, imported, _ = built(tmp_path, ending=own)
     assert (value, imported) == (CALL, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "noted"), [("", True), ("class TinyModel(hf.LlamaModel): ...\n", False)]
+)
+def test_a_generic_head_without_its_base_model_is_said(model, noted, tmp_path):
+    pytest.importorskip("transformers")
+    text = "from transformers.models.llama import modeling_llama as hf\n"
+    norm = "class TinyRMSNorm(hf.LlamaRMSNorm): ...\n"
+    head = "class TinyForTokenClassification(hf.LlamaForTokenClassification): ...\n"
+    path = Tree(tmp_path).write("modular_tiny.py", text + norm + model + head)
+    (file,) = flatten(path, make_environment(tmp_path, search=sys.path), Settings()).files
+    assert any("AutoModel" in note.what for note in file.notes) == noted
+    assert ("TinyModel._from_config(config)" in file.text) != noted
