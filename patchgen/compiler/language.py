@@ -273,18 +273,8 @@ def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iter
         for read in block.references:
             if read.name in imported:
                 reads.add((block.first + read.line - 1, read.column))
-    inside: set[int] = set()
-    harmless: set[int] = set()
-    # A parent is walked before its children: what it adds to the sets counts for them.
+    inside, harmless = _find_functions(tree)
     for node in walk(tree):
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() if id(node) not in inside:
-                inside |= {id(part) for statement in node.body for part in walk(statement)}
-            case ast.Lambda(body=value):
-                inside |= {id(part) for part in walk(value)}
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
-                if name in _TAKES_A_NAME:
-                    harmless |= {id(part) for argument in args for part in walk(argument)}
         match node:
             case ast.Call(func=ast.Name(id="exec" | "eval" as name)):
                 yield _find(node, f"{name}(), whose text would have other names", _NAME_IT)
@@ -328,6 +318,22 @@ def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iter
                     yield _find(node, what, _KEEP)
     yield from _check_private_names(index.source.text, tree)
     yield from _check_indentation(index, tree)
+
+
+def _find_functions(tree: ast.Module) -> tuple[set[int], set[int]]:
+    """The nodes inside functions, and the arguments that may be `__name__`."""
+    inside: set[int] = set()
+    harmless: set[int] = set()
+    for node in walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if id(node) not in inside:
+                inside |= {id(part) for statement in node.body for part in walk(statement)}
+            case ast.Lambda(body=value):
+                inside |= {id(part) for part in walk(value)}
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+                if name in _TAKES_A_NAME:
+                    harmless |= {id(part) for argument in args for part in walk(argument)}
+    return inside, harmless
 
 
 def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding]:

@@ -122,13 +122,10 @@ def find_index(module: str, layers: Sequence[ModuleIndex], bindings: Bindings) -
     return own or bindings.env.index(module, Location(module))
 
 
-_NOTHING: Mapping[Symbol, str] = MappingProxyType({})
-
-
 def make_plan(
     modular: ModuleIndex,
     bindings: Bindings,
-    kept: Mapping[Symbol, str] = _NOTHING,
+    kept: Mapping[Symbol, str] = MappingProxyType({}),
     decorators: Collection[str] = (),
 ) -> ModulePlan:
     """Plan a modular file; `kept` are classes that are known to stay subclasses, with the reason.
@@ -325,10 +322,8 @@ def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
 def _find_bases(declared: list[Declaration], known: _Known) -> dict[str, str]:
     """The module that each kind's output follows: that of classes whose names the file binds."""
     bases: dict[str, tuple[str, str, int]] = {}
-    for name, at, kind, followed in (
-        *_find_namesakes(declared, known),
-        *_find_replaced_classes(known),
-    ):
+    following = [*_find_namesakes(declared, known), *_find_replaced_classes(known)]
+    for name, at, kind, followed in following:
         # Two models in one file would need two outputs of one kind.
         module, first, line = bases.setdefault(kind, (followed, name, at.line))
         if module != followed:
@@ -447,8 +442,7 @@ def list_parents(modular: ModuleIndex, bindings: Bindings) -> dict[str, ModuleIn
         module = symbol.module
         # A module that may be missing is imported under a condition.
         is_missing = bindings.env.path(module) is None and item in guarded
-        # A modular file is a declaration, and its output the variant of a third file; a part adds
-        # to a model.
+        # A modular file declares a variant of a third file; a part adds to a model.
         is_model = not module.rpartition(".")[2].startswith("modular_") and not _is_part(module)
         if is_missing or not is_model or not bindings.flatten_scope.flattens(module):
             continue
