@@ -136,7 +136,7 @@ def _compare(case: Case, inherited: ModuleType, flat: ModuleType) -> str:
             model = _build(getattr(inherited, name), config)
     except Exception as error:
         return f"imported; not built: {_short(error)}"
-    if flat_class.config_class is not like.config_class:
+    if flat_class.config_class.__module__.startswith("flat."):
         values = config.to_dict()
         del values["model_type"]
         config = flat_class.config_class.from_dict(values)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.collisions import find_conflicts
-from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
+from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock, NameClash
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
 from patchgen.compiler.link.gather import Gathered, gather_blocks, list_kinds
 from patchgen.compiler.link.header import (
@@ -269,14 +269,22 @@ class Linked:
     modules: tuple[FlatModule, ...]
 
 
-def link_modules(make_builder: Callable[[Kept], Builder]) -> Linked:
+def link_modules(make_builder: Callable[[Kept, frozenset[Symbol]], Builder]) -> Linked:
     """Link all outputs.  Raises PatchgenError with every problem of the first step that has any."""
     kept: dict[Symbol, str] = {}
-    # Each round keeps at least one class more, so that there is a last one.
+    apart: frozenset[Symbol] = frozenset()
+    # Each round keeps at least one class or name more, so that there is a last one.
     while True:
-        builder = make_builder(kept)
-        merge_classes(builder)
-        modules = _link_all(builder)
+        builder = make_builder(kept, apart)
+        try:
+            merge_classes(builder)
+            modules = _link_all(builder)
+        except NameClash as clash:
+            sources = {symbol.module for symbol in clash.symbols}
+            if clash.symbols <= apart or not sources <= builder.naming.plan.prefixes.keys():
+                raise
+            apart |= clash.symbols
+            continue
         blocks = [block for module in modules for block in module.blocks]
         subclasses = find_subclasses(blocks, builder)
         if not subclasses:
@@ -291,6 +299,8 @@ def merge_classes(builder: Builder) -> None:
         for block_id in builder.block_ids(declaration.symbol):
             try:
                 builder.block(block_id)
+            except NameClash:
+                raise
             except PatchgenError as error:
                 problems += problems_of(error)
     if problems:
