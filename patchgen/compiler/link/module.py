@@ -257,6 +257,8 @@ def _render_name(name: str, bound: str) -> str:
     return name if name == bound else f"{name} as {bound}"
 
 
+# What a class has that cannot be merged, but can be inherited.
+_OF_MERGING = {"PG201", "PG214", "PG223", "PG224", "PG225"}
 # The classes that are subclasses of a parent in the output, with the reason.
 Kept = Mapping[Symbol, str]
 
@@ -277,8 +279,8 @@ def link_modules(make_builder: Callable[[Kept, frozenset[Symbol]], Builder]) -> 
     while True:
         builder = make_builder(kept, apart)
         try:
-            merge_classes(builder)
-            modules = _link_all(builder)
+            subclasses = merge_classes(builder)
+            modules = () if subclasses else _link_all(builder)
         except NameClash as clash:
             sources = {symbol.module for symbol in clash.symbols}
             if clash.symbols <= apart or not sources <= builder.naming.plan.prefixes.keys():
@@ -286,15 +288,19 @@ def link_modules(make_builder: Callable[[Kept, frozenset[Symbol]], Builder]) -> 
             apart |= clash.symbols
             continue
         blocks = [block for module in modules for block in module.blocks]
-        subclasses = find_subclasses(blocks, builder)
+        subclasses = subclasses or find_subclasses(blocks, builder)
         if not subclasses:
             return Linked(builder, modules)
         kept |= subclasses
 
 
-def merge_classes(builder: Builder) -> None:
-    """Merge every declared class; raises Refusals with what is wrong with each of them."""
+def merge_classes(builder: Builder) -> dict[Symbol, str]:
+    """Merge every declared class; gives those that have to stay subclasses, and why.
+
+    Raises Refusals with what is wrong with each of the others.
+    """
     problems = list(find_conflicts(builder))
+    subclasses: dict[Symbol, str] = {}
     for declaration in builder.naming.plan.declarations:
         for block_id in builder.block_ids(declaration.symbol):
             try:
@@ -302,9 +308,14 @@ def merge_classes(builder: Builder) -> None:
             except NameClash:
                 raise
             except PatchgenError as error:
-                problems += problems_of(error)
+                wrong = problems_of(error)
+                if {each.code for each in wrong} <= _OF_MERGING and not declaration.rewrites:
+                    subclasses[declaration.symbol] = wrong[0].what
+                else:
+                    problems += wrong
     if problems:
         raise Refusals(problems)
+    return subclasses
 
 
 def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:
