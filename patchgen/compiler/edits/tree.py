@@ -90,11 +90,14 @@ class Tree:
 
     def numbers(self, run: Run) -> tuple[int, int]:
         """Where the statements of `run` begin and end in the tree's suite."""
-        above = self.left_out[:1]
         (function,) = self.code.nodes
         assert isinstance(function, Function)
-        is_below = above and run.suite[0] is function.body[0] and run.start >= above[0].count
-        fewer = above[0].count - 1 if is_below else 0
+        # Nothing of what is left out is a part of a run.
+        fewer = sum(
+            part.count - 1
+            for part in self.left_out
+            if run.suite[0] is function.body[0] and part.last < run.nodes[0].lineno
+        )
         return run.start - fewer, run.stop - fewer
 
     def statement_around(self, node: ast.expr) -> Line:
