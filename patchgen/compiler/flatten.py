@@ -88,8 +88,6 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
     sections = [Section("plan", _outline_plan(steps.builder.naming.plan))]
     sections += [Section(title, text) for title, text in steps.texts.items()]
     for module in steps.modules:
-        passes = "".join(f"{name:8} {left}\n" for name, left in module.passes)
-        sections.append(Section(f"{module.kind}: after each pass", passes))
         blocks = ""
         for block in module.blocks:
             paths = dict.fromkeys(rewritten.source.path for rewritten in block.rewritten)
@@ -137,8 +135,7 @@ def _link(path: Path, env: Environment, settings: Settings) -> _Steps:
         plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
         return Builder(Naming(plan, bindings, apart), Lineages(bindings), merge)
 
-    linked = link_modules(make_builder)
-    return _Steps(linked.builder, linked.modules, texts, merged)
+    return _Steps(*link_modules(make_builder), texts, merged)
 
 
 def _explain_edit(error: PatchgenError) -> PatchgenError:

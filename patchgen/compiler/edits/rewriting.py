@@ -22,8 +22,8 @@ from patchgen.compiler.edits.meant import Replaced, Replacement, build_meant, or
 from patchgen.compiler.edits.pattern import Rest, Run, arguments, is_ellipsis, suites
 from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.edits.tree import Line, Tree, leave_out, own_parentheses, read_tree
-from patchgen.compiler.merge.text import Fragment, parse_fragment
 from patchgen.syntax.errors import Location
+from patchgen.syntax.fragments import Fragment, parse_fragment
 from patchgen.syntax.same import Function, is_same_code
 from patchgen.syntax.trees import walk
 

@@ -21,9 +21,10 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from patchgen.compiler.edits.pattern import Run
-from patchgen.compiler.merge.text import INDENT, Fragment, parse_fragment, split_lines
+from patchgen.compiler.merge.text import INDENT
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.fragments import Fragment, parse_fragment, split_lines
 from patchgen.syntax.same import Function
 from patchgen.syntax.trees import children
 

@@ -82,7 +82,8 @@ def remove_duplicates(
                 if other.text != block.text
                 or not is_copied_freely(builder.source_block(block.block_id))
                 or not is_copied_freely(builder.source_block(other.block_id))
-                or (block.kind == "class" and _is_asked_for(name, blocks))
+                # SigLIP 2 asks what is an object of its own attention.
+                or any(re.search(rf"isinstance\([^()]+,[^)]*\b{name}\b", b.text) for b in blocks)
             ]
             continue
         # A guarded statement, or one that changes a name, may bind it beside the import.
@@ -95,12 +96,6 @@ def remove_duplicates(
         symbols = frozenset(block.rewritten[0].symbol for block in lesser)
         _raise_collision(*clashes[0], builder, symbols)
     return tuple(kept)
-
-
-def _is_asked_for(name: str, blocks: tuple[FlatBlock, ...]) -> bool:
-    """Whether code asks what is an object of the class `name`, as that of SigLIP 2 does."""
-    asking = re.compile(rf"isinstance\([^()]+,[^)]*\b{name}\b")
-    return any(asking.search(block.text) for block in blocks)
 
 
 def _will_stay_subclass(block: FlatBlock, other: FlatBlock, builder: Builder) -> bool:

@@ -267,7 +267,8 @@ class Builder:
             if block_id.module not in self._checked:
                 self._checked.add(block_id.module)
                 check_language(index, self.naming.bindings)
-            key = Symbol(block_id.module, block.name or _name_statement(index, block))
+            # What binds nothing is called `<other 2>`, as line numbers change easily.
+            key = Symbol(block_id.module, block.name or f"<{block.kind} {index.count_to(block)}>")
             declaration = self.naming.plan.declaration(key)
             if declaration is not None:
                 made = self._make_merged(block_id, declaration)
@@ -356,9 +357,3 @@ class Builder:
             for base, expression in zip(known, written, strict=True):
                 spelled.setdefault(base.symbol, ast.unparse(expression))
         return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
-
-
-def _name_statement(index: ModuleIndex, block: Block) -> str:
-    """A name for a statement that binds nothing: `<other 2>`, as line numbers change easily."""
-    alike = [other for other in index.blocks if other.kind == block.kind and not other.defines]
-    return f"<{block.kind} {alike.index(block) + 1}>"

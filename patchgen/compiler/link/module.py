@@ -1,13 +1,12 @@
 """Make one flat module: header, imports and blocks as text, before formatting.
 
-`PASSES` lists the steps.  Each returns the module with more filled in, or as it was where it has
-nothing to do; `patchgen explain` prints what each of them left:
+`link_module` has the steps:
 
-    blocks        what the output holds: the blocks, and the names that it imports
+    gather        what the output holds: the blocks, and the names that it imports
     heads         generic heads, and models of models, use the models of the file
     imports       the import statements
     order         the blocks in an order in which Python can run them
-    custom        classes say that they are none; their checkpoint conversions are registered
+    custom code   classes say that they are none; their checkpoint conversions are registered
     text          everything above as two texts, `opening` and `body`
 """
 
@@ -39,7 +38,7 @@ from patchgen.syntax.trees import names_within, parse_once, walk
 
 @dataclass(frozen=True)
 class FlatModule:
-    """One output on its way through `PASSES`, then complete but for banner and formatting.
+    """One output on its way through `link_module`, then complete but for banner and formatting.
 
     `opening` holds licence, docstring and the imports that the formatter may sort; `blocks` stand
     in `body` in this order.  `requested` are the symbols that other outputs import from this one.
@@ -54,7 +53,6 @@ class FlatModule:
     ending: str = ""
     opening: str = ""
     body: str = ""
-    passes: tuple[tuple[str, str], ...] = ()  # the name of each, and what it left
 
     @property
     def base(self) -> str | None:
@@ -116,42 +114,13 @@ def write_text(draft: FlatModule) -> FlatModule:
     return replace(draft, opening="".join(opening), body=body)
 
 
-PASSES: tuple[tuple[str, Callable[[FlatModule], FlatModule], Callable[[FlatModule], str]], ...] = (
-    (
-        "blocks",
-        lambda draft: replace(
-            draft, gathered=gather_blocks(draft.kind, draft.requested, draft.builder)
-        ),
-        lambda draft: _count(draft.gathered.blocks, "block"),
-    ),
-    ("heads", put_on_own_models, lambda draft: "models of models are those of the file"),
-    (
-        "imports",
-        lambda draft: replace(draft, imports=find_imports(draft.gathered, draft.builder)),
-        lambda draft: _count(draft.imports, "statement"),
-    ),
-    (
-        "order",
-        lambda draft: replace(draft, blocks=order_blocks(draft.gathered, draft.builder)),
-        lambda draft: _count(draft.blocks, "block") + " in order",
-    ),
-    ("custom", register_custom_code, lambda draft: "classes say that they are none"),
-    ("text", write_text, lambda draft: _count((draft.opening + draft.body).splitlines(), "line")),
-)
-
-
-def _count(things: Sequence[object], what: str) -> str:
-    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
-
-
 def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModule:
     """The flat module of `kind`; raises PG4xx where names clash or blocks cannot be ordered."""
-    draft = FlatModule(kind, requested, builder, Gathered(kind, None, (), (), ()))
-    passes: list[tuple[str, str]] = []
-    for name, step, describe in PASSES:
-        before, draft = draft, step(draft)
-        passes.append((name, "nothing to do" if draft == before else describe(draft)))
-    return replace(draft, passes=tuple(passes))
+    draft = FlatModule(kind, requested, builder, gather_blocks(kind, requested, builder))
+    draft = put_on_own_models(draft)
+    imports = find_imports(draft.gathered, builder)
+    draft = replace(draft, imports=imports, blocks=order_blocks(draft.gathered, builder))
+    return write_text(register_custom_code(draft))
 
 
 def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
@@ -263,16 +232,10 @@ _OF_MERGING = {"PG201", "PG214", "PG223", "PG224", "PG225"}
 Kept = Mapping[Symbol, str]
 
 
-@dataclass(frozen=True)
-class Linked:
-    """The modules of a modular file, and the builder that made their blocks."""
-
-    builder: Builder
-    modules: tuple[FlatModule, ...]
-
-
-def link_modules(make_builder: Callable[[Kept, frozenset[Symbol]], Builder]) -> Linked:
-    """Link all outputs.  Raises PatchgenError with every problem of the first step that has any."""
+def link_modules(
+    make_builder: Callable[[Kept, frozenset[Symbol]], Builder],
+) -> tuple[Builder, tuple[FlatModule, ...]]:
+    """The builder and all outputs; raises the problems of the first step that has any."""
     kept: dict[Symbol, str] = {}
     apart: frozenset[Symbol] = frozenset()
     # Each round keeps at least one class or name more, so that there is a last one.
@@ -290,7 +253,7 @@ def link_modules(make_builder: Callable[[Kept, frozenset[Symbol]], Builder]) -> 
         blocks = [block for module in modules for block in module.blocks]
         subclasses = subclasses or find_subclasses(blocks, builder)
         if not subclasses:
-            return Linked(builder, modules)
+            return builder, modules
         kept |= subclasses
 
 
