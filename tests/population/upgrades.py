@@ -461,11 +461,9 @@ def run_of_two(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Ope
     if target is None:
         return None
     second, there = follower(pair.old, target), follower(pair.new, target, names, pair.old)
-    if second is None or there is None or hides_names(second):
+    if second is None or there is None or hides_names(second) or not isinstance(second, SIMPLE):
         return None
     if key_of(ast.parse(renamed(pair.old.code(second), names)).body[0]) != key_of(there):
-        return None
-    if not isinstance(second, SIMPLE):
         return None
     new = new_statements(draw, target, pair)
     code = pair.old.code(target)

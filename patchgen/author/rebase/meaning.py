@@ -1,9 +1,9 @@
-"""Whether the names in a merged method still mean what they meant to the side that wrote them.
+"""Whether the names that a declaration reads still mean what they meant when it was written.
 
 A merge can fit and be wrong: upstream assigns another value to a variable, and the declaration's
-statement below goes on to read it.  So for each statement that one side wrote, the names that it
-reads must come from the same assignments as in that side's own version.  What is called may be
-given more or fewer arguments; another value is refused:
+statement below goes on to read it.  So for each statement that the declaration wrote, the names
+that it reads must come from the same assignments as before, and so must the attributes of `self`.
+What is called may be given more or fewer arguments; another value is refused:
 
     ours      scores = scores * self.scale            written below  scores = q @ k
     theirs    scores = (q @ k) * self.scale           so `scores` means something else now
@@ -14,11 +14,12 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from patchgen.author.rebase.flow import Flow, Spot, flow_of
-from patchgen.author.rebase.pairing import alikeness
-from patchgen.author.rebase.sides import Clash
+from patchgen.author.rebase.code import Clash, Flow, Spot, Three, flow_of
+from patchgen.author.rebase.releases import Tree
+from patchgen.author.rebase.statements import alikeness
 from patchgen.syntax.bound import local_names
 from patchgen.syntax.same import Function, plain_text
 
@@ -38,8 +39,7 @@ def changed_meanings(
     found = [*_unbound(flow, (mine, upstream), known)]
     local = {name for one in (merged, base, ours, theirs) for name in local_names(one)}
     paths = {name: path for name, path in known.items() if path and name not in local}
-    found += _moved_meanings(flow, mine, upstream, old, paths, "the declaration")
-    found += _moved_meanings(flow, upstream, mine, old, paths, "upstream")
+    found += _moved_meanings(flow, mine, upstream, old, paths)
     return tuple(dict.fromkeys(found))
 
 
@@ -75,9 +75,9 @@ def _is_early(version: Flow, name: str) -> bool:
 
 
 def _moved_meanings(
-    merged: Flow, side: Flow, other: Flow, old: Flow, paths: Mapping[str, str], who: str
+    merged: Flow, side: Flow, other: Flow, old: Flow, paths: Mapping[str, str]
 ) -> Iterator[Clash]:
-    """Where a statement that `side` wrote would read what the other side made of a name."""
+    """Where a statement that the declaration wrote would read what upstream made of a name."""
     elsewhere = {spot.text for spot in other.spots}
     for place, spot in enumerate(merged.spots):
         if spot.text in elsewhere:
@@ -88,7 +88,7 @@ def _moved_meanings(
             now = merged.binder(name, place)
             if before and not any(_is_same(one, now, paths) for one in before):
                 yield Clash(
-                    f"{name} means something else where {who} reads it",
+                    f"{name} means something else where the declaration reads it",
                     base=_code(before[0]),
                     ours=_code(spot),
                     theirs=_code(now),
@@ -209,3 +209,129 @@ def _code(spot: Spot | str | None) -> str:
         return spot or "nothing"
     text = ast.unparse(spot.node)
     return text.partition("\n")[0]
+
+
+# What it uses of its class and its file
+
+
+def changed_uses(
+    three: Three, trees: tuple[Tree, Tree], parent: tuple[str, str]
+) -> Iterator[Clash]:
+    """Attributes and functions that the declaration uses more often than the parent's method.
+
+    They have to have the value that they had, and to take the arguments that they took.
+    """
+    uses = [Counter(_uses(side.nodes)) for side in three.sides[:2]]
+    mine = sorted(uses[1] - uses[0])
+    if not mine:
+        return
+    before, after = (set_by(tree, parent) for tree in trees)
+    for name in mine:
+        owner, _, method = name.partition(".")
+        attribute, _, method = method.partition(".")
+        if owner == "self":
+            old, new = before.get(attribute), after.get(attribute)
+        else:
+            found = (tree.definition(parent[0], owner) for tree in trees)
+            old, new = (one[1].node if one is not None else None for one in found)
+        if old is None:
+            continue
+        if new is None:
+            yield Clash(f"{name}, which the change uses, is gone", _first_line(old))
+        elif not _is_same_attribute(old, new, method):
+            what = f"{name}, which the change uses, means something else now"
+            yield Clash(what, _first_line(old), "", _first_line(new))
+        else:
+            shapes = [{*_shapes(side.nodes, name)} for side in three.sides[1:]]
+            if shapes[0] <= shapes[1]:
+                continue  # upstream's own method calls it so
+            takes = [
+                _called(one, method, tree, parent[0])
+                for one, tree in zip((old, new), trees, strict=True)
+            ]
+            if takes[0] is not None and (
+                takes[1] is None or not takes_the_same(takes[0], takes[1])
+            ):
+                lines = [_first_line(one) if one else "" for one in takes]
+                yield Clash(
+                    f"{name}, which the change calls, takes other arguments now",
+                    lines[0],
+                    "",
+                    lines[1],
+                )
+
+
+def _uses(nodes: Sequence[ast.stmt]) -> Iterator[str]:
+    for node in (inner for one in nodes for inner in ast.walk(one)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
+                yield f"self.{name}"
+            case ast.Call(func=ast.Attribute(ast.Attribute(ast.Name(id="self"), name), method)):
+                yield f"self.{name}.{method}"
+            case ast.Call(func=ast.Name(id=name)):
+                yield name
+
+
+def _shapes(nodes: Sequence[ast.stmt], name: str) -> Iterator[tuple[int, str]]:
+    """With how many positional arguments a function is called, and with which ones by name."""
+    for node in (inner for one in nodes for inner in ast.walk(one)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == name:
+            yield len(node.args), " ".join(sorted(k.arg or "**" for k in node.keywords))
+
+
+def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
+    """What gives each attribute of a class its value: a member, or an assignment in a method."""
+    found: dict[str, ast.stmt] = {}
+    for _, definition in tree.ancestry(*parent):
+        for name, member in definition.members.items():
+            for node in ast.walk(member.method) if member.method is not None else ():
+                if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    for target in (inner for one in targets for inner in ast.walk(one)):
+                        match target:
+                            case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
+                                found.setdefault(attribute, node)
+            found.setdefault(name, member.nodes[-1])
+    return found
+
+
+def _is_same_attribute(old: ast.stmt, new: ast.stmt, method: str) -> bool:
+    """Whether an attribute has the same value; of a module of which a method is called, any has."""
+    match old, new:
+        case (
+            (ast.Assign(value=one) | ast.AnnAssign(value=ast.expr() as one)),
+            (ast.Assign(value=other) | ast.AnnAssign(value=ast.expr() as other)),
+        ):
+            return bool(method) or is_same_value(one, other)
+        case _:
+            return type(old) is type(new)
+
+
+def _called(node: ast.stmt, method: str, tree: Tree, module: str) -> Function | None:
+    """The function that a call of an attribute or a global runs, where that is known."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return node
+        case ast.Assign(value=ast.Call(func=ast.Name(id=name))):
+            found = tree.member(module, name, method or "forward")
+            return found[2].method if found is not None else None
+        case _:
+            return None
+
+
+def takes_the_same(old: Function, new: Function) -> bool:
+    """Whether every call that fits the one function fits the other, with the same meaning."""
+    before, after = [a.arg for a in old.args.args], [a.arg for a in new.args.args]
+    required = len(after) - len(new.args.defaults)
+    if after[: len(before)] != before or required > len(before) - len(old.args.defaults):
+        return False
+    keywords = {a.arg: d for a, d in zip(new.args.kwonlyargs, new.args.kw_defaults, strict=True)}
+    known = {a.arg for a in old.args.kwonlyargs}
+    if any(default is None and name not in known for name, default in keywords.items()):
+        return False
+    takes_more = new.args.kwarg is not None or old.args.kwarg is None
+    return type(old) is type(new) and takes_more and known <= keywords.keys() | {*after}
+
+
+def _first_line(node: ast.stmt) -> str:
+    return ast.unparse(node).partition("\n")[0]

@@ -9,18 +9,100 @@ return x            x = cap(x)            return x               x = cap(x)
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen.author.align.suites import head_texts, suites_of
-from patchgen.author.rebase.order import commute
-from patchgen.author.rebase.pairing import Hunk, Paired, pair_statements
-from patchgen.author.rebase.sides import Clash, Three
-from patchgen.author.rebase.simple import merge_simple
+from patchgen.author.align.expressions import differing
+from patchgen.author.align.suites import best_pairs, head_texts, measure_similarity, suites_of
+from patchgen.author.rebase.code import Clash, Code, Three, as_operand
+from patchgen.author.rebase.expressions import merge_expression
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, plain_text
 
 _Suite = Sequence[ast.stmt]
+_ALIKE = 0.5
+
+
+# Which statement of a suite is which of another version
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Statements `start` to `stop` of the old suite that `first` to `last` of the new replace."""
+
+    start: int
+    stop: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The pairs of statements of two suites by place, and what lies between them."""
+
+    pairs: dict[int, int]
+    hunks: tuple[Hunk, ...]
+
+    def hunk_of(self, place: int) -> Hunk | None:
+        """The hunk that replaces the old statement at `place`."""
+        return next((h for h in self.hunks if h.start <= place < h.stop), None)
+
+
+def pair_statements(old: _Suite, new: _Suite) -> Paired:
+    """Equal statements first, then alike ones between them."""
+    texts = [*map(plain_text, old)], [*map(plain_text, new)]
+    pairs: dict[int, int] = {}
+    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
+    for tag, i, k, j, m in matcher.get_opcodes():
+        if tag == "equal":
+            pairs |= dict(zip(range(i, k), range(j, m), strict=True))
+        else:
+            alike = best_pairs(old[i:k], new[j:m], alikeness, _ALIKE)
+            pairs |= {i + a: j + b for a, b in alike}
+    return Paired(pairs, tuple(_hunks(pairs, len(old), len(new))))
+
+
+def _hunks(pairs: dict[int, int], old: int, new: int) -> Iterator[Hunk]:
+    start = first = 0
+    for i, j in [*sorted(pairs.items()), (old, new)]:
+        if i > start or j > first:
+            yield Hunk(start, i, first, j)
+        start, first = i + 1, j + 1
+
+
+def alikeness(old: ast.stmt, new: ast.stmt) -> float:
+    """How much two statements say the same, from 0 to 1.3."""
+    kinds = [ast.Assign if isinstance(n, ast.AnnAssign) else type(n) for n in (old, new)]
+    if kinds[0] is not kinds[1]:
+        return 0.0
+    if suites_of(old):
+        return measure_similarity(old, new)
+    mine, theirs = Counter(_words(old)), Counter(_words(new))
+    share = sum((mine & theirs).values()) * 2 / max(sum(mine.values()) + sum(theirs.values()), 1)
+    # Two assignments to the same names are versions of one more often than not.
+    return share + 0.3 if _targets_of(old) and _targets_of(old) == _targets_of(new) else share
+
+
+def _targets_of(node: ast.stmt) -> str:
+    match node:
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            return plain_text(target)
+        case _:
+            return ""
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
+                yield word
+            case ast.Constant(value=value):
+                yield repr(value)
+
+
+# Patches
 
 
 @dataclass(frozen=True)
@@ -33,6 +115,12 @@ class Patch:
     first: int
     last: int
     lines: tuple[str, ...]
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Where it goes.  At one place, what ends a block comes before what follows the block."""
+        margins = [len(line) - len(line.lstrip()) for line in self.lines if line.strip()]
+        return self.first, self.last, -min(margins, default=0)
 
 
 @dataclass(frozen=True)
@@ -74,7 +162,17 @@ class _Suites:
                 done += self._statement(place, j)
         return done
 
-    # -- runs of statements -----------------------------------------------------------------------
+    def _statement(self, place: int, j: int) -> Changes:
+        """A statement that the declaration changes."""
+        base, ours = self.base[place], self.ours[j]
+        there = self.upstream.pairs.get(place)
+        if there is not None:
+            return merge_statement(self.three, base, ours, self.theirs[there])
+        hunk = self.upstream.hunk_of(place)
+        theirs = self.theirs[hunk.first : hunk.last] if hunk is not None else ()
+        what = "the declaration changes a statement that upstream replaced"
+        clash = Clash(what, *map(_code, ([base], [ours], theirs)))
+        return _elsewhere(self.three, base, ours) or Changes(clashes=(clash,))
 
     def _hunk(self, hunk: Hunk) -> Changes:
         """Statements that the declaration has in the place of others, or in addition."""
@@ -83,13 +181,11 @@ class _Suites:
             return self._deletion(hunk)
         other = self._beside(hunk)
         if other is not None:
-            known = self.theirs[other.first : other.last]
+            theirs = self.theirs[other.first : other.last]
             is_same_place = (other.start, other.stop) == (hunk.start, hunk.stop)
-            if is_same_place and _texts(new) == _texts(known):
+            if is_same_place and _texts(new) == _texts(theirs):
                 return Changes()
-            both_insert = is_same_place and hunk.start == hunk.stop
-            if not both_insert or not commute(new, known):
-                return self._clash("both changed these statements", hunk, other)
+            return self._clash("both changed these statements", hunk, other)
         for place in range(hunk.start, hunk.stop):
             there = self.upstream.pairs.get(place)
             if there is None or plain_text(self.theirs[there]) != plain_text(self.base[place]):
@@ -97,7 +193,7 @@ class _Suites:
                 return self._clash(what, hunk, self.upstream.hunk_of(place))
         if any(_is_elif(self.three, suite) for suite in (self.theirs, new)):
             return self._clash("the change is in a chain of elif", hunk, None)
-        lines = tuple(line for node in new for line in _chunk(self.three, node))
+        lines = tuple(line for node in new for line in _chunk(self.three.ours, node))
         first, last = self._lines_of(hunk)
         if first == 0:
             return self._clash("the place of the change is gone", hunk, None)
@@ -110,7 +206,8 @@ class _Suites:
             there = self.upstream.pairs.get(place)
             if there is None:
                 other = self.upstream.hunk_of(place)
-                if other is not None and other.last > other.first:
+                is_moved = self._is_moved(self.base[place])
+                if is_moved or (other is not None and other.last > other.first):
                     what = "the declaration drops what upstream replaced"
                     return self._clash(what, hunk, other)
                 continue
@@ -119,11 +216,23 @@ class _Suites:
                 one = Hunk(place, place + 1, hunk.first, hunk.last)
                 what = "the declaration drops a statement that upstream changed"
                 return self._clash(what, one, Hunk(place, place + 1, there, there + 1))
-            first = first_line(node)
-            if self.three.theirs.comments(node) == self.three.base.comments(self.base[place]):
-                first -= len(self.three.theirs.comments(node))
+            first = self._top(node, self.base[place])
             done += Changes((Patch(first, node.end_lineno or 0, ()),))
         return done
+
+    def _is_moved(self, node: ast.stmt) -> bool:
+        """Whether upstream has a statement of this suite elsewhere."""
+        if list(self.base).index(node) in self.upstream.pairs:
+            return False
+        text = plain_text(node)
+        inside = (n for one in self.three.theirs.nodes for n in ast.walk(one))
+        return any(isinstance(n, ast.stmt) and plain_text(n) == text for n in inside)
+
+    def _top(self, node: ast.stmt, before: ast.stmt) -> int:
+        """The first line of a statement of upstream, with the comments that it had before."""
+        above = self.three.theirs.comments(node)
+        is_known = above == self.three.base.comments(before)
+        return first_line(node) - (len(above) if is_known else 0)
 
     def _beside(self, hunk: Hunk) -> Hunk | None:
         """The change of upstream that overlaps, or is an insertion at the same place."""
@@ -140,13 +249,15 @@ class _Suites:
         """The lines of the new parent that a hunk replaces, 0 where it has no place."""
         if hunk.stop > hunk.start:
             nodes = [self.theirs[self.upstream.pairs[n]] for n in range(hunk.start, hunk.stop)]
-            old = self.base[hunk.start]
-            first = first_line(nodes[0])
-            if self.three.theirs.comments(nodes[0]) == self.three.base.comments(old):
-                first -= len(self.three.theirs.comments(nodes[0]))
-            return first, nodes[-1].end_lineno or 0
+            return self._top(nodes[0], self.base[hunk.start]), nodes[-1].end_lineno or 0
         behind = self.upstream.pairs.get(hunk.start)
         before = self.upstream.pairs.get(hunk.start - 1)
+        # A neighbour that upstream moved may have been meant to stay one.
+        around = self.base[max(hunk.start - 1, 0) : hunk.start + 1]
+        if len(around) > (before is not None) + (behind is not None) and any(
+            map(self._is_moved, around)
+        ):
+            return 0, 0
         if behind is not None and (before is None or self._begins_block(hunk)):
             node = self.theirs[behind]
             line = first_line(node) - len(self.three.theirs.comments(node))
@@ -158,11 +269,8 @@ class _Suites:
 
     def _begins_block(self, hunk: Hunk) -> bool:
         """Whether a blank line in the declaration parts what is new from what is before it."""
-        if not self.ours[hunk.first : hunk.last]:
-            return False
-        top = first_line(self.ours[hunk.first]) - len(
-            self.three.ours.comments(self.ours[hunk.first])
-        )
+        node = self.ours[hunk.first]
+        top = first_line(node) - len(self.three.ours.comments(node))
         return not "".join(self.three.ours.lines(top - 1, top - 1)).strip()
 
     def _clash(self, what: str, hunk: Hunk, other: Hunk | None) -> Changes:
@@ -171,27 +279,13 @@ class _Suites:
         theirs = self.theirs[other.first : other.last] if other is not None else ()
         return Changes(clashes=(Clash(what, *map(_code, (base, ours, theirs))),))
 
-    # -- statements -------------------------------------------------------------------------------
-
-    def _statement(self, place: int, j: int) -> Changes:
-        """A statement that the declaration changes."""
-        base, ours = self.base[place], self.ours[j]
-        there = self.upstream.pairs.get(place)
-        if there is None:
-            hunk = self.upstream.hunk_of(place)
-            theirs = self.theirs[hunk.first : hunk.last] if hunk is not None else ()
-            what = "the declaration changes a statement that upstream replaced"
-            return Changes(clashes=(Clash(what, *map(_code, ([base], [ours], theirs))),))
-        return merge_statement(self.three, base, ours, self.theirs[there])
-
 
 def _code(nodes: Iterable[ast.stmt]) -> str:
     return "\n".join(map(ast.unparse, nodes))
 
 
-def _chunk(three: Three, node: ast.stmt) -> list[str]:
+def _chunk(side: Code, node: ast.stmt) -> list[str]:
     """A statement of the declaration with the comments above it."""
-    side = three.ours
     above = side.comments(node)
     top = first_line(node) - len(above)
     blank = [""] if not "".join(side.lines(top - 1, top - 1)).strip() else []
@@ -199,13 +293,13 @@ def _chunk(three: Three, node: ast.stmt) -> list[str]:
 
 
 def _is_elif(three: Three, suite: _Suite) -> bool:
-    if not suite or not isinstance(suite[0], ast.If):
-        return False
-    return any(
+    return bool(suite) and any(
         "".join(side.lines(suite[0].lineno, suite[0].lineno)).lstrip().startswith("elif ")
         for side in (three.ours, three.theirs)
-        if suite[0].lineno <= len(side.source.lines)
     )
+
+
+# One statement
 
 
 def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
@@ -215,62 +309,145 @@ def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
     first, last = first_line(theirs), theirs.end_lineno or 0
     if plain_text(base) == plain_text(theirs):
         own = three.ours.lines(first_line(ours), ours.end_lineno or 0)
-        above = three.ours.comments(ours)
-        known = three.theirs.comments(theirs)
+        above, known = three.ours.comments(ours), three.theirs.comments(theirs)
         if above != three.base.comments(base) and known == three.base.comments(base):
             own, first = [*above, *own], first - len(known)
         return Changes((Patch(first, last, tuple(own)),))
     if suites_of(base) and type(base) is type(ours) is type(theirs):
         return _merge_compound(three, base, ours, theirs)
-    text = merge_simple(three, base, ours, theirs)
+    text = _merge_simple(three, base, ours, theirs)
     if isinstance(text, Clash):
-        return Changes(clashes=(text,))
+        return _elsewhere(three, base, ours, theirs) or Changes(clashes=(text,))
     indented = (" " * theirs.col_offset + text).split("\n")
     return Changes((Patch(first, last, tuple(indented)),))
 
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
     """A statement with suites: its head, and each suite by itself."""
+    clash = Changes(clashes=(three.clash("both changed this statement", base, ours, theirs),))
     heads = [head_texts(node, plain_text) for node in (base, ours, theirs)]
-    if isinstance(base, Function) or heads[0] not in heads[1:]:
-        return Changes(clashes=(three.clash("both changed this statement", base, ours, theirs),))
     suites = suites_of(base), suites_of(ours), suites_of(theirs)
-    if len({len(one) for one in suites}) > 1:
-        return Changes(clashes=(three.clash("both changed this statement", base, ours, theirs),))
+    if isinstance(base, Function) or heads[0] not in heads[1:] or len({*map(len, suites)}) > 1:
+        return clash
     done = Changes()
     if heads[0] == heads[2] != heads[1]:
-        done += _own_head(three, ours, theirs)
+        first, last = first_line(theirs), head_end(three.theirs, theirs)
+        lines = three.ours.lines(first_line(ours), head_end(three.ours, ours))
+        done += Changes((Patch(first, last, tuple(lines)),))
     for one, mine, upstream in zip(*suites, strict=True):
         if _texts(one) != _texts(mine) and bool(one) != bool(upstream):
             what = "one side changed a branch that the other has no more"
             return Changes(clashes=(three.clash(what, base, ours, theirs),))
-        if not one and mine and not upstream:
-            done += _own_branch(three, base, ours, theirs)
-            continue
-        done += merge_suites(three, one, mine, upstream)
+        if one or upstream or not mine:
+            done += merge_suites(three, one, mine, upstream)
+        elif isinstance(ours, ast.If):
+            # The `else` or `elif` that the declaration adds.
+            lines = three.ours.lines((ours.body[-1].end_lineno or 0) + 1, ours.end_lineno or 0)
+            place = (theirs.end_lineno or 0) + 1
+            done += Changes((Patch(place, place - 1, tuple(lines)),))
+        else:
+            return clash
     return done
 
 
-def _own_branch(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
-    """The `else` or `elif` that the declaration adds to an `if`."""
-    if not (isinstance(ours, ast.If) and isinstance(theirs, ast.If)):
-        what = "the declaration adds a branch to a statement that upstream changed"
-        return Changes(clashes=(three.clash(what, base, ours, theirs),))
-    lines = three.ours.lines((ours.body[-1].end_lineno or 0) + 1, ours.end_lineno or 0)
-    place = (theirs.end_lineno or 0) + 1
-    return Changes((Patch(place, place - 1, tuple(lines)),))
-
-
-def _own_head(three: Three, ours: ast.stmt, theirs: ast.stmt) -> Changes:
-    """The head of the declaration's statement in the place of upstream's, which is the old one."""
-    first, last = first_line(theirs), head_end(three.theirs.source.lines, theirs)
-    lines = three.ours.lines(first_line(ours), head_end(three.ours.source.lines, ours))
-    return Changes((Patch(first, last, tuple(lines)),))
-
-
-def head_end(lines: Sequence[str], node: ast.stmt) -> int:
+def head_end(side: Code, node: ast.stmt) -> int:
     """The line on which the head of a compound statement ends."""
     line = first_line(suites_of(node)[0][0]) - 1
-    while not lines[line - 1].partition("#")[0].rstrip().endswith(":"):
+    while not side.lines(line, line)[0].partition("#")[0].rstrip().endswith(":"):
         line -= 1
     return line
+
+
+def _elsewhere(
+    three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt | None = None
+) -> Changes | None:
+    """The one expression that the declaration changes, where upstream has it as often as before.
+
+    That is in the statement `theirs`, or else anywhere, if it stands in the method once.
+    """
+    if not three.is_free or suites_of(base) or suites_of(ours):
+        return None
+    for old, new in differing(base, ours):
+        before, after = _places(three.base, old), _places(three.theirs, old)
+        if isinstance(old, ast.Name | ast.Constant) or len(before) != len(after):
+            continue
+        if len(before) > 1:
+            before = [one for one in before if one[0] is base]
+            after = [one for one in after if one[0] is theirs]
+        if len(before) == len(after) == 1 and not suites_of(after[0][0]):
+            statement, node = after[0]
+            text = three.theirs.spliced(statement, [(node, as_operand(new, three.ours.code(new)))])
+            lines = (" " * statement.col_offset + text).split("\n")
+            return Changes((Patch(statement.lineno, statement.end_lineno or 0, tuple(lines)),))
+    return None
+
+
+def _places(side: Code, wanted: ast.expr) -> list[tuple[ast.stmt, ast.expr]]:
+    """Where an expression stands in the body of a method, with the statements."""
+    text, found = plain_text(wanted), []
+    waiting: list[tuple[ast.stmt, ast.AST]] = [
+        (node, node) for one in side.nodes if isinstance(one, Function) for node in one.body
+    ]
+    while waiting:
+        statement, node = waiting.pop()
+        if isinstance(node, ast.expr) and plain_text(node) == text:
+            found.append((statement, node))
+        for child in ast.iter_child_nodes(node):
+            waiting.append((child if isinstance(child, ast.stmt) else statement, child))
+    return found
+
+
+def _merge_simple(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> str | Clash:
+    """A statement without suites, in which both sides changed something."""
+    base, ours, theirs = map(_without_annotation, (base, ours, theirs))
+    match base, ours, theirs:
+        case (
+            ast.Return(value=ast.expr() as a) | ast.Expr(value=a),
+            ast.Return(value=ast.expr() as b) | ast.Expr(value=b),
+            ast.Return(value=ast.expr() as c) | ast.Expr(value=c),
+        ) if type(base) is type(ours) is type(theirs):
+            value = merge_expression(three, a, b, c)
+            return value if isinstance(value, Clash) else three.theirs.spliced(theirs, [(c, value)])
+        case (
+            ast.Assign() | ast.AugAssign(),
+            ast.Assign() | ast.AugAssign(),
+            ast.Assign() | ast.AugAssign(),
+        ) if type(base) is type(ours) is type(theirs):
+            return _merge_assignment(three, base, ours, theirs)
+        case _:
+            return three.clash("both changed this statement", base, ours, theirs)
+
+
+def _without_annotation(node: ast.stmt) -> ast.stmt:
+    if not isinstance(node, ast.AnnAssign) or node.value is None:
+        return node
+    return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
+def _merge_assignment(
+    three: Three,
+    base: ast.Assign | ast.AugAssign,
+    ours: ast.Assign | ast.AugAssign,
+    theirs: ast.Assign | ast.AugAssign,
+) -> str | Clash:
+    """An assignment whose targets one side changed at most, and none whose value was replaced."""
+    nodes = base, ours, theirs
+    targets = [_target_text(node) for node in nodes]
+    value = merge_expression(three, base.value, ours.value, theirs.value)
+    if isinstance(value, Clash):
+        return value
+    if len(set(targets)) > 1:
+        # What a call gives is taken apart in another way: only its arguments may differ beside.
+        values = [node.value for node in nodes]
+        called = {plain_text(v.func) if isinstance(v, ast.Call) else "" for v in values}
+        if "" in called or len(called) > 1 or targets[0] not in targets[1:]:
+            return three.clash("both changed this assignment", base, ours, theirs)
+        if targets[1] != targets[0]:
+            return three.ours.spliced(ours, [(ours.value, value)])
+    return three.theirs.spliced(theirs, [(theirs.value, value)])
+
+
+def _target_text(node: ast.Assign | ast.AugAssign) -> str:
+    if isinstance(node, ast.Assign):
+        return "=".join(map(plain_text, node.targets))
+    return f"{type(node.op).__name__} {plain_text(node.target)}"
