@@ -350,7 +350,7 @@ def new_statements(draw: random.Random, target: ast.stmt, pair: Pair) -> str:
         forms = [
             f"{name} = {name} * 2.0",
             f"{name} = torch.tanh({name} / 30.0) * 30.0",
-            f"if {name} is None:\n    raise ValueError('{name} is missing')",
+            f"if {name} is None:\n    raise ValueError('it is missing')",
             f"seen = {name}",
             f"print({name})",
             *forms,

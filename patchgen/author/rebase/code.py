@@ -149,9 +149,9 @@ class Three:
 def read_code(text: str) -> Code:
     """The code of a text, which begins with `class _:` if it stands in a class."""
     body = ast.parse(text).body
-    node = body[0]
-    is_member = text.startswith(_CLASS) and isinstance(node, ast.ClassDef)
-    return Code(text, tuple(node.body if is_member else body))
+    if text.startswith(_CLASS) and isinstance(body[0], ast.ClassDef):
+        body = body[0].body
+    return Code(text, tuple(body))
 
 
 def cut_out(file: File, nodes: Sequence[ast.stmt]) -> Code:

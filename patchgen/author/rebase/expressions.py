@@ -160,7 +160,7 @@ def _merge_entries(
     mine: Mapping[str, ast.expr],
     upstream: Mapping[str, ast.expr],
 ) -> dict[str, str] | Clash:
-    """Keyword arguments, or the entries of a dictionary, by their names; unpacked ones come last."""
+    """Keyword arguments or entries of a dictionary by their names, unpacked ones last."""
     names = dict.fromkeys([*upstream, *mine, *before])
     found: dict[str, str] = {}
     for name in sorted(names, key=lambda name: name.startswith("**")):

@@ -146,16 +146,15 @@ def _renamed_parameters(
 
 
 def _elected(votes: Mapping[tuple[str, str, str], int], wanted: str) -> dict[str, str]:
-    """The names that most places agree on; two that became one are no renames."""
+    """The names that most places agree on; where two became one, that with the most places."""
     best: dict[str, str] = {}
-    counts = {(old, new): n for (kind, old, new), n in votes.items() if kind == wanted}
-    for old in {old for old, _ in counts}:
-        mine = {new: n for (name, new), n in counts.items() if name == old}
+    for old in {old for kind, old, _ in votes if kind == wanted}:
+        mine = {new: n for (kind, name, new), n in votes.items() if (kind, name) == (wanted, old)}
         name = max(sorted(mine), key=lambda new: mine[new])
-        if mine[name] * 2 > sum(mine.values()):
+        rivals = [n for (_, other, new), n in votes.items() if new == name and other != old]
+        if mine[name] * 2 > sum(mine.values()) and mine[name] > max(rivals, default=0):
             best[old] = name
-    taken = Counter(best.values())
-    return {old: name for old, name in best.items() if taken[name] == 1}
+    return best
 
 
 # Names of a whole file

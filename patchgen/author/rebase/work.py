@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import difflib
 import enum
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -222,18 +222,14 @@ class Rebase:
         rewritten: dict[Declared, Rewritten] = {}
         # The first one again: by then, what it depends on may be right.
         for write in (_as_it_is, _renamed, _written_anew, _as_it_is):
-            tried = {
-                case: made
-                for case in cases
-                if case.is_waiting and (made := write(case, writer)) is not False
-            }
-            if not tried:
+            waiting = [case for case in cases if case.is_waiting]
+            new = {case.change: made for case in waiting if (made := write(case, writer))}
+            if not waiting or not (new or write is _as_it_is):
                 continue
-            new = {case.change: made for case, made in tried.items() if made is not None}
             given, left_out = self._trial(cases, {**rewritten, **new})
-            for case, made in tried.items():
-                member = given.member(case.change)
-                if case.change in left_out or member is None or not case.is_waiting:
+            for case in waiting:
+                member, made = given.member(case.change), new.get(case.change)
+                if case.change in left_out or member is None:
                     continue
                 self._judge(case, member, made, is_anew=write is _written_anew)
                 if made is not None and case.wanted is not None:
@@ -302,25 +298,22 @@ class Rebase:
                 case.settle(State.CONFLICT, None, Clash(f"among the others: {why}"))
 
 
-_Write = Callable[[_Case, Writer], "Rewritten | None | bool"]
-
-
 def _as_it_is(case: _Case, writer: Writer) -> None:
     """The declaration as it stands."""
 
 
-def _renamed(case: _Case, writer: Writer) -> Rewritten | bool:
+def _renamed(case: _Case, writer: Writer) -> Rewritten | None:
     if case.change.kind != "edit" or case.merge is None or not case.merge.renames:
-        return False
-    return writer.renamed(case.change, case.merge.renames) or False
+        return None
+    return writer.renamed(case.change, case.merge.renames)
 
 
-def _written_anew(case: _Case, writer: Writer) -> Rewritten | bool:
+def _written_anew(case: _Case, writer: Writer) -> Rewritten | None:
     if case.merge is None or case.merge.code is None or case.files is None:
-        return False
+        return None
     if case.change.kind == "edit":
         three = case.merge.three
-        return writer.edits(case.change, three.theirs, case.merge.code, case.files) or False
+        return writer.edits(case.change, three.theirs, case.merge.code, case.files)
     return writer.override(case.change, case.merge.code, case.files)
 
 

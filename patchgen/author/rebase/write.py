@@ -87,8 +87,8 @@ class Writer:
                 if len(places) != _count(function):
                     waiting.append((function, old, new))
                     continue
-                lines = {line for one in places for n in one.nodes for line in _span(n)}
-                hunks = [hunk for hunk in hunks if not hunk.touches(lines)]
+                matched = {line for one in places for n in one.nodes for line in _span(n)}
+                hunks = [hunk for hunk in hunks if not hunk.touches(matched)]
         if len(waiting) != len(hunks) or not hunks:
             return None
         cuts: dict[Function, list[Cut]] = {n: [] for n in change.nodes if isinstance(n, Function)}
@@ -239,11 +239,11 @@ def _holes(function: Function) -> frozenset[str]:
 
 def _alike(hunk: _Hunk, old: ast.With, new: ast.With) -> float:
     """How much a change says of what a pair of blocks says."""
-    sides = [[hunk.old, hunk.new], [*old.body, *new.body]]
-    words = []
-    for side in sides:
-        nodes = [n for one in side for n in (one if isinstance(one, tuple) else (one,))]
-        words.append({w for node in nodes for w in _WORD.findall(ast.unparse(node))})
+    mine = [n for one in (hunk.old, hunk.new) for n in (one if isinstance(one, tuple) else (one,))]
+    words = [
+        {word for node in nodes for word in _WORD.findall(ast.unparse(node))}
+        for nodes in (mine, [*old.body, *new.body])
+    ]
     return len(words[0] & words[1]) / max(len(words[0] | words[1]), 1)
 
 
@@ -333,8 +333,8 @@ def _parameters(code: Code, used: Sequence[ast.AST], there: Code) -> Cut:
     more = [text for _, text in texts if "=" in text]
     if args.kwonlyargs:
         more.append("*")
-    for argument, value in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        more.append(code.code(argument) + (f"={code.code(value)}" if value is not None else ""))
+    for argument, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        more.append(code.code(argument) + (f"={code.code(default)}" if default else ""))
     head = code.lines(function.lineno, function.lineno)[0]
     start = function.lineno, len(head[: head.index("(")].encode()) + 1
     first = function.body[0]
