@@ -26,8 +26,7 @@ from rebase import _PARENT, make_parser, release_in
 
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.align.file import File
-from patchgen.author.rebase.releases import Tree
-from patchgen.author.rebase.rewriting import member_of
+from patchgen.author.rebase.releases import Tree, member_of
 from patchgen.cli import main as patchgen
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment

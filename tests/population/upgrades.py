@@ -2,7 +2,7 @@
 
 A method differs between two releases.  The change is made in the old text, by one operation on text,
 and declared in a modular file.  The right result of a rebase is what the same operation gives on the
-new text.  Nothing here knows how `rebase` works, and nothing of transformers is imported.
+new text.  How the answer is made has nothing of `rebase` in it, and nothing is imported.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from patchgen.author.align.file import read_file
+from patchgen.author.rebase.releases import Given, Prover, Tree, member_of
+from patchgen.author.rebase.work import Rebase
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import plain_text
+from patchgen.syntax.text import make_source
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 SIMPLE = (ast.Assign, ast.AugAssign, ast.Expr, ast.AnnAssign)
 SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
-NO_PLACE = (ast.Slice, ast.Starred, ast.JoinedStr, ast.FormattedValue)
+FILE = "modular_x.py"
 
 
 @dataclass(frozen=True)
@@ -293,7 +299,9 @@ def expressions(pair: Pair, names: Mapping[str, str]) -> list[ast.expr]:
 def locals_of(method: Method) -> set[str]:
     """The parameters and variables of a method."""
     node = method.node
-    bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    bound = {
+        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
     return bound | {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
 
 
@@ -305,6 +313,7 @@ def reads_of(node: ast.AST) -> list[str]:
     )
 
 
+@cache
 def renames_of(pair: Pair) -> dict[str, str]:
     """The variables that upstream calls otherwise everywhere, by what most statements say."""
     old, new = pair.old, pair.new
@@ -314,7 +323,11 @@ def renames_of(pair: Pair) -> dict[str, str]:
     for name in sorted(gone):
         mine = [n for n in nodes_of(old) if isinstance(n, SIMPLE) and name in code_words(n)]
         for other in sorted(fresh):
-            again = [n for n in mine if key_of(ast.parse(renamed(old.code(n), {name: other})).body[0]) in there]
+            again = [
+                n
+                for n in mine
+                if key_of(ast.parse(renamed(old.code(n), {name: other})).body[0]) in there
+            ]
             if mine and len(again) >= max(1, 0.6 * len(mine)):
                 found[name] = other
     return found if len(set(found.values())) == len(found) else {}
@@ -365,7 +378,9 @@ def insert_after(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> O
     new = new_statements(draw, target, pair)
     code = pair.old.code(target)
     word = draw.choice(("after", "new"))
-    return Operation((part(pair, target, "{}\n" + new, word, new if word == "after" else f"{code}\n{new}"),))
+    return Operation(
+        (part(pair, target, "{}\n" + new, word, new if word == "after" else f"{code}\n{new}"),)
+    )
 
 
 def insert_before(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
@@ -375,10 +390,14 @@ def insert_before(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> 
     new = new_statements(draw, target, pair)
     code = pair.old.code(target)
     word = draw.choice(("before", "new"))
-    return Operation((part(pair, target, new + "\n{}", word, new if word == "before" else f"{new}\n{code}"),))
+    return Operation(
+        (part(pair, target, new + "\n{}", word, new if word == "before" else f"{new}\n{code}"),)
+    )
 
 
-def replace_expression(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
+def replace_expression(
+    draw: random.Random, pair: Pair, names: Mapping[str, str]
+) -> Operation | None:
     target = choice(draw, expressions(pair, names))
     if target is None:
         return None
@@ -414,7 +433,9 @@ def guard(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operatio
         test = "torch.is_grad_enabled()"
     if "\n" in code:
         return None
-    return Operation((part(pair, target, f"if {test}:\n    {{}}", "new", f"if {test}:\n    {code}"),))
+    return Operation(
+        (part(pair, target, f"if {test}:\n    {{}}", "new", f"if {test}:\n    {code}"),)
+    )
 
 
 def keyword(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
@@ -432,25 +453,37 @@ def keyword(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operat
 
 
 def rest_of(call: ast.Call) -> bool:
-    return any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
+    return any(isinstance(a, ast.Starred) for a in call.args) or any(
+        k.arg is None for k in call.keywords
+    )
 
 
 def changed_call(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
     """The one call of a function gets a keyword, whatever its other arguments are."""
     functions = [
-        key_of(n.func) for method in (pair.old, pair.new) for n in nodes_of(method) if isinstance(n, ast.Call)
+        key_of(n.func)
+        for method in (pair.old, pair.new)
+        for n in nodes_of(method)
+        if isinstance(n, ast.Call)
     ]
     calls = [
         n
         for n in nodes_of(pair.old)
-        if isinstance(n, ast.Call) and functions.count(key_of(n.func)) == 2
+        if isinstance(n, ast.Call)
+        and functions.count(key_of(n.func)) == 2
         and not hides_names(n)
         and count_of(pair.new, key_of(n)) == 0
     ]
     there = {key_of(n.func): n for n in nodes_of(pair.new) if isinstance(n, ast.Call)}
-    calls = [n for n in calls if key_of(n.func) in there and not (rest_of(n) or rest_of(there[key_of(n.func)]))]
+    calls = [
+        n
+        for n in calls
+        if key_of(n.func) in there and not (rest_of(n) or rest_of(there[key_of(n.func)]))
+    ]
     target = choice(draw, [n for n in calls if n.args or n.keywords])
-    if target is None or not (there[key_of(target.func)].args or there[key_of(target.func)].keywords):
+    if target is None or not (
+        there[key_of(target.func)].args or there[key_of(target.func)].keywords
+    ):
         return None
     return Operation((replace(part(pair, target, "", "new", ""), word="call"),))
 
@@ -507,12 +540,18 @@ def parameter(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Oper
     (one,) = made.parts
     for form in ("2.0", "30.0", "torch.cuda.synchronize()", "1 + 1", "None", "print("):
         if form in one.new:
-            fresh = {"torch.cuda.synchronize()": "factor", "None": "factor", "print(": "print(factor, "}
+            fresh = {
+                "torch.cuda.synchronize()": "factor",
+                "None": "factor",
+                "print(": "print(factor, ",
+            }
             text = fresh.get(form, "factor")
             if form == "None" or form in one.old:
                 return None
             one = replace(
-                one, new=one.new.replace(form, text), declared_new=one.declared_new.replace(form, text)
+                one,
+                new=one.new.replace(form, text),
+                declared_new=one.declared_new.replace(form, text),
             )
             return Operation((one,), added=draw.choice(("factor=1.0", "factor=None")))
     return None
@@ -523,14 +562,17 @@ def twice(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operatio
     found = [
         n
         for n in nodes_of(pair.old)
-        if isinstance(n, ast.Call | ast.BinOp) and not hides_names(n)
+        if isinstance(n, ast.Call | ast.BinOp)
+        and not hides_names(n)
         and count_of(pair.old, key_of(n)) == 2 == count_of(pair.new, key_of(n))
     ]
     target = choice(draw, [n for n in found if not set(reads_of(n)) & names.keys()])
     if target is None:
         return None
     code = pair.old.code(target)
-    return Operation((replace(part(pair, target, "torch.tanh({})", "new", f"torch.tanh({code})"), count=2),))
+    return Operation(
+        (replace(part(pair, target, "torch.tanh({})", "new", f"torch.tanh({code})"), count=2),)
+    )
 
 
 def hole(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation | None:
@@ -538,10 +580,15 @@ def hole(draw: random.Random, pair: Pair, names: Mapping[str, str]) -> Operation
     calls = [
         n
         for n in expressions(pair, names)
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and len(n.args) == 1 and not n.keywords
+        if isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and len(n.args) == 1
+        and not n.keywords
         and not isinstance(n.args[0], ast.Starred)
     ]
-    functions = [key_of(n.func) for m in (pair.old, pair.new) for n in nodes_of(m) if isinstance(n, ast.Call)]
+    functions = [
+        key_of(n.func) for m in (pair.old, pair.new) for n in nodes_of(m) if isinstance(n, ast.Call)
+    ]
     target = choice(draw, [n for n in calls if functions.count(key_of(n.func)) == 2])
     if target is None:
         return None
@@ -594,8 +641,17 @@ MAKERS: dict[str, Make] = {
 }
 EDITS_ONLY = frozenset({"hole"})
 FORMS = ("edit", "override")
-KINDS = [f"{kind}, {form}" for kind in MAKERS for form in FORMS if form == "edit" or kind not in EDITS_ONLY]
-KINDS += [f"{kind} under another name, {form}" for kind in ("insert after", "replace", "keyword") for form in FORMS]
+KINDS = [
+    f"{kind}, {form}"
+    for kind in MAKERS
+    for form in FORMS
+    if form == "edit" or kind not in EDITS_ONLY
+]
+KINDS += [
+    f"{kind} under another name, {form}"
+    for kind in ("insert after", "replace", "keyword")
+    for form in FORMS
+]
 KINDS += ["replace, function"]
 
 
@@ -629,7 +685,9 @@ def globals_of(text: str, module: str) -> Globals:
         elif isinstance(node, ast.Import):
             for a in node.names:
                 if a.asname or "." not in a.name:
-                    imports[a.asname or a.name] = f"import {a.name}" + (f" as {a.asname}" if a.asname else "")
+                    imports[a.asname or a.name] = f"import {a.name}" + (
+                        f" as {a.asname}" if a.asname else ""
+                    )
     return Globals("parent", frozenset(defined), imports)
 
 
@@ -670,14 +728,25 @@ def modular_of(pair: Pair, operation: Operation, form: str) -> str | None:
     package, _, last = pair.module.rpartition(".")
     own = f"class {pair.owner}({known.alias}.{pair.owner}):\n{textwrap.indent(body, '    ')}"
     if not pair.owner:
-        parent = next((n.name for n in parsed(pair.before).body if isinstance(n, ast.ClassDef) and pair.member in {
-            m.id for m in ast.walk(n) if isinstance(m, ast.Name)}), None)
+        parent = next(
+            (
+                n.name
+                for n in parsed(pair.before).body
+                if isinstance(n, ast.ClassDef)
+                and pair.member in {m.id for m in ast.walk(n) if isinstance(m, ast.Name)}
+            ),
+            None,
+        )
         if parent is None:
             return None
         own = f"{body}\n\nclass {parent}({known.alias}.{parent}):\n    is_changed = True\n"
     words = "from patchgen.edits import Hole, New, after, before, edit, new, old\n"
     lines = sorted({*used, f"from {package} import {last} as {known.alias}"})
-    return '"""A variant."""\n\n' + "\n".join(lines) + f"\n\n{words if form == 'edit' else ''}\n\n{own}"
+    return (
+        '"""A variant."""\n\n'
+        + "\n".join(lines)
+        + f"\n\n{words if form == 'edit' else ''}\n\n{own}"
+    )
 
 
 def declared_edits(pair: Pair, operation: Operation, known: Globals, used: set[str]) -> str | None:
@@ -697,7 +766,11 @@ def declared_edits(pair: Pair, operation: Operation, known: Globals, used: set[s
                     return None
                 old, new, word = f"{head}(...)", f"{head}(..., extra=2.0)", "new"
             else:
-                fresh = {n.id for n in ast.walk(parsed(one.declared_new)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+                fresh = {
+                    n.id
+                    for n in ast.walk(parsed(one.declared_new))
+                    if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+                }
                 mine = local | fresh | set(holes) | ({"factor"} if operation.added else set())
                 old = qualified(one.declared_old, known, mine, used)
                 new = qualified(one.declared_new, known, mine, used)
@@ -725,11 +798,15 @@ def declared_edits(pair: Pair, operation: Operation, known: Globals, used: set[s
     return "\n".join(made)
 
 
-def applied_anywhere(operation: Operation, method: Method, names: Mapping[str, str]) -> Method | None:
+def applied_anywhere(
+    operation: Operation, method: Method, names: Mapping[str, str]
+) -> Method | None:
     """The operation on a method; a keyword for the one call of a function, too."""
     if operation.parts and operation.parts[0].word == "call":
         wanted = key_of(ast.parse(renamed(operation.parts[0].old, names)).body[0].value.func)
-        calls = [n for n in nodes_of(method) if isinstance(n, ast.Call) and key_of(n.func) == wanted]
+        calls = [
+            n for n in nodes_of(method) if isinstance(n, ast.Call) and key_of(n.func) == wanted
+        ]
         if len(calls) != 1:
             return None
         body = method.code(calls[0])[:-1].rstrip().removesuffix(",")
@@ -740,48 +817,97 @@ def applied_anywhere(operation: Operation, method: Method, names: Mapping[str, s
 # One upgrade
 
 
-def upgrades(releases: Sequence[Path], seed: int, count: int, kinds: Sequence[str] = ()) -> Iterator[Upgrade]:
-    """As many upgrades, of all kinds in turn."""
+def upgrades(
+    releases: Sequence[Path], seed: int, count: int, kinds: Sequence[str] = ()
+) -> Iterator[Upgrade]:
+    """As many upgrades, about as many of each kind; a file that is read gives up to three."""
     draw = random.Random(seed)
-    wanted = list(kinds or KINDS)
-    tried = 0
+    numbers = dict.fromkeys(kinds or KINDS, 0)
     made = 0
-    while made < count and tried < 400 * count:
-        tried += 1
-        kind = wanted[made % len(wanted)]
-        upgrade = drawn(draw, releases, kind)
-        if upgrade is not None:
+    for _ in range(100 * count):
+        old, new = sorted(draw.sample(range(len(releases)), 2))
+        shared = sorted({*modules_of(releases[old])} & {*modules_of(releases[new])})
+        pairs = pairs_in(releases[old], releases[new], draw.choice(shared))
+        of_file = 0
+        for kind in sorted(numbers, key=lambda kind: numbers[kind]):
+            upgrade = drawn(draw, pairs, kind) if of_file < 3 else None
+            if upgrade is None:
+                continue
+            numbers[kind] += 1
+            of_file += 1
             made += 1
             yield replace(upgrade, name=f"{seed}/{made} {upgrade.name}")
+            if made == count:
+                return
 
 
-def drawn(draw: random.Random, releases: Sequence[Path], kind: str) -> Upgrade | None:
-    """An upgrade of a kind, from a method drawn at random; None where it has no place for it."""
-    old, new = sorted(draw.sample(range(len(releases)), 2))
-    shared = sorted({*modules_of(releases[old])} & {*modules_of(releases[new])})
-    pairs = pairs_in(releases[old], releases[new], draw.choice(shared))
+def drawn(draw: random.Random, pairs: Sequence[Pair], kind: str) -> Upgrade | None:
+    """An upgrade of a kind, from one of some methods; None where that has no place for it."""
     what, _, form = kind.partition(", ")
-    pairs = [p for p in pairs if bool(p.owner) == (form != "function")]
+    base = what.removesuffix(" under another name")
+    pairs = [pair for pair in pairs if bool(pair.owner) == (form != "function")]
+    if base != what:
+        pairs = [pair for pair in pairs if renames_of(pair)]
     if not pairs:
         return None
     pair = draw.choice(pairs)
-    names: dict[str, str] = {}
-    base = what.removesuffix(" under another name")
-    if base != what:
-        pairs = [p for p in pairs if renames_of(p)]
-        if not pairs:
-            return None
-        pair = draw.choice(pairs)
-        names = renames_of(pair)
+    names = renames_of(pair) if base != what else {}
     operation = MAKERS[base](draw, pair, names)
     if operation is None:
         return None
     if names and not any(code_words(parsed(one.old)) & names.keys() for one in operation.parts):
         return None
-    before, answer = applied_anywhere(operation, pair.old, {}), applied_anywhere(operation, pair.new, names)
-    if before is None or answer is None:
-        return None
+    before = applied_anywhere(operation, pair.old, {})
+    answer = applied_anywhere(operation, pair.new, names)
     modular = modular_of(pair, operation, "override" if form == "function" else form)
-    if modular is None:
+    if before is None or answer is None or modular is None:
         return None
-    return Upgrade(pair.name, kind, pair.module, pair.owner, pair.member, modular, before.text, answer.text)
+    return Upgrade(
+        pair.name, kind, pair.module, pair.owner, pair.member, modular, before.text, answer.text
+    )
+
+
+# What `rebase` makes of it
+
+
+class Judge:
+    """Rebases upgrades, and compares with the answer; `roots` are the unpacked releases."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = {root.name: root for root in roots}
+        self.trees = {root.name: Tree(make_environment(root, root, ())) for root in roots}
+
+    def state_of(self, upgrade: Upgrade) -> tuple[str, str]:
+        """The state of an upgrade, and why; "unmade": the change was none on the old release."""
+        _, old, new, *_ = upgrade.name.split()
+        prover = Prover(FILE, (), Settings())
+        outputs = prover.flatten(upgrade.modular, self.roots[old])
+        if member_in(outputs, upgrade) != text_of(upgrade.before):
+            return "unmade", "; ".join(problem.what for problem in outputs.problems)
+        modular = read_file(make_source(upgrade.modular, FILE))
+        trees = self.trees[old], self.trees[new]
+        try:
+            made = Rebase(modular, prover, self.roots[old], self.roots[new], trees).run()
+        except Exception as error:  # whatever it is, the next one has to be judged
+            return "broken", f"{type(error).__name__}: {error}"
+        states = " ".join(f"{one.change.name}: {one.state}" for one in made.results)
+        if not made.is_done:
+            doubts = [clash.what for one in made.results for clash in one.clashes]
+            return "asked", "; ".join([states, *doubts, *(p.what for p in made.problems)])
+        outputs = prover.flatten(made.text, self.roots[new])
+        if outputs.problems:
+            return "broken", "; ".join([states, *(problem.what for problem in outputs.problems)])
+        return (
+            "equal" if member_in(outputs, upgrade) == text_of(upgrade.answer) else "wrong"
+        ), states
+
+
+def member_in(outputs: Given, upgrade: Upgrade) -> str:
+    """What the member of an upgrade says in an output; "" for none."""
+    file = outputs.file_of(upgrade.module)
+    member = member_of(file, upgrade.owner, upgrade.member) if file is not None else None
+    return plain_text(member.nodes[0]) if member is not None else ""
+
+
+def text_of(code: str) -> str:
+    return plain_text(parsed(code).body[0])

@@ -361,7 +361,7 @@ def head_end(side: Code, node: ast.stmt) -> int:
 def _elsewhere(
     three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt | None = None
 ) -> Changes | None:
-    """The one expression that the declaration changes, where upstream has it as often as before.
+    """The one expression that the declaration changes, where upstream uses it as before.
 
     That is in the statement `theirs`, or else anywhere, if it stands in the method once.
     """
@@ -372,28 +372,38 @@ def _elsewhere(
         if isinstance(old, ast.Name | ast.Constant) or len(before) != len(after):
             continue
         if len(before) > 1:
-            before = [one for one in before if one[0] is base]
-            after = [one for one in after if one[0] is theirs]
-        if len(before) == len(after) == 1 and not suites_of(after[0][0]):
-            statement, node = after[0]
+            before = [one for one in before if one.statement is base]
+            after = [one for one in after if one.statement is theirs]
+        if len(before) == len(after) == 1 and before[0].use == after[0].use:
+            statement, node = after[0].statement, after[0].node
             text = three.theirs.spliced(statement, [(node, as_operand(new, three.ours.code(new)))])
             lines = (" " * statement.col_offset + text).split("\n")
             return Changes((Patch(statement.lineno, statement.end_lineno or 0, tuple(lines)),))
     return None
 
 
-def _places(side: Code, wanted: ast.expr) -> list[tuple[ast.stmt, ast.expr]]:
-    """Where an expression stands in the body of a method, with the statements."""
+@dataclass(frozen=True)
+class _Place:
+    """Where an expression stands in a method; `use` says what is done with its value."""
+
+    statement: ast.stmt
+    node: ast.expr
+    use: str
+
+
+def _places(side: Code, wanted: ast.expr) -> list[_Place]:
+    """Where an expression stands in the simple statements of a method."""
     text, found = plain_text(wanted), []
-    waiting: list[tuple[ast.stmt, ast.AST]] = [
-        (node, node) for one in side.nodes if isinstance(one, Function) for node in one.body
-    ]
-    while waiting:
-        statement, node = waiting.pop()
-        if isinstance(node, ast.expr) and plain_text(node) == text:
-            found.append((statement, node))
-        for child in ast.iter_child_nodes(node):
-            waiting.append((child if isinstance(child, ast.stmt) else statement, child))
+    simple = (n for one in side.nodes for n in ast.walk(one) if isinstance(n, ast.stmt))
+    for statement in (n for n in simple if not suites_of(n)):
+        for parent in ast.walk(statement):
+            for field, value in ast.iter_fields(parent):
+                for node in value if isinstance(value, list) else [value]:
+                    if isinstance(node, ast.expr) and plain_text(node) == text:
+                        called = plain_text(parent.func) if isinstance(parent, ast.Call) else ""
+                        attribute = getattr(parent, "attr", getattr(parent, "arg", ""))
+                        use = f"{type(parent).__name__} {field} {called} {attribute}"
+                        found.append(_Place(statement, node, use))
     return found
 
 
