@@ -84,9 +84,9 @@ class Result:
         if self.renamed:
             yield self.renamed
         yield from self.upstream
-        if self.state is State.STALE:
-            yield "follow it, or keep the override and `patchgen convert --accept`"
-        yield "decide, and delete these comments"
+        is_stale = self.state is State.STALE
+        what = "follow it, or keep the override (`patchgen convert --accept`)"
+        yield f"{what if is_stale else 'decide what it should do now'}; then delete these comments"
 
 
 @dataclass(frozen=True)
