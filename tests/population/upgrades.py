@@ -58,8 +58,9 @@ class Method:
         return node
 
     def code(self, node: ast.AST) -> str:
-        """The text of a node."""
-        return ast.get_source_segment(self.text, node) or ""
+        """The text of a node, such that an expression can stand alone."""
+        text = ast.get_source_segment(self.text, node) or ""
+        return ast.unparse(node) if isinstance(node, ast.expr) and "\n" in text else text
 
     def edited(self, pieces: Sequence[tuple[ast.AST, str]]) -> Method:
         """The method with other texts in the places of some nodes."""

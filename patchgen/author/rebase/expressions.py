@@ -37,8 +37,6 @@ def merge_expression(three: Three, base: ast.expr, ours: ast.expr, theirs: ast.e
             _are_strings([*base.elts, *ours.elts, *theirs.elts])
         ):
             return _merge_names(three, base, ours, theirs)
-        case ast.Dict(), ast.Dict(), ast.Dict():
-            return _merge_dict(three, base, ours, theirs)
         case _ if type(base) is type(ours) is type(theirs):
             return _merge_parts(three, base, ours, theirs)
         case _:
@@ -160,7 +158,7 @@ def _merge_entries(
     mine: Mapping[str, ast.expr],
     upstream: Mapping[str, ast.expr],
 ) -> dict[str, str] | Clash:
-    """Keyword arguments or entries of a dictionary by their names, unpacked ones last."""
+    """Keyword arguments by their names, unpacked ones last."""
     names = dict.fromkeys([*upstream, *mine, *before])
     found: dict[str, str] = {}
     for name in sorted(names, key=lambda name: name.startswith("**")):
@@ -173,7 +171,7 @@ def _merge_entries(
 
 
 def _merge_entry(three: Three, base: _Entry, ours: _Entry, theirs: _Entry) -> str | Clash | None:
-    """One keyword argument, or one entry of a dictionary; None where it is gone."""
+    """One keyword argument; None where it is gone."""
     if _same(base, ours) or _same(ours, theirs):
         return None if theirs is None else three.theirs.code(theirs)
     if _same(base, theirs):
@@ -184,7 +182,7 @@ def _merge_entry(three: Three, base: _Entry, ours: _Entry, theirs: _Entry) -> st
     return merge_expression(three, base, ours, theirs)
 
 
-# Lists of names, and dictionaries
+# Lists of names
 
 
 def _are_strings(elements: Sequence[ast.expr]) -> bool:
@@ -201,16 +199,3 @@ def _merge_names(
     more = [e for e in ours.elts if plain_text(e) not in before | known]
     text = ", ".join([*map(three.theirs.code, kept), *map(three.ours.code, more)])
     return f"[{text}]" if isinstance(base, ast.List) else f"{{{text}}}"
-
-
-def _merge_dict(three: Three, base: ast.Dict, ours: ast.Dict, theirs: ast.Dict) -> str | Clash:
-    sides: list[dict[str, ast.expr]] = []
-    for node, side in zip((base, ours, theirs), three.sides, strict=True):
-        if any(key is None for key in node.keys):
-            return three.clash(_BOTH, base, ours, theirs)
-        pairs = zip(node.keys, node.values, strict=True)
-        sides.append({side.code(key): value for key, value in pairs if key is not None})
-    entries = _merge_entries(three, *sides)
-    if isinstance(entries, Clash):
-        return entries
-    return f"{{{', '.join(f'{key}: {value}' for key, value in entries.items())}}}"

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from patchgen.author.rebase.code import Clash, Flow, Spot, Three, flow_of
 from patchgen.author.rebase.releases import Tree
@@ -25,28 +24,22 @@ from patchgen.syntax.same import Function, plain_text
 
 _ENOUGH = 0.5
 _ALWAYS = frozenset(dir(builtins)) | {"__class__", "super"}
-_NAME = re.compile(r"N:(\w+);")  # a name in a plain text
 
 
 def changed_meanings(
-    merged: Function, base: Function, ours: Function, theirs: Function, known: Mapping[str, str]
+    merged: Function, base: Function, ours: Function, theirs: Function, known: Collection[str]
 ) -> tuple[Clash, ...]:
-    """The doubts about a merged method.
-
-    `known` are the global names that it may read, with the paths of what is imported by them.
-    """
+    """The doubts about a merged method; `known` are the global names that it may read."""
     flow, old, mine, upstream = (flow_of(one) for one in (merged, base, ours, theirs))
     found = [*_unbound(flow, (mine, upstream), known)]
-    local = {name for one in (merged, base, ours, theirs) for name in local_names(one)}
-    paths = {name: path for name, path in known.items() if path and name not in local}
-    found += _moved_meanings(flow, mine, upstream, old, paths)
+    found += _moved_meanings(flow, mine, upstream, old)
     return tuple(dict.fromkeys(found))
 
 
 # Names that nothing gives a value
 
 
-def _unbound(merged: Flow, sides: Sequence[Flow], known: Mapping[str, str]) -> Iterator[Clash]:
+def _unbound(merged: Flow, sides: Sequence[Flow], known: Collection[str]) -> Iterator[Clash]:
     """Names that are read before anything binds them, or that no file has."""
     local = local_names(merged.function)
     foreign = [local_names(side.function) - local for side in sides]
@@ -74,9 +67,7 @@ def _is_early(version: Flow, name: str) -> bool:
 # Names that mean something else
 
 
-def _moved_meanings(
-    merged: Flow, side: Flow, other: Flow, old: Flow, paths: Mapping[str, str]
-) -> Iterator[Clash]:
+def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow) -> Iterator[Clash]:
     """Where a statement that the declaration wrote would read what upstream made of a name."""
     elsewhere = {spot.text for spot in other.spots}
     for place, spot in enumerate(merged.spots):
@@ -86,7 +77,7 @@ def _moved_meanings(
         for name in sorted(_own_reads(spot, old)):
             before = [side.binder(name, n) for n in origins if name in side.spots[n].reads]
             now = merged.binder(name, place)
-            if before and not any(_is_same(one, now, paths) for one in before):
+            if before and not any(_is_same(one, now) for one in before):
                 yield Clash(
                     f"{name} means something else where the declaration reads it",
                     base=_code(before[0]),
@@ -135,11 +126,11 @@ def _origins(spot: Spot, side: Flow) -> list[int]:
     return [best[1]] if best[0] >= _ENOUGH else []
 
 
-def _is_same(before: Spot | str | None, now: Spot | str | None, paths: Mapping[str, str]) -> bool:
+def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
     """Whether a name comes from the same statement, or a call with more or fewer arguments."""
     if not isinstance(before, Spot) or not isinstance(now, Spot):
         return before == now
-    if _in_full(before.text, paths) == _in_full(now.text, paths):
+    if before.text == now.text:
         return True
     match before.node, now.node:
         case (
@@ -154,15 +145,6 @@ def _is_same(before: Spot | str | None, now: Spot | str | None, paths: Mapping[s
             return plain_text(a) == plain_text(b) and is_same_value(one, other)
         case _:
             return False
-
-
-def _in_full(text: str, paths: Mapping[str, str]) -> str:
-    """A plain text by whole paths: `F.linear` is `torch.nn.functional.linear`."""
-    return _NAME.sub(lambda found: _whole(found, paths), text)
-
-
-def _whole(found: re.Match[str], paths: Mapping[str, str]) -> str:
-    return f"N:{paths.get(found[1], found[1]).replace('.', ';.')};"
 
 
 def is_same_value(one: ast.expr, other: ast.expr) -> bool:
@@ -184,24 +166,8 @@ def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
     shared = zip(one.args, other.args, strict=False)
     if any(plain_text(a) != plain_text(b) for a, b in shared):
         return False
-    mine, theirs = dict(_named(one)), dict(_named(other))
+    mine, theirs = ({k.arg: plain_text(k.value) for k in call.keywords} for call in (one, other))
     return all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
-
-
-def _named(call: ast.Call) -> Iterator[tuple[str, str]]:
-    """The arguments that a call gives by name; `**{**a, "b": c}` is `**a, b=c`."""
-    for keyword in call.keywords:
-        match keyword:
-            case ast.keyword(arg=str(name), value=value):
-                yield name, plain_text(value)
-            case ast.keyword(value=ast.Dict(keys=keys, values=values)):
-                for key, value in zip(keys, values, strict=True):
-                    if isinstance(key, ast.Constant):
-                        yield str(key.value), plain_text(value)
-                    else:
-                        yield f"**{plain_text(value)}", ""
-            case _:
-                yield f"**{plain_text(keyword.value)}", ""
 
 
 def _code(spot: Spot | str | None) -> str:
@@ -222,43 +188,21 @@ def changed_uses(
     They have to have the value that they had, and to take the arguments that they took.
     """
     uses = [Counter(_uses(side.nodes)) for side in three.sides[:2]]
-    mine = sorted(uses[1] - uses[0])
-    if not mine:
-        return
-    before, after = (set_by(tree, parent) for tree in trees)
-    for name in mine:
-        owner, _, method = name.partition(".")
-        attribute, _, method = method.partition(".")
-        if owner == "self":
+    before, after = ({}, {}) if uses[1] <= uses[0] else (set_by(tree, parent) for tree in trees)
+    for name in sorted(uses[1] - uses[0]):
+        attribute = name.removeprefix("self.")
+        if attribute != name:
             old, new = before.get(attribute), after.get(attribute)
         else:
-            found = (tree.definition(parent[0], owner) for tree in trees)
+            found = (tree.definition(parent[0], name) for tree in trees)
             old, new = (one[1].node if one is not None else None for one in found)
-        if old is None:
-            continue
-        if new is None:
-            yield Clash(f"{name}, which the change uses, is gone", _first_line(old))
-        elif not _is_same_attribute(old, new, method):
-            what = f"{name}, which the change uses, means something else now"
-            yield Clash(what, _first_line(old), "", _first_line(new))
-        else:
-            shapes = [{*_shapes(side.nodes, name)} for side in three.sides[1:]]
-            if shapes[0] <= shapes[1]:
-                continue  # upstream's own method calls it so
-            takes = [
-                _called(one, method, tree, parent[0])
-                for one, tree in zip((old, new), trees, strict=True)
-            ]
-            if takes[0] is not None and (
-                takes[1] is None or not takes_the_same(takes[0], takes[1])
-            ):
-                lines = [_first_line(one) if one else "" for one in takes]
-                yield Clash(
-                    f"{name}, which the change calls, takes other arguments now",
-                    lines[0],
-                    "",
-                    lines[1],
-                )
+        lines = [ast.unparse(one).partition("\n")[0] if one else "" for one in (old, new)]
+        if old is not None and new is None:
+            yield Clash(f"{name}, which the change uses, is gone", *lines)
+        elif old is not None and new is not None and not _is_same_use(old, new):
+            is_call = isinstance(old, Function) and isinstance(new, Function)
+            what = "calls, takes other arguments" if is_call else "uses, means something else"
+            yield Clash(f"{name}, which the change {what} now", lines[0], "", lines[1])
 
 
 def _uses(nodes: Sequence[ast.stmt]) -> Iterator[str]:
@@ -266,17 +210,8 @@ def _uses(nodes: Sequence[ast.stmt]) -> Iterator[str]:
         match node:
             case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
                 yield f"self.{name}"
-            case ast.Call(func=ast.Attribute(ast.Attribute(ast.Name(id="self"), name), method)):
-                yield f"self.{name}.{method}"
             case ast.Call(func=ast.Name(id=name)):
                 yield name
-
-
-def _shapes(nodes: Sequence[ast.stmt], name: str) -> Iterator[tuple[int, str]]:
-    """With how many positional arguments a function is called, and with which ones by name."""
-    for node in (inner for one in nodes for inner in ast.walk(one)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == name:
-            yield len(node.args), " ".join(sorted(k.arg or "**" for k in node.keywords))
 
 
 def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
@@ -295,28 +230,18 @@ def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
     return found
 
 
-def _is_same_attribute(old: ast.stmt, new: ast.stmt, method: str) -> bool:
-    """Whether an attribute has the same value; of a module of which a method is called, any has."""
+def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
+    """Whether an attribute has the same value, or a function takes what it took."""
+    if isinstance(old, Function) and isinstance(new, Function):
+        return takes_the_same(old, new)
     match old, new:
         case (
             (ast.Assign(value=one) | ast.AnnAssign(value=ast.expr() as one)),
             (ast.Assign(value=other) | ast.AnnAssign(value=ast.expr() as other)),
         ):
-            return bool(method) or is_same_value(one, other)
+            return is_same_value(one, other)
         case _:
             return type(old) is type(new)
-
-
-def _called(node: ast.stmt, method: str, tree: Tree, module: str) -> Function | None:
-    """The function that a call of an attribute or a global runs, where that is known."""
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return node
-        case ast.Assign(value=ast.Call(func=ast.Name(id=name))):
-            found = tree.member(module, name, method or "forward")
-            return found[2].method if found is not None else None
-        case _:
-            return None
 
 
 def takes_the_same(old: Function, new: Function) -> bool:
@@ -331,7 +256,3 @@ def takes_the_same(old: Function, new: Function) -> bool:
         return False
     takes_more = new.args.kwarg is not None or old.args.kwarg is None
     return type(old) is type(new) and takes_more and known <= keywords.keys() | {*after}
-
-
-def _first_line(node: ast.stmt) -> str:
-    return ast.unparse(node).partition("\n")[0]

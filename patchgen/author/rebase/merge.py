@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from patchgen.author.align.file import File
 from patchgen.author.align.suites import code_of
 from patchgen.author.rebase.code import Clash, Code, Three, in_class
 from patchgen.author.rebase.expressions import merge_expression
 from patchgen.author.rebase.meaning import changed_meanings
-from patchgen.author.rebase.names import Renames, by_one_name, imported_renames, renamed_everywhere
+from patchgen.author.rebase.names import Renames, by_one_name
 from patchgen.author.rebase.signature import merge_signature
 from patchgen.author.rebase.statements import head_end, merge_suites
 
@@ -29,64 +28,34 @@ class Merge:
     renames: Renames = field(default_factory=Renames)
 
 
-@dataclass(frozen=True)
-class Context:
-    """What the files of the three versions say of the names in them."""
+def merge(three: Three, everywhere: Mapping[str, str], known: Collection[str]) -> Merge:
+    """The new parent's member with the declaration's changes, or what is in doubt of it.
 
-    known: Mapping[str, str]  # global names, with the paths of what is imported by them
-    imports: Renames  # decorators that are imported by another name now
-    everywhere: Mapping[str, str]  # parameters that upstream renamed in its whole file
-
-
-def context_of(base: File, ours: File, theirs: File) -> Context:
-    """What the files say."""
-    known: dict[str, str] = {}
-    for file in (theirs, ours):
-        for name in (*file.definitions, *file.imports, *file.guarded):
-            path = _imported(file, name)
-            known[name] = path if known.get(name, path) == path else ""
-    return Context(known, Renames(imported_renames(base, theirs)), renamed_everywhere(base, theirs))
-
-
-def _imported(file: File, name: str) -> str:
-    """The path of what an absolute import binds to `name`, such as `torch.nn`; "" for others."""
-    if name in file.definitions or name in file.guarded or name not in file.imports:
-        return ""
-    node, alias = file.imports[name]
-    match node:
-        case ast.ImportFrom(module=str(module), level=0):
-            return f"{module}.{alias.name}"
-        case ast.Import() if alias.asname:
-            return alias.name
-        case _:
-            return ""
-
-
-def merge(three: Three, context: Context) -> Merge:
-    """The new parent's member with the declaration's changes, or what is in doubt of it."""
-    made_in = context.imports.made_in
-    three = replace(three, base=made_in(three.base), ours=made_in(three.ours))
-    three, renames = by_one_name(three, context.everywhere)
+    `everywhere` are parameters that upstream renamed in its whole file, `known` the global names.
+    """
+    three, renames = by_one_name(three, everywhere)
     merged = _merge_methods(three) if three.functions is not None else _merge_values(three)
     if isinstance(merged, tuple):
         return Merge(three, None, merged, renames)
-    doubts = doubts_of(merged, three, context)
+    doubts = doubts_of(merged, three, known)
     return Merge(three, None if doubts else merged, doubts, renames)
 
 
-def doubts_of(merged: Code, three: Three, context: Context) -> tuple[Clash, ...]:
+def doubts_of(merged: Code, three: Three, known: Collection[str]) -> tuple[Clash, ...]:
     """What the names in a merged method may mean otherwise than its authors meant."""
     functions = three.functions
     if functions is None or merged.function is None:
         return ()
-    return changed_meanings(merged.function, *functions, context.known)
+    return changed_meanings(merged.function, *functions, known)
 
 
 def _merge_methods(three: Three) -> Code | tuple[Clash, ...]:
     theirs = three.theirs
     assert theirs.function is not None
-    head = merge_signature(three)
-    changes = merge_suites(three, *(code_of(one.body) for one in three.functions or ()))
+    functions = three.functions
+    assert functions is not None
+    head = merge_signature(three, functions)
+    changes = merge_suites(three, *(code_of(one.body) for one in functions))
     clashes = (*([head] if isinstance(head, Clash) else []), *changes.clashes)
     if isinstance(head, Clash) or clashes:
         return clashes

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from patchgen.author.align.file import File
 from patchgen.author.rebase.code import Code, Cut, Three, flow_of, parameters_of, replacing
 from patchgen.syntax.bound import local_names, names_in
-from patchgen.syntax.same import Function, plain_text
+from patchgen.syntax.same import Function
 
 # What stands for a variable and for a keyword in a plain text.
 _WORD = re.compile(r"N:(\w+);|keyword\(arg='(\w+)'")
@@ -188,40 +188,3 @@ def _signatures(file: File) -> dict[tuple[str, str], set[str]]:
         elif isinstance(definition.node, Function):
             found["", definition.name] = parameters_of(definition.node)
     return found
-
-
-def imported_renames(base: File, theirs: File) -> dict[str, str]:
-    """The functions that upstream imports by another name now, and calls with the same arguments.
-
-    Every call by the old name is there by the new name, and was not before.
-    """
-    gone = base.imports.keys() - theirs.imports.keys() - theirs.definitions.keys()
-    before, after = _decorators(base), _decorators(theirs)
-    found: dict[str, str] = {}
-    for old in gone & {name for name, _ in before}:
-        mine = {text for name, text in before if name == old}
-        names = [
-            new
-            for new in {name for name, _ in after} & theirs.imports.keys()
-            if all((new, text) in after and (new, text) not in before for text in mine)
-            and _module(base, old) == _module(theirs, new)
-        ]
-        if len(names) == 1:
-            found[old] = names[0]
-    return found
-
-
-def _decorators(file: File) -> set[tuple[str, str]]:
-    """The names that a file calls as decorators, with the arguments."""
-    return {
-        (one.func.id, "".join(map(plain_text, [*one.args, *one.keywords])))
-        for node in ast.walk(file.tree)
-        if isinstance(node, Function | ast.ClassDef)
-        for one in node.decorator_list
-        if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)
-    }
-
-
-def _module(file: File, name: str) -> str:
-    node, _ = file.imports[name]
-    return f"{node.level} {node.module}" if isinstance(node, ast.ImportFrom) else ""

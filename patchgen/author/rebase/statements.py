@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from patchgen.syntax.same import Function, plain_text
 
 _Suite = Sequence[ast.stmt]
 _ALIKE = 0.5
+_WORD = re.compile(r"\w+")
 
 
 # Which statement of a suite is which of another version
@@ -79,27 +81,12 @@ def alikeness(old: ast.stmt, new: ast.stmt) -> float:
         return 0.0
     if suites_of(old):
         return measure_similarity(old, new)
-    mine, theirs = Counter(_words(old)), Counter(_words(new))
-    share = sum((mine & theirs).values()) * 2 / max(sum(mine.values()) + sum(theirs.values()), 1)
+    words = [Counter(_WORD.findall(ast.unparse(node))) for node in (old, new)]
+    share = (words[0] & words[1]).total() * 2 / max(words[0].total() + words[1].total(), 1)
     # Two assignments to the same names are versions of one more often than not.
-    return share + 0.3 if _targets_of(old) and _targets_of(old) == _targets_of(new) else share
-
-
-def _targets_of(node: ast.stmt) -> str:
-    match node:
-        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
-            return plain_text(target)
-        case _:
-            return ""
-
-
-def _words(node: ast.AST) -> Iterator[str]:
-    for inner in ast.walk(node):
-        match inner:
-            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.keyword(arg=str(word)):
-                yield word
-            case ast.Constant(value=value):
-                yield repr(value)
+    targets = [ast.unparse(node).partition(" = ") for node in (old, new)]
+    is_named = targets[0][1] and targets[0][0] == targets[1][0]
+    return share + 0.3 if is_named else share
 
 
 # Patches
@@ -177,8 +164,6 @@ class _Suites:
     def _hunk(self, hunk: Hunk) -> Changes:
         """Statements that the declaration has in the place of others, or in addition."""
         new = self.ours[hunk.first : hunk.last]
-        if not new:
-            return self._deletion(hunk)
         other = self._beside(hunk)
         if other is not None:
             theirs = self.theirs[other.first : other.last]
@@ -191,34 +176,11 @@ class _Suites:
             if there is None or plain_text(self.theirs[there]) != plain_text(self.base[place]):
                 what = "the declaration replaces statements that upstream changed"
                 return self._clash(what, hunk, self.upstream.hunk_of(place))
-        if any(_is_elif(self.three, suite) for suite in (self.theirs, new)):
-            return self._clash("the change is in a chain of elif", hunk, None)
         lines = tuple(line for node in new for line in _chunk(self.three.ours, node))
         first, last = self._lines_of(hunk)
         if first == 0:
             return self._clash("the place of the change is gone", hunk, None)
         return Changes((Patch(first, last, lines),))
-
-    def _deletion(self, hunk: Hunk) -> Changes:
-        """Statements that the declaration drops: those that are still there, unchanged."""
-        done = Changes()
-        for place in range(hunk.start, hunk.stop):
-            there = self.upstream.pairs.get(place)
-            if there is None:
-                other = self.upstream.hunk_of(place)
-                is_moved = self._is_moved(self.base[place])
-                if is_moved or (other is not None and other.last > other.first):
-                    what = "the declaration drops what upstream replaced"
-                    return self._clash(what, hunk, other)
-                continue
-            node = self.theirs[there]
-            if plain_text(node) != plain_text(self.base[place]):
-                one = Hunk(place, place + 1, hunk.first, hunk.last)
-                what = "the declaration drops a statement that upstream changed"
-                return self._clash(what, one, Hunk(place, place + 1, there, there + 1))
-            first = self._top(node, self.base[place])
-            done += Changes((Patch(first, node.end_lineno or 0, ()),))
-        return done
 
     def _is_moved(self, node: ast.stmt) -> bool:
         """Whether upstream has a statement of this suite elsewhere."""
@@ -258,20 +220,14 @@ class _Suites:
             map(self._is_moved, around)
         ):
             return 0, 0
-        if behind is not None and (before is None or self._begins_block(hunk)):
-            node = self.theirs[behind]
-            line = first_line(node) - len(self.three.theirs.comments(node))
-            return line, line - 1
         if before is not None:
             line = (self.theirs[before].end_lineno or 0) + 1
             return line, line - 1
+        if behind is not None:
+            node = self.theirs[behind]
+            line = first_line(node) - len(self.three.theirs.comments(node))
+            return line, line - 1
         return 0, 0
-
-    def _begins_block(self, hunk: Hunk) -> bool:
-        """Whether a blank line in the declaration parts what is new from what is before it."""
-        node = self.ours[hunk.first]
-        top = first_line(node) - len(self.three.ours.comments(node))
-        return not "".join(self.three.ours.lines(top - 1, top - 1)).strip()
 
     def _clash(self, what: str, hunk: Hunk, other: Hunk | None) -> Changes:
         base = self.base[hunk.start : hunk.stop]
@@ -290,13 +246,6 @@ def _chunk(side: Code, node: ast.stmt) -> list[str]:
     top = first_line(node) - len(above)
     blank = [""] if not "".join(side.lines(top - 1, top - 1)).strip() else []
     return [*blank, *above, *side.lines(first_line(node), node.end_lineno or 0)]
-
-
-def _is_elif(three: Three, suite: _Suite) -> bool:
-    return bool(suite) and any(
-        "".join(side.lines(suite[0].lineno, suite[0].lineno)).lstrip().startswith("elif ")
-        for side in (three.ours, three.theirs)
-    )
 
 
 # One statement
@@ -338,15 +287,9 @@ def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.st
         if _texts(one) != _texts(mine) and bool(one) != bool(upstream):
             what = "one side changed a branch that the other has no more"
             return Changes(clashes=(three.clash(what, base, ours, theirs),))
-        if one or upstream or not mine:
-            done += merge_suites(three, one, mine, upstream)
-        elif isinstance(ours, ast.If):
-            # The `else` or `elif` that the declaration adds.
-            lines = three.ours.lines((ours.body[-1].end_lineno or 0) + 1, ours.end_lineno or 0)
-            place = (theirs.end_lineno or 0) + 1
-            done += Changes((Patch(place, place - 1, tuple(lines)),))
-        else:
+        if mine and not one:
             return clash
+        done += merge_suites(three, one, mine, upstream)
     return done
 
 
@@ -440,20 +383,15 @@ def _merge_assignment(
     ours: ast.Assign | ast.AugAssign,
     theirs: ast.Assign | ast.AugAssign,
 ) -> str | Clash:
-    """An assignment whose targets one side changed at most, and none whose value was replaced."""
-    nodes = base, ours, theirs
-    targets = [_target_text(node) for node in nodes]
+    """An assignment whose targets one side changed at most."""
+    targets = [_target_text(node) for node in (base, ours, theirs)]
     value = merge_expression(three, base.value, ours.value, theirs.value)
     if isinstance(value, Clash):
         return value
-    if len(set(targets)) > 1:
-        # What a call gives is taken apart in another way: only its arguments may differ beside.
-        values = [node.value for node in nodes]
-        called = {plain_text(v.func) if isinstance(v, ast.Call) else "" for v in values}
-        if "" in called or len(called) > 1 or targets[0] not in targets[1:]:
-            return three.clash("both changed this assignment", base, ours, theirs)
-        if targets[1] != targets[0]:
-            return three.ours.spliced(ours, [(ours.value, value)])
+    if targets[0] not in targets[1:]:
+        return three.clash("both changed this assignment", base, ours, theirs)
+    if targets[1] != targets[0]:
+        return three.ours.spliced(ours, [(ours.value, value)])
     return three.theirs.spliced(theirs, [(theirs.value, value)])
 
 

@@ -20,17 +20,17 @@ from patchgen.author.align.file import File, read_file
 from patchgen.author.rebase.code import Clash, Code, Three
 from patchgen.author.rebase.declared import Declared, declared_changes
 from patchgen.author.rebase.meaning import changed_uses
-from patchgen.author.rebase.merge import Context, Merge, context_of, doubts_of, merge
+from patchgen.author.rebase.merge import Merge, doubts_of, merge
+from patchgen.author.rebase.names import renamed_everywhere
 from patchgen.author.rebase.releases import Given, Prover, Tree, without_bases
 from patchgen.author.rebase.write import Rewritten, Writer, replaced, without_comments
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import PatchgenError, Problem, Refusals
-from patchgen.syntax.same import plain_text, without_docstring
+from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source
 
 CLASS = "(class)"  # the member of a change that is about a class as a whole
 _NO_CHANGE = "PG408"
-_STRANGE = 0.5
 
 
 class State(enum.StrEnum):
@@ -120,7 +120,7 @@ class _Case:
     result: Result
     merge: Merge | None = None
     files: tuple[File, File] | None = None  # the output on the old release, and the new parent
-    context: Context | None = None
+    known: frozenset[str] = frozenset()  # the global names that the member may read
     wanted: list[str] | None = None  # what the member has to say in the output
     is_waiting: bool = False
 
@@ -188,7 +188,9 @@ class Rebase:
         if ours is None:  # the declaration removes the member
             case.settle(State.UNCHANGED if base.says == theirs.says else State.MOVED)
             return case
-        case.context = context_of(before[0], output, after[0])
+        files = output, after[0]
+        names = (n for f in files for n in (*f.definitions, *f.imports, *f.guarded))
+        case.known = frozenset(names)
         three = Three(base, ours, theirs, is_free=change.kind != "edit")
         uses = tuple(changed_uses(three, self.trees, (change.module, change.parent)))
         if ours.says == theirs.says and base.says != theirs.says:
@@ -196,7 +198,7 @@ class Rebase:
         elif uses:
             case.settle(State.CONFLICT, None, *uses)
         elif base.says != theirs.says:
-            case.merge = merge(three, case.context)
+            case.merge = merge(three, renamed_everywhere(before[0], after[0]), case.known)
             case.is_waiting = True
             case.result = replace(case.result, renamed=case.merge.renames.told())
         return case
@@ -238,16 +240,17 @@ class Rebase:
             if case.is_waiting:
                 assert case.merge is not None
                 doubts = case.merge.clashes or (Clash("upstream changed what `with old:` matches"),)
-                case.settle(_open_state(case), None, *doubts)
+                is_edit = case.change.kind == "edit"
+                case.settle(State.CONFLICT if is_edit else State.STALE, None, *doubts)
         return rewritten
 
     def _judge(self, case: _Case, member: Code, made: Rewritten | None, *, is_anew: bool) -> None:
         """Take a declaration that gives the merged member, or an edit that found its place."""
         merged = case.merge
-        assert merged is not None and case.context is not None
+        assert merged is not None
         is_wanted = merged.code is not None and member.says == merged.code.says
         if case.change.kind == "edit" and not is_anew and not is_wanted:
-            doubts = doubts_of(member, merged.three, case.context)
+            doubts = doubts_of(member, merged.three, case.known)
             if doubts:
                 case.settle(State.CONFLICT, None, *doubts)
                 return
@@ -321,20 +324,6 @@ def _text(code: Code) -> str:
     return "\n".join(map(ast.unparse, code.nodes))
 
 
-def _open_state(case: _Case) -> State:
-    """The state of an override that was written anew is another one than that of a conflict."""
-    functions = case.merge.three.functions if case.merge is not None else None
-    if functions is None:
-        nodes = case.merge.three.base.nodes if case.merge is not None else ()
-        is_list = any(isinstance(getattr(n, "value", None), ast.List | ast.Dict) for n in nodes)
-        return State.CONFLICT if is_list else State.STALE
-    base, ours, _ = functions
-    known = {plain_text(n) for n in ast.walk(base) if isinstance(n, ast.stmt)}
-    own = [n for s in without_docstring(ours.body) for n in ast.walk(s) if isinstance(n, ast.stmt)]
-    is_strange = sum(plain_text(n) in known for n in own) < len(own) * _STRANGE
-    return State.STALE if is_strange and case.change.kind != "edit" else State.CONFLICT
-
-
 def _where_it_is(change: Declared, member: Code, tree: Tree) -> str:
     """What upstream did with a member that is gone: moved it, or took it out."""
     file = tree.file(change.module)
@@ -343,22 +332,18 @@ def _where_it_is(change: Declared, member: Code, tree: Tree) -> str:
     owner, missing = change.parent or change.module, change.member
     if change.parent and tree.definition(change.module, change.parent) is None:
         owner, missing = change.module, change.parent
-    others = [
-        (f"{definition.name}.{name}", [*map(plain_text, one.nodes)] == member.says, name)
+    members = [
+        (f"{definition.name}.{name}", [*map(plain_text, one.nodes)])
         for definition in file.definitions.values()
         if definition.kind == "class"
         for name, one in definition.members.items()
     ]
-    moved = [place for place, is_same, _ in others if is_same]
-    if moved and (missing == change.member or len(moved) == 1):
-        return f"{owner} has no {missing} any more: upstream moved it to {', '.join(moved[:3])}"
-    alike = [
-        p
-        for p, _, name in others
-        if name == change.member and p.partition(".")[0].endswith(change.parent[-8:])
-    ]
-    see = f"; see {', '.join(alike[:3])}" if alike else ""
-    return f"{owner} has no {missing} any more{see}"
+    moved = [place for place, says in members if says == member.says]
+    named = [place for place, _ in members if place.partition(".")[2] == change.member]
+    alike = [place for place in named if place.partition(".")[0].endswith(change.parent[-8:])]
+    where = f": upstream moved it to {', '.join(moved[:3])}" if moved else ""
+    where = where or (f"; see {', '.join(alike[:3])}" if alike else "")
+    return f"{owner} has no {missing} any more{where}"
 
 
 def _whole_classes(changes: Iterable[Declared]) -> list[Declared]:

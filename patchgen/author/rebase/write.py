@@ -11,6 +11,7 @@ What is left to a person is told in comments above the declaration that it is ab
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +26,11 @@ from patchgen.compiler.edits.pattern import find
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.bound import bound_by, local_names
+from patchgen.syntax.bound import local_names
 from patchgen.syntax.same import Function, is_docstring
 from patchgen.syntax.scopes import references
 
 MARK = "# rebase:"
-_EMPTY_CLASS = re.compile(r"after class definition on line (\d+)")
 _WORD = re.compile(r"\w+")
 _Nodes = tuple[ast.stmt, ...] | ast.expr
 
@@ -306,44 +306,30 @@ def _piece(code: Code, nodes: tuple[ast.stmt | ast.expr, ...]) -> _Piece:
 
 
 def _parameters(code: Code, used: Sequence[ast.AST], there: Code) -> Cut:
-    """The parameters of an edit, with the variables of the method that its new blocks read."""
+    """The head of an edit, with the variables of the method that its new blocks read."""
     function = code.function
     assert function is not None and there.function is not None
-    every = {n.id for one in used for n in ast.walk(one) if isinstance(n, ast.Name)}
-    read = [
-        n.id
-        for one in used
-        for n in ast.walk(one)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-    ]
-    names = [n for n in dict.fromkeys(read) if n in local_names(there.function)]
-    args = function.args
-    defaults = [None] * (len(args.args) - len(args.defaults)) + list(args.defaults)
-    texts: list[tuple[str, str]] = []
-    for argument, default in zip(args.args, defaults, strict=True):
-        is_plain = argument.annotation is None and default is None
-        kept = (
-            argument.arg in every or argument.arg == "self" or not (is_plain or _is_hole(argument))
-        )
-        if kept:
-            value = f"={code.code(default)}" if default is not None else ""
-            texts.append((argument.arg, code.code(argument) + value))
-    known = {name for name, _ in texts} | {a.arg for a in args.kwonlyargs}
-    plain = [text for _, text in texts if "=" not in text] + [n for n in names if n not in known]
-    more = [text for _, text in texts if "=" in text]
-    if args.kwonlyargs:
-        more.append("*")
-    for argument, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
-        more.append(code.code(argument) + (f"={code.code(default)}" if default else ""))
-    head = code.lines(function.lineno, function.lineno)[0]
-    start = function.lineno, len(head[: head.index("(")].encode()) + 1
-    first = function.body[0]
-    end = first_line(first) - 1
-    while not code.lines(end, end)[0].partition("#")[0].rstrip().endswith(":"):
-        end -= 1
-    line = code.lines(end, end)[0]
-    stop = end, len(line[: line.rindex(")")].encode())
-    return Cut(start, stop, ", ".join([*plain, *more]))
+    names = [n for one in used for n in ast.walk(one) if isinstance(n, ast.Name)]
+    every = {n.id for n in names} | {"self"}
+    args = copy.deepcopy(function.args)
+    plain = args.args[: len(args.args) - len(args.defaults)]
+    kept = [a for a in plain if a.arg in every or not (a.annotation is None or _is_hole(a))]
+    known = {a.arg for a in (*args.args, *args.kwonlyargs)} | {"self"}
+    read = dict.fromkeys(n.id for n in names if isinstance(n.ctx, ast.Load))
+    local = local_names(there.function) - known
+    kept += [ast.arg(name) for name in read if name in local]
+    args.args = [*kept, *args.args[len(plain) :]]
+    margin = " " * function.col_offset
+    head = f"{margin}def {function.name}({ast.unparse(args)}):\n"
+    return Cut((function.lineno, 0), (_body_line(code, function), 0), head)
+
+
+def _body_line(code: Code, function: Function) -> int:
+    """The line behind the head of a function."""
+    line = first_line(function.body[0])
+    while not code.lines(line - 1, line - 1)[0].partition("#")[0].rstrip().endswith(":"):
+        line -= 1
+    return line
 
 
 def _width(modular: File, line: int) -> int:
@@ -361,6 +347,7 @@ def replaced(
     """The modular file with other lines for some changes; None takes a change out of it."""
     lines = [line.rstrip("\n") for line in modular.source.lines]
     cuts: list[tuple[int, int, list[str]]] = []
+    removed = {id(n) for change, made in changes.items() if made is None for n in change.nodes}
     for change, made in changes.items():
         for number, node in enumerate(change.nodes):
             new = list(made.lines) if made is not None and number == 0 else []
@@ -371,75 +358,20 @@ def replaced(
     for change, told in (comments or {}).items():
         first, margin = first_line(change.nodes[0]), " " * change.nodes[0].col_offset
         cuts.append((first, first - 1, [f"{margin}{MARK} {line}".rstrip() for line in told]))
+    for node in (n for n in modular.tree.body if isinstance(n, ast.ClassDef)):
+        if all(id(one) in removed or is_docstring(one) for one in node.body):
+            end = node.end_lineno or 0
+            cuts.append((end + 1, end, ["    pass"]))
     for first, last, new in sorted(cuts, key=lambda cut: cut[:2], reverse=True):
         lines[first - 1 : last] = new
     wanted = {i for made in changes.values() if made is not None for i in made.imports}
     tops = [n for n in modular.tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
     # Imports stand above the first class, whose lines may have moved; those above have not.
     place = tops[-1].end_lineno or 0 if tops else 0
-    lines = [*lines[:place], *sorted(wanted), *lines[place:]]
-    return without_unused_imports(_with_passes("\n".join(lines) + "\n"), modular.tree)
+    return "\n".join([*lines[:place], *sorted(wanted), *lines[place:]]) + "\n"
 
 
 def without_comments(text: str) -> str:
     """A modular file without what an earlier rebase told a person in it."""
     lines = text.splitlines(keepends=True)
     return "".join(line for line in lines if not line.lstrip().startswith(MARK))
-
-
-def _with_passes(text: str) -> str:
-    """`text` with `pass` in classes that nothing is left of."""
-    lines = text.split("\n")
-    while True:
-        try:
-            ast.parse("\n".join(lines))
-        except IndentationError as error:
-            empty = _EMPTY_CLASS.search(error.msg)
-            if empty is None:
-                raise
-            place = int(empty[1])
-            while not lines[place - 1].partition("#")[0].rstrip().endswith(":"):
-                place += 1
-            lines.insert(place, "    pass")
-            continue
-        return "\n".join(lines)
-
-
-def without_unused_imports(text: str, before: ast.Module) -> str:
-    """`text` without the imports that `before` used and that nothing uses any more.
-
-    An import that was not used before is meant as it is.
-    """
-    tree = ast.parse(text)
-    lines = text.split("\n")
-    unused = _used(before) - _used(tree)
-    for node in reversed(tree.body):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
-            continue
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-            continue
-        kept = [alias for alias in node.names if bound_by(alias) not in unused]
-        if len(kept) == len(node.names):
-            continue
-        node.names = kept
-        first, last = node.lineno - 1, node.end_lineno or 0
-        # Of the blank lines around a group of imports, those below stay.
-        if not kept and first and not lines[first - 1].strip() and not lines[last].strip():
-            first -= 1
-        lines[first:last] = [ast.unparse(node)] if kept else []
-    return "\n".join(lines)
-
-
-def _used(tree: ast.Module) -> set[str]:
-    """The names that code reads, those in strings such as annotations and `__all__` included."""
-    found: set[str] = set()
-    documenting = {
-        id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and is_docstring(n)
-    }
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name):
-                found.add(name)
-            case ast.Constant(value=str(value)) if id(node) not in documenting:
-                found.update(_WORD.findall(value))
-    return found
