@@ -12,56 +12,39 @@ What is called may be given more or fewer arguments; another value is refused:
 from __future__ import annotations
 
 import ast
-import builtins
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from patchgen.author.rebase.code import Clash, Flow, Spot, Three, flow_of
 from patchgen.author.rebase.releases import Tree
 from patchgen.author.rebase.statements import alikeness
-from patchgen.syntax.bound import local_names
 from patchgen.syntax.same import Function, plain_text
 
 _ENOUGH = 0.5
-_ALWAYS = frozenset(dir(builtins)) | {"__class__", "super"}
 
 
 def changed_meanings(
-    merged: Function, base: Function, ours: Function, theirs: Function, known: Collection[str]
+    merged: Function, base: Function, ours: Function, theirs: Function
 ) -> tuple[Clash, ...]:
-    """The doubts about a merged method; `known` are the global names that it may read."""
+    """The doubts about a merged method."""
     flow, old, mine, upstream = (flow_of(one) for one in (merged, base, ours, theirs))
-    found = [*_unbound(flow, (mine, upstream), known)]
-    found += _moved_meanings(flow, mine, upstream, old)
+    found = [*_unbound(flow, (mine, upstream)), *_moved_meanings(flow, mine, upstream, old)]
     return tuple(dict.fromkeys(found))
 
 
-# Names that nothing gives a value
-
-
-def _unbound(merged: Flow, sides: Sequence[Flow], known: Collection[str]) -> Iterator[Clash]:
-    """Names that are read before anything binds them, or that no file has."""
-    local = local_names(merged.function)
-    foreign = [local_names(side.function) - local for side in sides]
+def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
+    """Names that nothing gives a value where they are read, and that are no global of a side."""
+    known = {
+        name
+        for side in sides
+        for place, spot in enumerate(side.spots)
+        for name in spot.reads
+        if side.binder(name, place) is None
+    }
     for place, spot in enumerate(merged.spots):
-        for name in sorted(spot.reads):
-            if name in local:
-                is_early = merged.binder(name, place) is None
-                # A side may read it early too, in a loop.
-                if is_early and not any(_is_early(side, name) for side in sides):
-                    yield Clash(f"{name} is read before it is assigned", ours=_code(spot))
-                continue
-            was_local = any(name in names for names in foreign)
-            if was_local and name not in known and name not in _ALWAYS:
-                yield Clash(f"{name} is assigned nowhere any more", ours=_code(spot))
-
-
-def _is_early(version: Flow, name: str) -> bool:
-    """Whether a version itself reads `name` above what assigns it, as in a loop."""
-    return name in local_names(version.function) and any(
-        name in spot.reads and version.binder(name, place) is None
-        for place, spot in enumerate(version.spots)
-    )
+        for name in sorted(spot.reads - known):
+            if merged.binder(name, place) is None:
+                yield Clash(f"{name} has no value where it is read", ours=_code(spot))
 
 
 # Names that mean something else

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from patchgen.author.align.suites import code_of
@@ -28,25 +28,25 @@ class Merge:
     renames: Renames = field(default_factory=Renames)
 
 
-def merge(three: Three, everywhere: Mapping[str, str], known: Collection[str]) -> Merge:
+def merge(three: Three, everywhere: Mapping[str, str]) -> Merge:
     """The new parent's member with the declaration's changes, or what is in doubt of it.
 
-    `everywhere` are parameters that upstream renamed in its whole file, `known` the global names.
+    `everywhere` are parameters that upstream renamed in its whole file.
     """
     three, renames = by_one_name(three, everywhere)
     merged = _merge_methods(three) if three.functions is not None else _merge_values(three)
     if isinstance(merged, tuple):
         return Merge(three, None, merged, renames)
-    doubts = doubts_of(merged, three, known)
+    doubts = doubts_of(merged, three)
     return Merge(three, None if doubts else merged, doubts, renames)
 
 
-def doubts_of(merged: Code, three: Three, known: Collection[str]) -> tuple[Clash, ...]:
+def doubts_of(merged: Code, three: Three) -> tuple[Clash, ...]:
     """What the names in a merged method may mean otherwise than its authors meant."""
     functions = three.functions
     if functions is None or merged.function is None:
         return ()
-    return changed_meanings(merged.function, *functions, known)
+    return changed_meanings(merged.function, *functions)
 
 
 def _merge_methods(three: Three) -> Code | tuple[Clash, ...]:

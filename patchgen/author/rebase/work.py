@@ -120,7 +120,6 @@ class _Case:
     result: Result
     merge: Merge | None = None
     files: tuple[File, File] | None = None  # the output on the old release, and the new parent
-    known: frozenset[str] = frozenset()  # the global names that the member may read
     wanted: list[str] | None = None  # what the member has to say in the output
     is_waiting: bool = False
 
@@ -188,9 +187,6 @@ class Rebase:
         if ours is None:  # the declaration removes the member
             case.settle(State.UNCHANGED if base.says == theirs.says else State.MOVED)
             return case
-        files = output, after[0]
-        names = (n for f in files for n in (*f.definitions, *f.imports, *f.guarded))
-        case.known = frozenset(names)
         three = Three(base, ours, theirs, is_free=change.kind != "edit")
         uses = tuple(changed_uses(three, self.trees, (change.module, change.parent)))
         if ours.says == theirs.says and base.says != theirs.says:
@@ -198,7 +194,7 @@ class Rebase:
         elif uses:
             case.settle(State.CONFLICT, None, *uses)
         elif base.says != theirs.says:
-            case.merge = merge(three, renamed_everywhere(before[0], after[0]), case.known)
+            case.merge = merge(three, renamed_everywhere(before[0], after[0]))
             case.is_waiting = True
             case.result = replace(case.result, renamed=case.merge.renames.told())
         return case
@@ -250,7 +246,7 @@ class Rebase:
         assert merged is not None
         is_wanted = merged.code is not None and member.says == merged.code.says
         if case.change.kind == "edit" and not is_anew and not is_wanted:
-            doubts = doubts_of(member, merged.three, case.known)
+            doubts = doubts_of(member, merged.three)
             if doubts:
                 case.settle(State.CONFLICT, None, *doubts)
                 return

@@ -93,9 +93,7 @@ class Writer:
             return None
         cuts: dict[Function, list[Cut]] = {n: [] for n in change.nodes if isinstance(n, Function)}
         used: dict[Function, list[ast.AST]] = {function: [] for function in cuts}
-        for function, old, new in waiting:
-            hunk = max(hunks, key=lambda one: _alike(one, old, new))
-            hunks.remove(hunk)
+        for (function, old, new), hunk in zip(waiting, hunks, strict=True):
             pieces = _declared(hunk, (old, new), there, wanted)
             if pieces is None:
                 return None
@@ -103,10 +101,8 @@ class Writer:
                 first, last = first_line(part.body[0]), part.body[-1].end_lineno or 0
                 top = first_line(function) - 2  # lines of the function alone begin at 2
                 margin = " " * part.body[0].col_offset
-                body = "\n".join(margin + line if line else "" for line in text)
-                cuts[function].append(
-                    Cut((first - top, 0), (last - top, _width(self.modular, last)), body)
-                )
+                body = "".join(f"{margin}{line}\n" if line else "\n" for line in text)
+                cuts[function].append(Cut((first - top, 0), (last + 1 - top, 0), body))
                 used[function] += nodes
         lines: list[str] = []
         for function, its_cuts in cuts.items():
@@ -222,11 +218,8 @@ def _word(node: ast.With) -> str:
 
 
 def _count(function: Function) -> int:
-    for node in ast.walk(function.decorator_list[0]):
-        match node:
-            case ast.keyword(arg="count", value=ast.Constant(value=int(count))):
-                return count
-    return 1
+    keywords = getattr(function.decorator_list[0], "keywords", ())
+    return next((ast.literal_eval(keyword.value) for keyword in keywords), 1)
 
 
 def _is_hole(argument: ast.arg) -> bool:
@@ -235,16 +228,6 @@ def _is_hole(argument: ast.arg) -> bool:
 
 def _holes(function: Function) -> frozenset[str]:
     return frozenset(a.arg for a in function.args.args + function.args.kwonlyargs if _is_hole(a))
-
-
-def _alike(hunk: _Hunk, old: ast.With, new: ast.With) -> float:
-    """How much a change says of what a pair of blocks says."""
-    mine = [n for one in (hunk.old, hunk.new) for n in (one if isinstance(one, tuple) else (one,))]
-    words = [
-        {word for node in nodes for word in _WORD.findall(ast.unparse(node))}
-        for nodes in (mine, [*old.body, *new.body])
-    ]
-    return len(words[0] & words[1]) / max(len(words[0] | words[1]), 1)
 
 
 _Piece = tuple[list[str], list[ast.AST]]
@@ -330,10 +313,6 @@ def _body_line(code: Code, function: Function) -> int:
     while not code.lines(line - 1, line - 1)[0].partition("#")[0].rstrip().endswith(":"):
         line -= 1
     return line
-
-
-def _width(modular: File, line: int) -> int:
-    return len(modular.source.lines[line - 1].rstrip("\n").encode())
 
 
 # The file
