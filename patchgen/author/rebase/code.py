@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from patchgen.author.align.file import File
 from patchgen.author.align.suites import heads_of, suites_of
@@ -35,8 +36,7 @@ class Clash:
     theirs: str = ""
 
 
-@dataclass(frozen=True, order=True)
-class Cut:
+class Cut(NamedTuple):
     """The text from one place to another becomes `text`."""
 
     start: Place

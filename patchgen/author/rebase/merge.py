@@ -12,7 +12,7 @@ from patchgen.author.rebase.expressions import merge_expression
 from patchgen.author.rebase.meaning import changed_meanings
 from patchgen.author.rebase.names import Renames, by_one_name
 from patchgen.author.rebase.signature import merge_signature
-from patchgen.author.rebase.statements import head_end, merge_suites
+from patchgen.author.rebase.statements import Patch, head_end, merge_suites
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,14 @@ def _merge_methods(three: Three) -> Code | tuple[Clash, ...]:
     assert functions is not None
     head = merge_signature(three, functions)
     changes = merge_suites(three, *(code_of(one.body) for one in functions))
-    clashes = (*([head] if isinstance(head, Clash) else []), *changes.clashes)
+    clashes = [one for one in changes if isinstance(one, Clash)]
     if isinstance(head, Clash) or clashes:
-        return clashes
+        return tuple([head, *clashes] if isinstance(head, Clash) else clashes)
     node = theirs.function
     first, last = head_end(theirs, node) + 1, node.end_lineno or 0
     lines = theirs.lines(first, last)
-    for patch in sorted(changes.patches, key=lambda patch: patch.order)[::-1]:
+    patches = [one for one in changes if isinstance(one, Patch)]
+    for patch in sorted(patches, key=lambda patch: patch.order)[::-1]:
         lines[patch.first - first : patch.last + 1 - first] = patch.lines
     head = [" " * node.col_offset + line for line in head]
     try:

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from patchgen.author.align.expressions import differing
 from patchgen.author.align.suites import best_pairs, head_texts, measure_similarity, suites_of
@@ -30,8 +31,7 @@ _WORD = re.compile(r"\w+")
 # Which statement of a suite is which of another version
 
 
-@dataclass(frozen=True)
-class Hunk:
+class Hunk(NamedTuple):
     """Statements `start` to `stop` of the old suite that `first` to `last` of the new replace."""
 
     start: int
@@ -40,8 +40,7 @@ class Hunk:
     last: int
 
 
-@dataclass(frozen=True)
-class Paired:
+class Paired(NamedTuple):
     """The pairs of statements of two suites by place, and what lies between them."""
 
     pairs: dict[int, int]
@@ -110,21 +109,14 @@ class Patch:
         return self.first, self.last, -min(margins, default=0)
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What the declaration changes in the new parent, and what is in doubt."""
-
-    patches: tuple[Patch, ...] = ()
-    clashes: tuple[Clash, ...] = ()
-
-    def __add__(self, other: Changes) -> Changes:
-        return Changes(self.patches + other.patches, self.clashes + other.clashes)
+# What the declaration changes in the new parent, and what is in doubt.
+Changes = list[Patch | Clash]
 
 
 def merge_suites(three: Three, base: _Suite, ours: _Suite, theirs: _Suite) -> Changes:
     """The changes of one suite."""
     if _texts(base) == _texts(ours) or _texts(ours) == _texts(theirs):
-        return Changes()
+        return []
     return _Suites(three, base, ours, theirs).merge()
 
 
@@ -141,7 +133,7 @@ class _Suites:
         self.upstream: Paired = pair_statements(base, theirs)
 
     def merge(self) -> Changes:
-        done = Changes()
+        done: Changes = []
         for hunk in self.mine.hunks:
             done += self._hunk(hunk)
         for place, j in self.mine.pairs.items():
@@ -159,7 +151,7 @@ class _Suites:
         theirs = self.theirs[hunk.first : hunk.last] if hunk is not None else ()
         what = "the declaration changes a statement that upstream replaced"
         clash = Clash(what, *map(_code, ([base], [ours], theirs)))
-        return _elsewhere(self.three, base, ours) or Changes(clashes=(clash,))
+        return _elsewhere(self.three, base, ours) or [clash]
 
     def _hunk(self, hunk: Hunk) -> Changes:
         """Statements that the declaration has in the place of others, or in addition."""
@@ -169,7 +161,7 @@ class _Suites:
             theirs = self.theirs[other.first : other.last]
             is_same_place = (other.start, other.stop) == (hunk.start, hunk.stop)
             if is_same_place and _texts(new) == _texts(theirs):
-                return Changes()
+                return []
             return self._clash("both changed these statements", hunk, other)
         for place in range(hunk.start, hunk.stop):
             there = self.upstream.pairs.get(place)
@@ -180,7 +172,7 @@ class _Suites:
         first, last = self._lines_of(hunk)
         if first == 0:
             return self._clash("the place of the change is gone", hunk, None)
-        return Changes((Patch(first, last, lines),))
+        return [Patch(first, last, lines)]
 
     def _is_moved(self, node: ast.stmt) -> bool:
         """Whether upstream has a statement of this suite elsewhere."""
@@ -233,7 +225,7 @@ class _Suites:
         base = self.base[hunk.start : hunk.stop]
         ours = self.ours[hunk.first : hunk.last]
         theirs = self.theirs[other.first : other.last] if other is not None else ()
-        return Changes(clashes=(Clash(what, *map(_code, (base, ours, theirs))),))
+        return [Clash(what, *map(_code, (base, ours, theirs)))]
 
 
 def _code(nodes: Iterable[ast.stmt]) -> str:
@@ -254,39 +246,39 @@ def _chunk(side: Code, node: ast.stmt) -> list[str]:
 def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
     """The changes of one statement."""
     if plain_text(base) == plain_text(ours) or plain_text(ours) == plain_text(theirs):
-        return Changes()
+        return []
     first, last = first_line(theirs), theirs.end_lineno or 0
     if plain_text(base) == plain_text(theirs):
         own = three.ours.lines(first_line(ours), ours.end_lineno or 0)
         above, known = three.ours.comments(ours), three.theirs.comments(theirs)
         if above != three.base.comments(base) and known == three.base.comments(base):
             own, first = [*above, *own], first - len(known)
-        return Changes((Patch(first, last, tuple(own)),))
+        return [Patch(first, last, tuple(own))]
     if suites_of(base) and type(base) is type(ours) is type(theirs):
         return _merge_compound(three, base, ours, theirs)
     text = _merge_simple(three, base, ours, theirs)
     if isinstance(text, Clash):
-        return _elsewhere(three, base, ours, theirs) or Changes(clashes=(text,))
+        return _elsewhere(three, base, ours, theirs) or [text]
     indented = (" " * theirs.col_offset + text).split("\n")
-    return Changes((Patch(first, last, tuple(indented)),))
+    return [Patch(first, last, tuple(indented))]
 
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
     """A statement with suites: its head, and each suite by itself."""
-    clash = Changes(clashes=(three.clash("both changed this statement", base, ours, theirs),))
+    clash: Changes = [three.clash("both changed this statement", base, ours, theirs)]
     heads = [head_texts(node, plain_text) for node in (base, ours, theirs)]
     suites = suites_of(base), suites_of(ours), suites_of(theirs)
     if isinstance(base, Function) or heads[0] not in heads[1:] or len({*map(len, suites)}) > 1:
         return clash
-    done = Changes()
+    done: Changes = []
     if heads[0] == heads[2] != heads[1]:
         first, last = first_line(theirs), head_end(three.theirs, theirs)
         lines = three.ours.lines(first_line(ours), head_end(three.ours, ours))
-        done += Changes((Patch(first, last, tuple(lines)),))
+        done.append(Patch(first, last, tuple(lines)))
     for one, mine, upstream in zip(*suites, strict=True):
         if _texts(one) != _texts(mine) and bool(one) != bool(upstream):
             what = "one side changed a branch that the other has no more"
-            return Changes(clashes=(three.clash(what, base, ours, theirs),))
+            return [three.clash(what, base, ours, theirs)]
         if mine and not one:
             return clash
         done += merge_suites(three, one, mine, upstream)
@@ -303,13 +295,13 @@ def head_end(side: Code, node: ast.stmt) -> int:
 
 def _elsewhere(
     three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt | None = None
-) -> Changes | None:
+) -> Changes:
     """The one expression that the declaration changes, where upstream uses it as before.
 
     That is in the statement `theirs`, or else anywhere, if it stands in the method once.
     """
     if not three.is_free or suites_of(base) or suites_of(ours):
-        return None
+        return []
     for old, new in differing(base, ours):
         before, after = _places(three.base, old), _places(three.theirs, old)
         if isinstance(old, ast.Name | ast.Constant) or len(before) != len(after):
@@ -321,12 +313,11 @@ def _elsewhere(
             statement, node = after[0].statement, after[0].node
             text = three.theirs.spliced(statement, [(node, as_operand(new, three.ours.code(new)))])
             lines = (" " * statement.col_offset + text).split("\n")
-            return Changes((Patch(statement.lineno, statement.end_lineno or 0, tuple(lines)),))
-    return None
+            return [Patch(statement.lineno, statement.end_lineno or 0, tuple(lines))]
+    return []
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """Where an expression stands in a method; `use` says what is done with its value."""
 
     statement: ast.stmt

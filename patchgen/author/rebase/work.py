@@ -13,7 +13,8 @@ import ast
 import difflib
 import enum
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
@@ -140,12 +141,12 @@ class Rebase:
     old: Path | None
     new: Path | None
     trees: tuple[Tree, Tree]
-    modular: File = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def modular(self) -> File:
+        """The file without the comments of an earlier rebase."""
         source = self.source.source
-        text = without_comments(source.text)
-        object.__setattr__(self, "modular", read_file(make_source(text, source.path)))
+        return read_file(make_source(without_comments(source.text), source.path))
 
     def run(self) -> Rebased:
         """Every change with its state, and the text with what could be rewritten.
@@ -278,8 +279,7 @@ class Rebase:
     ) -> tuple[Problem, ...]:
         """Take back what does not give its member among the others; what else does not fit."""
         while True:
-            left_out = _left_out(cases)
-            text = replaced(self.modular, {**rewritten, **left_out})
+            text = replaced(self.modular, {**rewritten, **_left_out(cases)})
             given = self.prover.flatten(without_bases(text, self._is_gone), self.new)
             wrong = [
                 case
