@@ -171,6 +171,12 @@ def replacing(node: ast.expr | ast.arg, text: str) -> Cut:
     return Cut((node.lineno, node.col_offset), end, text)
 
 
+def beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
+    """The cut that puts `new` in the place of the name at which a node begins."""
+    start = node.lineno, node.col_offset
+    return Cut(start, (node.lineno, node.col_offset + len(old.encode())), new)
+
+
 def as_operand(node: ast.expr, text: str) -> str:
     """`text`, the code of `node`, as it can stand anywhere in an expression."""
     return text if isinstance(node, _ATOMS) else f"({text})"

@@ -19,10 +19,20 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.align.file import File
-from patchgen.author.rebase.code import Code, Cut, Three, flow_of, parameters_of, replacing
+from patchgen.author.rebase.code import (
+    Code,
+    Cut,
+    Three,
+    beginning,
+    flow_of,
+    parameters_of,
+    replacing,
+)
 from patchgen.syntax.bound import local_names, names_in
 from patchgen.syntax.same import Function
 
+_FIELD = re.compile(r"{[^{}]*}")  # of an f-string
+_PLAIN = re.compile(r"(?<![\w.'\"])[a-zA-Z_]\w*")
 # What stands for a variable and for a keyword in a plain text.
 _WORD = re.compile(r"N:(\w+);|keyword\(arg='(\w+)'")
 
@@ -39,22 +49,26 @@ class Renames:
 
     def made_in(self, code: Code) -> Code:
         """The code by the new names."""
-        return code.changed([cut for node in code.nodes for cut in self.cuts(node)])
-
-    def cuts(self, root: ast.AST) -> Iterator[Cut]:
-        """What to change in code to say it by the new names."""
-        for node in ast.walk(root):
+        cuts: list[Cut] = []
+        waiting: list[ast.AST] = list(code.nodes)
+        while waiting:
+            node = waiting.pop()
             match node:
+                case ast.JoinedStr():
+                    # Python 3.11 does not say where in an f-string a name stands.
+                    cuts.append(replacing(node, _FIELD.sub(self._in_field, code.code(node))))
+                    continue
                 case ast.Name(id=name) if name in self.variables:
-                    yield replacing(node, self.variables[name])
+                    cuts.append(replacing(node, self.variables[name]))
                 case ast.arg(arg=name) if name in self.variables:
-                    start = node.lineno, node.col_offset
-                    end = node.lineno, node.col_offset + len(name.encode())
-                    yield Cut(start, end, self.variables[name])
+                    cuts.append(beginning(node, name, self.variables[name]))
                 case ast.keyword(arg=str(name)) if name in self.keywords:
-                    start = node.lineno, node.col_offset
-                    end = node.lineno, node.col_offset + len(name.encode())
-                    yield Cut(start, end, self.keywords[name])
+                    cuts.append(beginning(node, name, self.keywords[name]))
+            waiting += ast.iter_child_nodes(node)
+        return code.changed(cuts)
+
+    def _in_field(self, field: re.Match[str]) -> str:
+        return _PLAIN.sub(lambda name: self.variables.get(name[0], name[0]), field[0])
 
     def told(self) -> str:
         """What was renamed, in words; empty for nothing."""

@@ -137,7 +137,11 @@ class Writer:
             if resolve(self.modular, ast.Name(name)) == (change.module, name):
                 continue
             start = reference.line, reference.column
-            cuts.append(Cut(start, (start[0], start[1] + len(name.encode())), f"{alias}.{name}"))
+            end = start[0], start[1] + len(name.encode())
+            line = code.lines(start[0], start[0])[0].encode()
+            # In an f-string, Python 3.11 does not say where a name stands.
+            if line[start[1] : end[1]] == name.encode():
+                cuts.append(Cut(start, end, f"{alias}.{name}"))
         return code.changed(cuts)
 
     def _alias(self, module: str) -> str:
