@@ -24,11 +24,14 @@ _ENOUGH = 0.5
 
 
 def changed_meanings(
-    merged: Function, base: Function, ours: Function, theirs: Function
+    merged: Function, base: Function, ours: Function, theirs: Function, *, is_merge: bool
 ) -> tuple[Clash, ...]:
-    """The doubts about a merged method."""
+    """The doubts about a method; in a merge, upstream's new statements are looked at, too."""
     flow, old, mine, upstream = (flow_of(one) for one in (merged, base, ours, theirs))
-    found = [*_unbound(flow, (mine, upstream)), *_moved_meanings(flow, mine, upstream, old)]
+    found = [*_unbound(flow, (mine, upstream))]
+    found += _moved_meanings(flow, mine, upstream, old, "the declaration")
+    if is_merge:
+        found += _moved_meanings(flow, upstream, mine, old, "upstream")
     return tuple(dict.fromkeys(found))
 
 
@@ -50,8 +53,8 @@ def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
 # Names that mean something else
 
 
-def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow) -> Iterator[Clash]:
-    """Where a statement that the declaration wrote would read what upstream made of a name."""
+def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) -> Iterator[Clash]:
+    """Where a statement that one side wrote would read what the other side made of a name."""
     elsewhere = {spot.text for spot in other.spots}
     for place, spot in enumerate(merged.spots):
         if spot.text in elsewhere:
@@ -62,7 +65,7 @@ def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow) -> Iterato
             now = merged.binder(name, place)
             if before and not any(_is_same(one, now) for one in before):
                 yield Clash(
-                    f"{name} means something else where the declaration reads it",
+                    f"{name} means something else where {who} reads it",
                     base=_code(before[0]),
                     ours=_code(spot),
                     theirs=_code(now),
@@ -222,7 +225,10 @@ def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
             (ast.Assign(value=one) | ast.AnnAssign(value=ast.expr() as one)),
             (ast.Assign(value=other) | ast.AnnAssign(value=ast.expr() as other)),
         ):
-            return is_same_value(one, other)
+            # Two calls of one class make the same kind of module.
+            calls = [node.func for node in (one, other) if isinstance(node, ast.Call)]
+            is_kind = len(calls) == 2 and plain_text(calls[0]) == plain_text(calls[1])
+            return is_kind or is_same_value(one, other)
         case _:
             return type(old) is type(new)
 

@@ -37,16 +37,16 @@ def merge(three: Three, everywhere: Mapping[str, str]) -> Merge:
     merged = _merge_methods(three) if three.functions is not None else _merge_values(three)
     if isinstance(merged, tuple):
         return Merge(three, None, merged, renames)
-    doubts = doubts_of(merged, three)
+    doubts = doubts_of(merged, three, is_merge=True)
     return Merge(three, None if doubts else merged, doubts, renames)
 
 
-def doubts_of(merged: Code, three: Three) -> tuple[Clash, ...]:
+def doubts_of(merged: Code, three: Three, *, is_merge: bool = False) -> tuple[Clash, ...]:
     """What the names in a merged method may mean otherwise than its authors meant."""
     functions = three.functions
     if functions is None or merged.function is None:
         return ()
-    return changed_meanings(merged.function, *functions)
+    return changed_meanings(merged.function, *functions, is_merge=is_merge)
 
 
 def _merge_methods(three: Three) -> Code | tuple[Clash, ...]:

@@ -44,11 +44,19 @@ def merge_signature(three: Three, functions: _Functions) -> list[str] | Clash:
 
 
 def _merge_decorators(three: Three, functions: _Functions) -> list[str] | Clash:
-    """The decorators of the side that changed them."""
-    _, ours, theirs = functions
+    """The decorators of the side that changed them.
+
+    A decorator that the declaration drops may have another name and the same arguments now.
+    """
+    base, ours, theirs = functions
     before, mine, upstream = (
         [plain_text(d) for d in f.decorator_list if not is_documenting(d)] for f in functions
     )
+    if not mine and len(base.decorator_list) == len(theirs.decorator_list):
+        pairs = zip(base.decorator_list, theirs.decorator_list, strict=True)
+        if all(_arguments(one) == _arguments(other) for one, other in pairs):
+            kept = [d for d in theirs.decorator_list if is_documenting(d)]
+            return [f"@{three.theirs.code(d)}" for d in kept]
     if before == upstream != mine:
         documenting = [d for d in theirs.decorator_list if is_documenting(d)]
         own = [f"@{three.ours.code(d)}" for d in ours.decorator_list if not is_documenting(d)]
@@ -57,6 +65,11 @@ def _merge_decorators(three: Three, functions: _Functions) -> list[str] | Clash:
         texts = [[f"@{ast.unparse(d)}" for d in f.decorator_list] for f in functions]
         return Clash("both changed the decorators", *map("\n".join, texts))
     return [f"@{three.theirs.code(d)}" for d in theirs.decorator_list]
+
+
+def _arguments(decorator: ast.expr) -> list[str]:
+    calls = [decorator] if isinstance(decorator, ast.Call) else []
+    return [plain_text(one) for call in calls for one in (*call.args, *call.keywords)]
 
 
 def _parameters(function: Function) -> dict[str, _Parameter]:

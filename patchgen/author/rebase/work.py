@@ -312,7 +312,10 @@ def _written_anew(case: _Case, writer: Writer) -> Rewritten | None:
         return None
     if case.change.kind == "edit":
         three = case.merge.three
-        return writer.edits(case.change, three.theirs, case.merge.code, case.files)
+        edits = writer.edits(case.change, three.theirs, case.merge.code, case.files)
+        if edits is not None:
+            return edits
+    # Where an edit has no place of its own any more, the whole method says it.
     return writer.override(case.change, case.merge.code, case.files)
 
 
@@ -374,5 +377,5 @@ def _failing(
         for now in declared_changes(tree)
         if any(first_line(n) <= line <= (n.end_lineno or 0) for n in now.nodes for line in lines)
         for change in changes
-        if (change.name, change.kind) == (now.name, now.kind)
+        if change.name == now.name
     ]
