@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from patchgen.author.adopt.edits import spoken
+from patchgen.author.adopt.edits import declare_edits
 from patchgen.author.adopt.words import Words
-from patchgen.author.align.drafts import drafts
 from patchgen.author.align.file import Definition, Member
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
@@ -175,6 +174,11 @@ def _is_same_method(new: Function, old: Function) -> bool:
     return type(new) is type(old) and _same_signature(new, old) and next(bodies) == next(bodies)
 
 
+def _same_signature(new: Function, old: Function) -> bool:
+    mine, theirs = ([plain_text(one) for one in (f.args, *f.decorator_list)] for f in (new, old))
+    return mine == theirs
+
+
 def _with_super(line: str, kept: Mapping[str, str]) -> str:
     """A line that calls the parent's methods by `super()`."""
     for private, name in kept.items():
@@ -262,30 +266,3 @@ def _passed(old: Function) -> list[str] | None:
     if a.vararg or a.kwarg or a.posonlyargs:
         return None
     return [x.arg for x in a.args[1:]] + [f"{x.arg}={x.arg}" for x in a.kwonlyargs]
-
-
-def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -> list[str] | None:
-    """A changed method as edits of the parent's."""
-    if type(new) is not type(old) or not _same_signature(new, old):
-        return None
-    made = drafts(old, new)
-    if made is None:
-        return None
-    lines: list[str] = []
-    for draft in made:
-        text = spoken(draft, old, new, words, taken)
-        if text is None:
-            return None
-        lines += [*text.lines, ""]
-    return lines[:-1]
-
-
-def _same_signature(new: Function, old: Function) -> bool:
-    mine = [plain_text(new.args), *_decorators(new)]
-    return mine == [plain_text(old.args), *_decorators(old)]
-
-
-def _decorators(function: Function) -> Iterator[str]:
-    for decorator in function.decorator_list:
-        if not is_documenting(decorator):
-            yield plain_text(decorator)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from patchgen.author.align.ellipsis import is_made_up
+from patchgen.author.align.drafts import is_made_up
 from patchgen.author.align.file import File
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.blocks import first_line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,12 @@ from patchgen.author.align.file import Definition, File, plain_definition
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.same import is_documenting, plain_text
 
-_EDIT_WORDS = ("edit", "new", "old")
+# The words of patchgen.edits, and how each is used.
+_EDIT_WORDS = {
+    "edit": "",
+    **{word: rf"\n +with {word}:\n" for word in ("new", "old", "before", "after")},
+    **{word: rf": {word}\b" for word in ("New", "Old")},
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,6 @@ def differing(forked: ForkedModel) -> list[str]:
         and not _is_of_parent(forked, definition)
         or definition.kind == "assign"
         and name in read
-        and (name in forked.pairs or name in forked.parent.guarded)
         and not _is_of_parent(forked, definition)
     ]
 
@@ -184,7 +189,8 @@ def _text(
     guards = _guards(forked, words)
     imports = [*_imports(forked, words), own]
     if "@edit(" in body:
-        imports.append(f"from patchgen.edits import {', '.join(_EDIT_WORDS)}")
+        used = [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, body)]
+        imports.append(f"from patchgen.edits import {', '.join(used)}")
     below = "\n\n".join(["\n".join(imports), *guards])
     return f'{_header(forked)}"""{forked.title}"""\n\n{below}\n\n\n{body}\n'
 
