@@ -69,7 +69,9 @@ class Text:
         lines = self.text.encode().split(b"\n")
         for node, text in sorted(changes, key=lambda c: (-c[0].lineno, -c[0].col_offset)):
             first, last = node.lineno - 1, node.end_lineno - 1
-            whole = lines[first][: node.col_offset] + text.encode() + lines[last][node.end_col_offset :]
+            whole = (
+                lines[first][: node.col_offset] + text.encode() + lines[last][node.end_col_offset :]
+            )
             lines[first : last + 1] = [whole]
         return self.of(b"\n".join(lines).decode())
 
@@ -92,7 +94,9 @@ class Text:
 
     def imported(self, line: str) -> Text:
         """The text with one more import, below the others."""
-        last = max(n.end_lineno or 0 for n in self.tree.body if isinstance(n, ast.ImportFrom | ast.Import))
+        last = max(
+            n.end_lineno or 0 for n in self.tree.body if isinstance(n, ast.ImportFrom | ast.Import)
+        )
         return self if line in self.text.split("\n") else self.insert(last, line)
 
     def above_classes(self, text: str) -> Text:
@@ -106,7 +110,9 @@ def first_line(node: ast.AST) -> int:
 
 
 def code_of(function: Function) -> list[ast.stmt]:
-    has_text = isinstance(function.body[0], ast.Expr) and isinstance(function.body[0].value, ast.Constant)
+    has_text = isinstance(function.body[0], ast.Expr) and isinstance(
+        function.body[0].value, ast.Constant
+    )
     return function.body[has_text:]
 
 
@@ -119,8 +125,10 @@ def assigned(text: Text, least: int = 3) -> tuple[Function, ast.Assign, str]:
     pairs = [
         (method, statement, target.id)
         for _, method in text.methods(least)
+        if method.args.args and method.args.args[0].arg == "self"
         for statement in code_of(method)
-        if isinstance(statement, ast.Assign) and isinstance(target := statement.targets[0], ast.Name)
+        if isinstance(statement, ast.Assign)
+        and isinstance(target := statement.targets[0], ast.Name)
         if not any(isinstance(n, ast.Constant | ast.List | ast.Tuple) for n in [statement.value])
     ]
     return text.random.choice(pairs)
@@ -160,15 +168,21 @@ def remove_statement(text: Text) -> Text:
         for _, method in text.methods(4)
         for s in code_of(method)[1:-1]
         if isinstance(s, ast.Expr | ast.Assign | ast.If | ast.AugAssign)
+        # What is called has to stay.
+        if method.name != "__init__"
     ]
     return text.remove(text.random.choice(pairs))
 
 
 def change_expression(text: Text) -> Text:
     inside = [n for _, m in text.methods(2) for s in code_of(m) for n in ast.walk(s)]
-    operations = [n for n in inside if isinstance(n, ast.BinOp | ast.Call) and n.lineno == n.end_lineno]
+    operations = [
+        n for n in inside if isinstance(n, ast.BinOp | ast.Call) and n.lineno == n.end_lineno
+    ]
     node = text.random.choice([n for n in operations if not re.search("['\"]", text.source(n))])
-    return text.replace((node, text.random.choice(["({} * 2)", "abs({})"]).format(text.source(node))))
+    return text.replace(
+        (node, text.random.choice(["({} * 2)", "abs({})"]).format(text.source(node)))
+    )
 
 
 def change_number(text: Text) -> Text:
@@ -193,7 +207,9 @@ def wrap_in_condition(text: Text) -> Text:
 def rename_local(text: Text) -> Text:
     method, _, name = assigned(text)
     parameters = {a.arg for a in ast.walk(method.args) if isinstance(a, ast.arg)}
-    nested = [n for n in ast.walk(method) if isinstance(n, Function | ast.Lambda) and n is not method]
+    nested = [
+        n for n in ast.walk(method) if isinstance(n, Function | ast.Lambda) and n is not method
+    ]
     if name in parameters or nested:
         raise LookupError(name)
     new = text.free(f"{name}_out", f"my_{name}")
@@ -214,14 +230,22 @@ def thread_argument(text: Text) -> Text:
         held = dict(re.findall(r"self\.(\w+) = (\w+)\(", text.source(classes[outer])))
         for call in (n for n in ast.walk(method) if isinstance(n, ast.Call)):
             inner = held.get(ast.unparse(call.func).removeprefix("self."), "")
-            if inner in forward and inner != outer and isinstance(forward[inner].body[-1], ast.Return):
+            if (
+                inner in forward
+                and inner != outer
+                and isinstance(forward[inner].body[-1], ast.Return)
+            ):
                 choices.append((outer, call, inner))
     outer, call, inner = text.random.choice(choices)
     name = text.free("gate_scale", "temperature", "adarms_cond", "strength")
     default = text.random.choice(["1.0", "None"])
     hint = text.random.choice(["", ": Optional[float]" if "Optional" in text.words else ": float"])
     (result,) = [s for s in forward[inner].body if s is forward[inner].body[-1]]
-    changed = f"if {name} is not None:\n    print({name})" if default == "None" else f"{name} = 2 * {name}"
+    changed = (
+        f"if {name} is not None:\n    print({name})"
+        if default == "None"
+        else f"{name} = 2 * {name}"
+    )
     source = text.source(call)
     comma = "" if source.rstrip(")").rstrip().endswith((",", "(")) else ", "
     passed = f"{source[:-1].rstrip()}{comma}{name}={name})"
@@ -231,12 +255,18 @@ def thread_argument(text: Text) -> Text:
     made = text.replace(*changes)
     # The call and the signatures may have become longer; the last statement is found anew.
     method = next(
-        m for c in made.classes if c.name == inner for m in c.body if getattr(m, "name", "") == "forward"
+        m
+        for c in made.classes
+        if c.name == inner
+        for m in c.body
+        if getattr(m, "name", "") == "forward"
     )
     return made.insert(method.body[-1].lineno - 1, indent(changed, result.col_offset))
 
 
-def add_parameter(text: Text, method: Function, name: str, hint: str, default: str) -> tuple[ast.AST, str]:
+def add_parameter(
+    text: Text, method: Function, name: str, hint: str, default: str
+) -> tuple[ast.AST, str]:
     """A change of the last plain parameter: with another one behind it."""
     args = method.args
     if args.vararg or args.kwonlyargs or len(args.args) < 2:
@@ -265,7 +295,11 @@ def remove_parameter(text: Text) -> Text:
     for _, method in text.methods(2):
         body = {n.id for s in method.body for n in names_of(s)}
         for arg, default in zip(method.args.args[::-1], method.args.defaults[::-1], strict=False):
-            if arg.arg not in body and arg.lineno != method.lineno and arg.lineno == default.end_lineno:
+            if (
+                arg.arg not in body
+                and arg.lineno != method.lineno
+                and arg.lineno == default.end_lineno
+            ):
                 choices.append(arg)
     arg = text.random.choice(choices)
     lines = text.text.split("\n")
@@ -278,7 +312,11 @@ def remove_parameter(text: Text) -> Text:
 def change_default(text: Text) -> Text:
     nodes = [d for _, m in text.methods(1) for d in m.args.defaults if isinstance(d, ast.Constant)]
     node = text.random.choice(nodes)
-    new = {None: "False", False: "True", True: "False"}.get(node.value, "7") if not isinstance(node.value, int | float) or isinstance(node.value, bool) else repr(node.value + 1)
+    new = (
+        {None: "False", False: "True", True: "False"}.get(node.value, "7")
+        if not isinstance(node.value, int | float) or isinstance(node.value, bool)
+        else repr(node.value + 1)
+    )
     return text.replace((node, new))
 
 
@@ -287,19 +325,28 @@ def change_annotation_and_docstring(text: Text) -> Text:
     made = text.replace((text.random.choice(nodes).annotation, "Any"))
     made = made.imported("from typing import Any")
     node = made.random.choice([c for c in made.classes if ast.get_docstring(c) is None])
-    return made.insert(node.body[0].lineno - 1 - len(getattr(node.body[0], "decorator_list", [])), indent('"""Ours."""\n', 4))
+    return made.insert(
+        node.body[0].lineno - 1 - len(getattr(node.body[0], "decorator_list", [])),
+        indent('"""Ours."""\n', 4),
+    )
 
 
 def rewrite_method(text: Text) -> Text:
-    _, method = text.method(3)
+    method = text.random.choice([m for _, m in text.methods(3) if m.name != "__init__"])
     body = code_of(method)
     kept = body[: len(body) // 3]
     returned = isinstance(body[-1], ast.Return)
     new = ["# rewritten", "total = 0", "for number in range(3):", "    total = total + number"]
-    new += [f"{text.source(body[-1])}" if returned and not names_of_locals(body[-1], method) else "return total"]
+    new += [
+        f"{text.source(body[-1])}"
+        if returned and not names_of_locals(body[-1], method)
+        else "return total"
+    ]
     first, last = body[len(kept)], body[-1]
     lines = text.text.split("\n")
-    lines[first_line(first) - 1 : last.end_lineno] = indent("\n".join(new), first.col_offset).split("\n")
+    lines[first_line(first) - 1 : last.end_lineno] = indent("\n".join(new), first.col_offset).split(
+        "\n"
+    )
     return text.of("\n".join(lines))
 
 
@@ -341,7 +388,9 @@ def add_class(text: Text) -> Text:
     def forward(self, x):
         return self.proj(x).sigmoid()"""
     made = text.above_classes(code)
-    owners = [m for _, m in made.methods(2) if m.name == "__init__" and isinstance(m.body[0], ast.Expr)]
+    owners = [
+        m for _, m in made.methods(2) if m.name == "__init__" and isinstance(m.body[0], ast.Expr)
+    ]
     method = text.random.choice(owners)
     return made.insert(method.body[0].end_lineno, indent(f"self.gate_net = {name}()", 8))
 
@@ -353,7 +402,9 @@ def change_base(text: Text) -> Text:
         made = text.replace((node.bases[0], f"{name}, {text.source(node.bases[0])}"))
         code = f"class {name}:\n    window = 4\n\n    def reset(self):\n        self.window = 0\n\n"
         return made.insert(first_line(node) - 1, code)
-    node = text.random.choice([c for c in text.classes if [*map(ast.unparse, c.bases)] == ["nn.Module"]])
+    node = text.random.choice(
+        [c for c in text.classes if [*map(ast.unparse, c.bases)] == ["nn.Module"]]
+    )
     other = text.random.choice(["torch.nn.Sequential", "nn.ModuleDict"])
     return text.replace((node.bases[0], other))
 
@@ -371,7 +422,8 @@ def change_decorator(text: Text) -> Text:
         (m, d)
         for _, m in text.methods(1)
         for d in m.decorator_list
-        if ast.unparse(d) not in ("property", "staticmethod", "classmethod") and "setter" not in ast.unparse(d)
+        if ast.unparse(d) not in ("property", "staticmethod", "classmethod")
+        and "setter" not in ast.unparse(d)
     ]
     if decorated and text.random.random() < 0.5:
         method, node = text.random.choice(decorated)
@@ -411,9 +463,12 @@ def delete_member(text: Text) -> Text:
         for c in text.classes
         if len(c.body) > 2
         for m in c.body
-        if isinstance(m, Function) and m.name not in ("__init__", "forward") and not m.decorator_list
+        if isinstance(m, Function)
+        and m.name not in ("__init__", "forward")
+        and not m.decorator_list
         # What is called has to stay.
-        if len(re.findall(rf"\b{m.name}\b", text.text)) == 1 or m.name.startswith(("get_", "set_", "_init"))
+        if len(re.findall(rf"\b{m.name}\b", text.text)) == 1
+        or m.name.startswith(("get_", "set_", "_init"))
     ]
     return text.remove(text.random.choice(nodes))
 
@@ -428,7 +483,9 @@ def change_attribute(text: Text) -> Text:
     node = text.random.choice(nodes)
     value = node.value
     if isinstance(value, ast.Constant):
-        return text.replace((value, repr(not value.value) if isinstance(value.value, bool) else '"mine"'))
+        return text.replace(
+            (value, repr(not value.value) if isinstance(value.value, bool) else '"mine"')
+        )
     items = [text.source(item) for item in value.elts]
     return text.replace((value, f"[{', '.join([*items, repr('Nothing')])}]"))
 
@@ -440,12 +497,15 @@ def rename_class(text: Text) -> Text:
 
 
 def rename_prefix(text: Text) -> Text:
-    named = [c.name.removesuffix("PreTrainedModel") for c in text.classes if c.name.endswith("PreTrainedModel")]
+    named = [
+        c.name.removesuffix("PreTrainedModel")
+        for c in text.classes
+        if c.name.endswith("PreTrainedModel")
+    ]
     prefix = text.random.choice([name for name in named if name])
     new = text.random.choice(["Tiny", "Long"])
     names = [c.name for c in text.classes if re.match(rf"{prefix}[A-Z]", c.name)]
-    behind = text.random.random() < 0.3
-    renamed = {n: f"{n}_{new}" if behind else new + n.removeprefix(prefix) for n in names}
+    renamed = {n: new + n.removeprefix(prefix) for n in names}
     if len(names) < 3 or text.words & {*renamed.values()}:
         raise LookupError(prefix)
     either = "|".join(sorted(names, key=len, reverse=True))
@@ -457,10 +517,16 @@ def import_own(text: Text) -> Text:
     module = text.free("utils_local", "kernels_local")
     names = ["fast_norm", "KeepCache", "shift_kv"][: text.random.randint(1, 3)]
     dots = text.random.choice([".", ".", ".."])
-    wrapped = f"({', '.join(names)})" if len(names) == 3 and text.random.random() < 0.5 else ", ".join(names)
+    wrapped = (
+        f"({', '.join(names)})"
+        if len(names) == 3 and text.random.random() < 0.5
+        else ", ".join(names)
+    )
     made = text.imported(f"from {dots}{module} import {wrapped}")
     _, statement, local = assigned(made)
-    code = "\n".join(f"{local} = {name}({local})" for name in names[: text.random.randint(1, len(names))])
+    code = "\n".join(
+        f"{local} = {name}({local})" for name in names[: text.random.randint(1, len(names))]
+    )
     return made.insert(statement.end_lineno, indent(code, statement.col_offset))
 
 
@@ -468,7 +534,9 @@ def import_guarded(text: Text) -> Text:
     way = text.random.randint(0, 2)
     if way == 0:
         made = text.imported("from transformers.utils import is_flash_attn_2_available")
-        code = "if is_flash_attn_2_available():\n    from flash_attn import flash_attn_qkvpacked_func"
+        code = (
+            "if is_flash_attn_2_available():\n    from flash_attn import flash_attn_qkvpacked_func"
+        )
         name = "flash_attn_qkvpacked_func"
     elif way == 1:
         made, name = text, "xops"
@@ -482,15 +550,21 @@ def import_guarded(text: Text) -> Text:
         )
     if name in text.words:
         raise LookupError(name)
-    last = max(n.end_lineno or 0 for n in made.tree.body if isinstance(n, ast.ImportFrom | ast.Import))
+    last = max(
+        n.end_lineno or 0 for n in made.tree.body if isinstance(n, ast.ImportFrom | ast.Import)
+    )
     made = made.insert(last, f"\n{code}\n")
     return call_somewhere(made, f"print({name})") if text.random.random() < 0.8 else made
 
 
 def import_more(text: Text) -> Text:
     line, name = text.random.choice(
-        [("import math", "math"), ("import numpy as np", "np"), ("from einops import rearrange", "rearrange"),
-         ("import torch.distributed as dist", "dist")]
+        [
+            ("import math", "math"),
+            ("import numpy as np", "np"),
+            ("from einops import rearrange", "rearrange"),
+            ("import torch.distributed as dist", "dist"),
+        ]
     )
     if name in text.words:
         raise LookupError(name)
@@ -500,8 +574,12 @@ def import_more(text: Text) -> Text:
 def stand_at_top(text: Text) -> Text:
     """A statement that nobody reads."""
     code = text.random.choice(
-        ["DEFAULT_WINDOW = 128", "__version__ = '0.2'", "VERBOSE: bool = False",
-         'SETTINGS = {"a": 1}\nSETTINGS["b"] = 2']
+        [
+            "DEFAULT_WINDOW = 128",
+            "__version__ = '0.2'",
+            "VERBOSE: bool = False",
+            'SETTINGS = {"a": 1}\nSETTINGS["b"] = 2',
+        ]
     )
     if code.split()[0].strip(":") in text.words:
         raise LookupError(code)
@@ -569,14 +647,21 @@ def make_fork(model: Model, seed: int) -> Fork:
 def as_copied(model: Model, way: str) -> str:
     """The model's file with imports as a copy of it has them."""
     package = model.module.rpartition(".")[0]
-    dots = [("....", "."), ("...", "transformers."), ("..", "transformers.models."), (".", f"{package}.")]
+    dots = [
+        ("....", "."),
+        ("...", "transformers."),
+        ("..", "transformers.models."),
+        (".", f"{package}."),
+    ]
     text = model.text
     if way == "inside":
         return text
     for level, full in dots[1:]:
         if way == "hub" and level == ".":
             continue
-        text = re.sub(rf"^(\s*from ){re.escape(level)}(?!\.)( ?)", rf"\g<1>{full}\2", text, flags=re.M)
+        text = re.sub(
+            rf"^(\s*from ){re.escape(level)}(?!\.)( ?)", rf"\g<1>{full}\2", text, flags=re.M
+        )
     return re.sub(r"^(\s*from transformers(?:\.models)?)\.( import)", r"\1\2", text, flags=re.M)
 
 
@@ -584,9 +669,15 @@ def forks(release: Release, count: int, seed: int) -> Iterator[Fork]:
     """Forks of models that people use, of a release."""
     folder = release.root() / "transformers" / "models"
     paths = sorted(folder.glob("*/modeling_*.py"))
-    models = [Model(path) for path in paths if not re.search("modeling_(tf|flax|auto)_?", path.name)]
+    models = [
+        Model(path) for path in paths if not re.search("modeling_(tf|flax|auto)_?", path.name)
+    ]
     models = [m for m in models if m.path.stem.removeprefix("modeling_") == m.path.parent.name]
-    models = [m for m in models if m.classes and any(re.search(f"{h}$", n) for h in HEADS for n in m.classes)]
+    models = [
+        m
+        for m in models
+        if m.classes and any(re.search(f"{h}$", n) for h in HEADS for n in m.classes)
+    ]
     random = Random(f"{seed} {release.version}")
     for number, model in enumerate(random.sample(models, min(count, len(models)))):
         yield make_fork(model, 1000 * seed + number)
@@ -617,20 +708,27 @@ def judge(fork: Fork, release: Release) -> Result:
         try:
             read = read_fork(path, path.name, Settings())
             found = candidate(read, release, *find_file(release, fork.model.module))
-            made = adopt(found.forked, path.name.replace("ing_", "ular_"), release.root(), Settings())
+            made = adopt(
+                found.forked, path.name.replace("ing_", "ular_"), release.root(), Settings()
+            )
         except PatchgenError as error:
             return Result(fork, "refused", str(error), 0, time.process_time() - began)
     spent = time.process_time() - began
     if not made.proof.holds:
         return Result(fork, "not", why_not(made), made.lines, spent, made.text)
     wrong = differences(read.tree, ast.parse(made.proof.output))
-    return Result(fork, "wrong" if wrong else "equal", "; ".join(wrong), made.lines, spent, made.text)
+    return Result(
+        fork, "wrong" if wrong else "equal", "; ".join(wrong), made.lines, spent, made.text
+    )
 
 
 def why_not(made: Adopted) -> str:
     proof = made.proof
     first = next((str(p).split("\n")[0] for p in proof.problems), "")
-    return first or f"differ {proof.differ} missing {proof.missing} lost {[*map(ast.unparse, proof.lost)]}"
+    return (
+        first
+        or f"differ {proof.differ} missing {proof.missing} lost {[*map(ast.unparse, proof.lost)]}"
+    )
 
 
 # What documents and does nothing.
@@ -645,7 +743,9 @@ class _Bare(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
             node.decorator_list = [
-                d for d in node.decorator_list if not DOCUMENTING.match(ast.unparse(d).rpartition(".")[2])
+                d
+                for d in node.decorator_list
+                if not DOCUMENTING.match(ast.unparse(d).rpartition(".")[2])
             ]
             node.body = [
                 s
@@ -697,7 +797,9 @@ def _of_class(mine: ast.ClassDef, theirs: ast.ClassDef) -> Iterator[str]:
     more = [s for s in texts[1][1] if s not in texts[0][1]]
     less = [s for s in texts[0][1] if s not in texts[1][1]]
     # A head of transformers is put on the file's own model.
-    if less or any("super(GenericFor" not in ast.unparse(ast.parse("")) and "GenericFor" not in s for s in more):
+    if less or any(
+        "super(GenericFor" not in ast.unparse(ast.parse("")) and "GenericFor" not in s for s in more
+    ):
         yield f"{len(less)} members are not there, {len(more)} others are"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.adopt.edits import declare_edits
@@ -74,9 +74,7 @@ def _over_parent(
     bases, decorators = _bases(new, old, words), _decorators_added(new, old)
     if bases is None or decorators is None or not _has_same_statements(new, old):
         return None
-    mixins = words.names.mixins.get(new.name, ())
-    words.read |= set(mixins)
-    above = ", ".join([*mixins, words.names.of_parents_own(old.name), *bases])
+    above = ", ".join([words.names.of_parents_own(old.name), *bases])
     head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
     lines = [*head]
     places: list[tuple[int, str]] = []
@@ -97,7 +95,7 @@ def _over_parent(
     is_empty = lines == head
     if is_empty:
         lines.append("    pass")
-    state = "named" if is_empty and not decorators and not mixins else "edited"
+    state = "named" if is_empty and not decorators else "edited"
     return DeclaredDefinition(new.name, state, tuple(lines), tuple(places))
 
 

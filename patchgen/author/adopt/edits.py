@@ -1,11 +1,11 @@
 """A changed method as edits of the parent's: one of all places, and one for each repeated change.
 
-    @edit("forward")
-    def add_scale(self, hidden_states, scale: New[float] = 1.0):
-        with old:
-            hidden_states = self.act(hidden_states)
-        with after:
-            hidden_states = hidden_states * scale
+@edit("forward")
+def add_scale(self, hidden_states, scale: New[float] = 1.0):
+    with old:
+        hidden_states = self.act(hidden_states)
+    with after:
+        hidden_states = hidden_states * scale
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class _Signature:
         made += [name for name in kept if theirs[name][2]]
         made += [name for name in added if mine[name][2]]
         is_same = made == [*mine] and all(mine[n][2] == theirs[n][2] for n in kept)
-        is_same &= all(_text(mine[n][1]) == _text(theirs[n][1]) or n in signature.changed for n in kept)
+        is_same &= all(
+            _text(mine[n][1]) == _text(theirs[n][1]) or n in signature.changed for n in kept
+        )
         is_same &= not (has_more and any(not mine[n][2] for n in added))
         for name in ("vararg", "kwarg"):
             one, other = getattr(old.args, name), getattr(new.args, name)
@@ -196,7 +198,9 @@ def _literal(
     None where one of them is made by no draft.
     """
     first = old.args.args[0].arg if old.args.args else ""
-    found = [first] if first in ("self", "cls") and not any(map(is_static, old.decorator_list)) else []
+    found = (
+        [first] if first in ("self", "cls") and not any(map(is_static, old.decorator_list)) else []
+    )
     made = set(bound_names(node for draft in group for node in _statements(draft)))
     made |= set(signature.added) if signature else set()
     mine = local_names(new)

@@ -3,19 +3,101 @@
 from __future__ import annotations
 
 import ast
+import re
 import tempfile
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.author.adopt.bare import lost_statements
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
+from patchgen.syntax.same import Function, is_documenting, plain_text
 from patchgen.syntax.text import make_source
+
+
+def has_changes(forked: ForkedModel) -> bool:
+    """Whether a fork says anything else than its parent, in documentation or in order too."""
+    mine, theirs = forked.fork.definitions, forked.parent.definitions
+    return (
+        forked.renames
+        or bool(forked.alone or own_statements(forked))
+        or [n for n in mine if mine[n].kind != "assign"]
+        != [n for n in theirs if theirs[n].kind != "assign"]
+        or any(ast.dump(mine[n].node) != ast.dump(theirs[n].node) for n in mine if n in theirs)
+    )
+
+
+def differing(forked: ForkedModel) -> list[str]:
+    """The classes and functions of the fork that are not the parent's."""
+    return [
+        name
+        for name, definition in forked.fork.definitions.items()
+        if definition.kind in ("class", "def") and not _is_of_parent(forked, definition)
+    ]
+
+
+def own_statements(forked: ForkedModel) -> list[ast.stmt]:
+    """The statements at the top level that the parent does not have, but for documentation.
+
+    They are neither imports nor classes nor functions.
+    """
+    theirs = {plain_text(node) for node in forked.parent.tree.body}
+    read = _read_by_code(forked.fork)
+    found = []
+    for node in forked.fork.tree.body:
+        names = set(bound_names([node]))
+        if isinstance(node, ast.ClassDef | Function | ast.Import | ast.ImportFrom | ast.Pass):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        documents = {name for name in names - read if _is_documentation(forked.fork, name)}
+        if (
+            "__all__" not in names
+            and plain_text(node) not in theirs
+            and not (names and names <= documents)
+        ):
+            found.append(node)
+    return found
+
+
+def _is_of_parent(forked: ForkedModel, definition: Definition) -> bool:
+    """Whether a definition is the parent's, apart from documentation."""
+    if definition.name not in forked.pairs:
+        return False
+    # The converter puts heads on the file's own model, and will again.
+    theirs = plain_definition(forked.parent.definitions[definition.name])
+    return theirs in (plain_definition(definition), plain_definition(without_written(definition)))
+
+
+def _read_by_code(file: File) -> set[str]:
+    """The names that something reads beside documenting decorators."""
+    found: set[str] = set()
+    stack: list[ast.AST] = [file.tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        decorators = getattr(node, "decorator_list", ())
+        stack += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if not (child in decorators and isinstance(child, ast.expr) and is_documenting(child))
+        ]
+    return found
+
+
+def _is_documentation(file: File, name: str) -> bool:
+    """Whether a constant is there for decorators that document: it is a text or such a list."""
+    documented = any(reference.name == name for reference in file.reads)
+    return (
+        documented
+        or re.search(r"DOCSTRING|_FOR_DOC$|_ARCHIVE_|^_EXPECTED|^_CHECKPOINT", name) is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -51,7 +133,8 @@ def prove(
     output, problems = flatten_text(text, name, root, settings)
     if problems:
         return Proof("", problems)
-    lost = lost_statements(forked, read_file(make_source(output, "output.py")))
+    made = {plain_text(node) for node in ast.parse(output).body}
+    lost = tuple(node for node in own_statements(forked) if plain_text(node) not in made)
     return replace(compare(output, forked.fork), lost=lost)
 
 

@@ -54,8 +54,7 @@ class Report:
             for name, d in fork.definitions.items()
             if d.kind in ("class", "def")
         }
-        borrowed = {name: "of a part" for name in self.adopted.forked.borrowed if name in found}
-        return found | borrowed | dict.fromkeys(self.adopted.proof.more, "gone")
+        return found | dict.fromkeys(self.adopted.proof.more, "gone")
 
     def data(self) -> dict[str, Any]:
         """The report as data for JSON."""

@@ -38,13 +38,12 @@ class Names:
     alias: str
     pairs: Mapping[str, str]
     declared: frozenset[str]
-    mixins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    borrowed: Mapping[str, str] = field(default_factory=dict)
+    alone: frozenset[str] = frozenset()
 
     @property
     def renames(self) -> bool:
         """Whether the fork is a model with names of its own."""
-        return any(new != old for new, old in self.pairs.items())
+        return any(new != old and new not in self.alone for new, old in self.pairs.items())
 
     def of_fork(self, name: str) -> str:
         """A global name of the fork's code as the modular file writes it."""
@@ -152,9 +151,8 @@ class Words:
         reads = self.names.parent.globals_read
         for name in (n.id for n in _names(node) if (n.lineno, n.col_offset) in reads):
             names = self.names
-            known = name in names.parent.imports or name in names.borrowed
-            # A mixin reads what its own module imports, and so does the fork.
-            if names.of_parent(name) == name and (known or name in names.fork.imports):
+            known = name in names.parent.imports or name in names.fork.imports
+            if names.of_parent(name) == name and known:
                 self.read.add(name)
         return _unparsed(node, reads, self.names.of_parent)
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from patchgen.author.adopt.classes import DeclaredDefinition, Doubts
 from patchgen.author.adopt.forked import ForkedModel
-from patchgen.author.adopt.parts import find_parts
-from patchgen.author.adopt.proof import Proof, prove
-from patchgen.author.adopt.write import declare, differing
+from patchgen.author.adopt.proof import Proof, has_changes, prove
+from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import Definition, read_file
 from patchgen.compiler.emit.format import format_modular
 from patchgen.compiler.settings import Settings
@@ -54,9 +53,8 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
 
     Raises PatchgenError PG806 for a copy in which nothing was changed.
     """
-    forked = find_parts(forked, name, root, settings)
-    if not forked.renames and not forked.mixins and not differing(forked):
-        what = f"is {forked.module} but for documentation: there is nothing to declare"
+    if not has_changes(forked):
+        what = f"is {forked.module}: there is nothing to declare"
         raise PatchgenError(
             "PG806", Location(forked.fork.source.path), what, "use the model of transformers"
         )

@@ -77,11 +77,7 @@ def headed(node: ast.stmt) -> ast.stmt:
     """A compound statement by its head alone, with `...` for its suites."""
     if not isinstance(node, ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith):
         return node
-    dots = {
-        name: [make_ellipsis()]
-        for name in ("body", "orelse")
-        if getattr(node, name, None)
-    }
+    dots = {name: [make_ellipsis()] for name in ("body", "orelse") if getattr(node, name, None)}
     return _make_up(type(node)(**(dict(ast.iter_fields(node)) | dots)))
 
 
@@ -110,7 +106,9 @@ def _atoms(row: Row) -> Iterator[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]
         yield from differing(*head)
 
 
-def _all_atoms(rows: Sequence[Row]) -> Iterator[list[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]]]:
+def _all_atoms(
+    rows: Sequence[Row],
+) -> Iterator[list[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]]]:
     for row in rows:
         yield list(_atoms(row))
         for inner in row.inside:
@@ -150,7 +148,9 @@ class _Work:
                 is_statement = isinstance(old, ast.stmt)
                 if times[pair] < 2 or isinstance(old, ast.Expr):
                     continue
-                occurs = self.occurs([old]) if isinstance(old, ast.stmt) else self.expressions[pair[0]]
+                occurs = (
+                    self.occurs([old]) if isinstance(old, ast.stmt) else self.expressions[pair[0]]
+                )
                 if occurs == times[pair]:
                     sides = ((old,), (new,)) if is_statement else (old, new)
                     repeated.setdefault(pair, Draft(*sides, times[pair]))  # type: ignore[arg-type]
@@ -248,7 +248,10 @@ class _Work:
         if not old or self.occurs(old) != 1:
             return None
         word = "new"
-        for inserted, others, name in ((rows[-1], rows[:-1], "after"), (rows[0], rows[1:], "before")):
+        for inserted, others, name in (
+            (rows[-1], rows[:-1], "after"),
+            (rows[0], rows[1:], "before"),
+        ):
             if not inserted.old and all(row.state == "same" for row in others):
                 word, new = name, inserted.new
         return Draft(self._brief(old), new, word=word)

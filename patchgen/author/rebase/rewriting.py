@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen.author.adopt.classes import Doubts, declare_edits, declare_member
+from patchgen.author.adopt.classes import Doubts, declare_member
+from patchgen.author.adopt.edits import declare_edits
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import File, Member, read_file
 from patchgen.author.rebase.declared import Declared, absolute, resolve

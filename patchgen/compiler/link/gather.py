@@ -273,9 +273,7 @@ def _is_kept_unused(block: Block) -> bool:
     if not block.defines:
         return True
     imported = {item.bound for item in block.imports}
-    is_public = any(name not in imported and not name.startswith("_") for name in block.defines)
-    # A private one stays if it does something: `@register` over `def _mine`.
-    return is_public or bool(changed_names(block.text))
+    return any(name not in imported for name in block.defines) or bool(changed_names(block.text))
 
 
 def _replace_block(block: Block, module: str, builder: Builder) -> list[BlockId]:

@@ -282,4 +282,6 @@ def _list_kept(text: str) -> frozenset[str]:
     if KEPT not in text:
         return frozenset()
     names = rf"(?:.*{KEPT}[ \t]*$|[ \t]*\([^()]*?{KEPT}[ \t]*$)"
-    return frozenset(re.findall(rf"^[ \t]*from[ \t]+(\.\S*)[ \t]+import\b{names}", text, re.MULTILINE))
+    return frozenset(
+        re.findall(rf"^[ \t]*from[ \t]+(\.\S*)[ \t]+import\b{names}", text, re.MULTILINE)
+    )
