@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import symtable
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -635,13 +636,26 @@ def make_fork(model: Model, seed: int) -> Fork:
         kind = random.choice(names)
         try:
             made = KINDS[kind](text)
-            compile(made.text, "fork.py", "exec")
+            if unbound(made.text) - unbound(text.text):
+                continue
         except (LookupError, SyntaxError, ValueError):
             continue
         if made.text != text.text:
             text = made
             kinds.append(kind)
     return Fork(model, seed, tuple(kinds), base, text.text)
+
+
+def unbound(text: str) -> set[str]:
+    """The names that a file reads and nowhere binds; raises SyntaxError where it is not Python."""
+    compile(text, "fork.py", "exec")
+    unbound: set[str] = set()
+    tables = [symtable.symtable(text, "fork.py", "exec")]
+    top = {s.get_name() for s in tables[0].get_symbols() if s.is_assigned() or s.is_imported()}
+    for table in tables:
+        tables += table.get_children()
+        unbound |= {s.get_name() for s in table.get_symbols() if s.is_global() and s.is_referenced()}
+    return unbound - top - {s.get_name() for s in tables[0].get_symbols() if s.is_namespace()}
 
 
 def as_copied(model: Model, way: str) -> str:
@@ -764,7 +778,9 @@ class _Bare(ast.NodeTransformer):
 def differences(fork: ast.Module, output: ast.Module) -> list[str]:
     """What of a fork is not in an output, by the trees alone."""
     wrong = []
-    bare = [_Bare().visit(ast.parse(ast.unparse(tree))) for tree in (fork, output)]
+    # The converter names the output's own models where AutoModel would build transformers'.
+    texts = [re.sub(r"\b\w+\._?from_config\(", "AutoModel.from_config(", ast.unparse(t)) for t in (fork, output)]
+    bare = [_Bare().visit(ast.parse(text)) for text in texts]
     mine, theirs = ({getattr(s, "name", ""): s for s in tree.body} for tree in bare)
     for name, node in mine.items():
         if not name:

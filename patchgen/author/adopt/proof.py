@@ -13,7 +13,7 @@ from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.syntax.bound import bound_names
+from patchgen.syntax.bound import bound_by, bound_names
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import Function, is_documenting, plain_text
@@ -54,6 +54,10 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
         if isinstance(node, ast.ClassDef | Function | ast.Import | ast.ImportFrom | ast.Pass):
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        imported = {bound_by(alias) for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom) for alias in n.names}
+        # What is imported and read by nobody is no statement of its own.
+        if isinstance(node, ast.If | ast.Try) and imported and not (names - imported or names & read):
             continue
         documents = {name for name in names - read if _is_documentation(forked.fork, name)}
         if (
@@ -157,18 +161,21 @@ def compare(output: str, fork: File) -> Proof:
     """Compare the fork's classes and functions with the text `output`."""
     made = read_file(make_source(output, "output.py")).definitions
     there = {name: d for name, d in fork.definitions.items() if d.kind in ("class", "def")}
-    heads = {
+    placed = {
         name
         for name, d in there.items()
         if name in made and is_placed(made[name]) and not _has_init(d)
     }
-    same = {
-        name
-        for name, d in there.items()
-        if name in made
-        and plain_definition(without_written(made[name], d.members if d.kind == "class" else ()))
-        == plain_definition(d)
-    }
+    same = set()
+    for name, d in there.items():
+        theirs = made.get(name)
+        if theirs is not None:
+            text = plain_definition(without_written(theirs, d.members if d.kind == "class" else ()))
+            wanted = plain_definition(d)
+            if text != wanted and _with_auto_models(text) == _with_auto_models(wanted):
+                placed.add(name)
+                text = wanted
+            same |= {name} if text == wanted else set()
     missing = tuple(name for name in there if name not in made)
     differ = tuple(name for name in there if name in made and name not in same)
     strict = frozenset(
@@ -182,7 +189,15 @@ def compare(output: str, fork: File) -> Proof:
         # The converter writes a decorator of this name.
         if d.kind in ("class", "def") and name not in there and name != "auto_docstring"
     )
-    return Proof(output, (), strict, differ, missing, more, tuple(sorted(heads & same)))
+    return Proof(output, (), strict, differ, missing, more, tuple(sorted(placed & same)))
+
+
+def _with_auto_models(text: str) -> str:
+    """A plain text in which AutoModel builds the parts of a model.
+
+    The converter names the model of the output where AutoModel would build transformers' own.
+    """
+    return re.sub(r"N:\w+;\.(?:_from_config|from_config);", "AutoModel;", text)
 
 
 def is_placed(definition: Definition) -> bool:

@@ -63,8 +63,13 @@ class Names:
         if name in self.parent.definitions:
             return name if name in self.declared else self.of_parents_own(name)
         if name in self.pairs.values():
-            return f"{self.alias}.{name}"
+            return name if self.renamed_alone else f"{self.alias}.{name}"
         return name
+
+    @property
+    def renamed_alone(self) -> bool:
+        """Whether the old names of classes that were renamed go on to be names of these."""
+        return bool(self.alone) and any(new == old for new, old in self.pairs.items())
 
     @cached_property
     def lines(self) -> tuple[str, ...]:

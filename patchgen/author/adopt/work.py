@@ -88,9 +88,12 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
     """`doubts` and what the converter could not reproduce in `made`."""
     proof = made.proof
     for problem in proof.problems:
-        owner, method = _place(made.text, problem.at.line)
+        if not problem.at.path.endswith(".py") or "modular" in problem.at.path.split("/")[0]:
+            owner, method = _place(made.text, problem.at.line)
+        else:
+            owner, method = _class_of_parent(made.forked, problem.at.line), ""
         if owner:
-            doubts = doubts.about(owner, method)
+            doubts = doubts.lacking([owner]).about(owner, method)
         else:
             for one in made.definitions:
                 if one.state == "edited":
@@ -102,6 +105,15 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
         else:
             doubts = _of_class(doubts, by_name[name], _differing(made, name))
     return doubts.lacking(proof.missing, proof.lost)
+
+
+def _class_of_parent(forked: ForkedModel, line: int) -> str:
+    """The class of the fork whose parent stands at `line` of the parent's file."""
+    for name in forked.parent.classes:
+        node = forked.parent.definitions[name].node
+        if first_line(node) <= line <= (node.end_lineno or 0) and name in forked.fork.definitions:
+            return name
+    return ""
 
 
 def _differing(made: Adopted, name: str) -> frozenset[str]:

@@ -146,7 +146,13 @@ class _Writer:
         top = [n for n in statements if isinstance(n, ast.If | ast.Try)]
         guards = ["\n".join(texts.pop(node.lineno)) for node in sorted(top, key=lambda n: n.lineno)]
         guards = [*guards, *self._guards_of_parent(words)]
-        places = {forked.fork.definitions[part.name].node.lineno: part.lines for part in parts}
+        places = {}
+        for part in parts:
+            places[forked.fork.definitions[part.name].node.lineno] = part.lines
+            if part.name in forked.alone and words.names.renamed_alone:
+                # The parent's code, which the output follows, calls it so.
+                old = f"{forked.pairs[part.name]} = {part.name}"
+                places[forked.fork.definitions[part.name].node.end_lineno or 0] = (old,)
         ordered = [lines for _, lines in sorted({**places, **texts}.items())]
         body = "\n\n\n".join("\n".join(lines).rstrip() for lines in ordered)
         imports = [*self._imports(words), f"from {package} import {module}{alias}"]
