@@ -106,23 +106,15 @@ def _removal(member: Member) -> list[str]:
 
 
 def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
-    """The bases that the fork's class adds to the parent's."""
+    """What stands behind the parent's class: all bases of the fork's, if they are not the parent's."""
     child, parent = _class(new), _class(old)
     mine, theirs = ([*map(plain_text, one.bases)] for one in (child, parent))
     if [*map(plain_text, child.keywords)] != [*map(plain_text, parent.keywords)]:
         return None
-    if mine[: len(theirs)] == theirs:
-        more = child.bases[len(theirs) :]
-    elif _is_plain_module(parent.bases):
-        # What derives from `nn.Module` takes its place; the converter says whether it does.
-        more = child.bases
-    else:
-        return None
-    return [words.fork_code(base) for base in more]
-
-
-def _is_plain_module(bases: Sequence[ast.expr]) -> bool:
-    return [ast.unparse(base) for base in bases] in (["nn.Module"], ["torch.nn.Module"])
+    if mine == theirs:
+        return []
+    # Behind the parent's class, they give the output the bases and the order of the fork.
+    return [words.fork_code(base) for base in child.bases]
 
 
 def _decorators_added(new: Definition, old: Definition) -> Sequence[ast.expr] | None:

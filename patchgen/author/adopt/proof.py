@@ -21,15 +21,11 @@ from patchgen.syntax.text import make_source
 
 
 def has_changes(forked: ForkedModel) -> bool:
-    """Whether a fork says anything else than its parent, in documentation or in order too."""
-    mine, theirs = forked.fork.definitions, forked.parent.definitions
-    return (
-        forked.renames
-        or bool(forked.alone or own_statements(forked))
-        or [n for n in mine if mine[n].kind != "assign"]
-        != [n for n in theirs if theirs[n].kind != "assign"]
-        or any(ast.dump(mine[n].node) != ast.dump(theirs[n].node) for n in mine if n in theirs)
-    )
+    """Whether a fork does anything else than its parent.
+
+    Documentation, the order of members and what it leaves out do nothing.
+    """
+    return forked.renames or bool(forked.alone or differing(forked) or own_statements(forked))
 
 
 def differing(forked: ForkedModel) -> list[str]:

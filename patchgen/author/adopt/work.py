@@ -54,9 +54,9 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
     Raises PatchgenError PG806 for a copy in which nothing was changed.
     """
     if not has_changes(forked):
-        what = f"is {forked.module}: there is nothing to declare"
+        what = f"is {forked.module} but for documentation, order and what it leaves out"
         raise PatchgenError(
-            "PG806", Location(forked.fork.source.path), what, "use the model of transformers"
+            "PG806", Location(forked.fork.source.path), what, "use the model of transformers: there is nothing to declare"
         )
     doubts = Doubts()
     best: Adopted | None = None

@@ -83,6 +83,12 @@ class _Writer:
             classes = [d for d in fork.definitions.values() if d.kind == "class"]
             used = set[str]().union(*map(_reads, classes))
             found += [name for name in self._paired if name not in used]
+        # What derives from a class of transformers becomes one class with it.
+        for name in [name for name in found if name in fork.classes]:
+            bases = _bases(fork.definitions[name])
+            old = forked.parent.definitions.get(name) if name in self._paired else None
+            if old is None or name in self.doubts.whole or _bases(old) != bases:
+                found += [base for base in bases if base in self._paired]
         # Without a class that has a parent, the file would have no parent.
         if not {*found} & {*self._paired}:
             found += self._paired[-1:]
@@ -125,9 +131,7 @@ class _Writer:
             if definition and definition.kind in ("assign", "other"):
                 needed |= {*definition.nodes}
             elif name in fork.guarded and name not in fork.imports:
-                guard, theirs = fork.guarded[name], self.forked.parent.guarded.get(name)
-                if self.forked.renames or not theirs or plain_text(guard) != plain_text(theirs):
-                    needed.add(guard)
+                needed.add(fork.guarded[name])
         return [node for node in fork.tree.body if node in needed and node not in statements]
 
     # The text
@@ -225,6 +229,10 @@ def _without_banner(block: str) -> str:
 def _is_own(node: ast.stmt) -> bool:
     """Whether an import stays in the fork's own package."""
     return getattr(node, "level", 0) in (1, 2)
+
+
+def _bases(definition: Definition) -> list[str]:
+    return [ast.unparse(base) for base in getattr(definition.node, "bases", [])]
 
 
 def _reads(definition: Definition) -> set[str]:
