@@ -632,7 +632,8 @@ def make_fork(model: Model, seed: int) -> Fork:
     text, kinds = Text(base, random), []
     wanted = random.randint(1, 5)
     names = [*KINDS]
-    while len(kinds) < wanted:
+    # Some changes do nothing: documentation, the order of members, what is left out.
+    while len(kinds) < wanted or not differences(text.tree, ast.parse(base)):
         kind = random.choice(names)
         try:
             made = KINDS[kind](text)
@@ -654,7 +655,9 @@ def unbound(text: str) -> set[str]:
     top = {s.get_name() for s in tables[0].get_symbols() if s.is_assigned() or s.is_imported()}
     for table in tables:
         tables += table.get_children()
-        unbound |= {s.get_name() for s in table.get_symbols() if s.is_global() and s.is_referenced()}
+        unbound |= {
+            s.get_name() for s in table.get_symbols() if s.is_global() and s.is_referenced()
+        }
     return unbound - top - {s.get_name() for s in tables[0].get_symbols() if s.is_namespace()}
 
 
@@ -779,7 +782,10 @@ def differences(fork: ast.Module, output: ast.Module) -> list[str]:
     """What of a fork is not in an output, by the trees alone."""
     wrong = []
     # The converter names the output's own models where AutoModel would build transformers'.
-    texts = [re.sub(r"\b\w+\._?from_config\(", "AutoModel.from_config(", ast.unparse(t)) for t in (fork, output)]
+    texts = [
+        re.sub(r"\b\w+\._?from_config\(", "AutoModel.from_config(", ast.unparse(t))
+        for t in (fork, output)
+    ]
     bare = [_Bare().visit(ast.parse(text)) for text in texts]
     mine, theirs = ({getattr(s, "name", ""): s for s in tree.body} for tree in bare)
     for name, node in mine.items():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from patchgen.author.adopt.edits import declare_edits
+from patchgen.author.adopt.edits import declare_edits, decorators_added
 from patchgen.author.adopt.words import Words
 from patchgen.author.align.file import Definition, Member
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
+from patchgen.syntax.same import Function, plain_text, without_docstring
 
 _COPIED = 1.3
 
@@ -71,7 +71,7 @@ def _over_parent(
     new: Definition, old: Definition, words: Words, doubts: Doubts
 ) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None if that is impossible."""
-    bases, decorators = _bases(new, old, words), _decorators_added(new, old)
+    bases, decorators = _bases(new, old, words), decorators_added(_class(old), _class(new))
     if bases is None or decorators is None or not _has_same_statements(new, old):
         return None
     above = ", ".join([words.names.of_parents_own(old.name), *bases])
@@ -115,17 +115,6 @@ def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
         return []
     # Behind the parent's class, they give the output the bases and the order of the fork.
     return [words.fork_code(base) for base in child.bases]
-
-
-def _decorators_added(new: Definition, old: Definition) -> Sequence[ast.expr] | None:
-    """The decorators that the fork has above the parent's; None if it lacks one of these."""
-    mine, theirs = (
-        [one for one in _class(definition).decorator_list if not is_documenting(one)]
-        for definition in (new, old)
-    )
-    above = len(mine) - len(theirs)
-    is_more = above >= 0 and [*map(plain_text, mine[above:])] == [*map(plain_text, theirs)]
-    return mine[:above] if is_more else None
 
 
 def _class(definition: Definition) -> ast.ClassDef:

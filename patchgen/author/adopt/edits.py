@@ -29,14 +29,14 @@ def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -
 
     `taken` are the names of members that the class has.
     """
-    signature = _Signature.between(old, new)
-    if type(new) is not type(old) or signature is None or _decorators(new) != _decorators(old):
+    signature, added = _Signature.between(old, new), decorators_added(old, new)
+    if type(new) is not type(old) or signature is None or added is None:
         return None
     made = drafts(old, new)
     if made is None:
         return None
     once = [draft for draft in made if draft.count == 1]
-    groups = [once] if once or signature else []
+    groups = [once] if once or signature or added else []
     groups += [[draft] for draft in made if draft.count > 1]
     lines: list[str] = []
     known = local_names(old)
@@ -44,6 +44,8 @@ def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -
         text = _edit(group, signature if group is once else None, (old, new), known, words, taken)
         if text is None:
             return None
+        if group is once:
+            lines += [f"    @{words.fork_code(decorator)}" for decorator in added]
         known = known | set(bound_names(node for draft in group for node in _statements(draft)))
         known |= set(signature.added) if signature else set()
         lines += [*text, ""]
@@ -121,8 +123,17 @@ def _text(node: ast.expr | None) -> str:
     return "" if node is None else plain_text(node)
 
 
-def _decorators(function: Function) -> list[str]:
-    return [plain_text(one) for one in function.decorator_list if not is_documenting(one)]
+def decorators_added(
+    old: Function | ast.ClassDef, new: Function | ast.ClassDef
+) -> list[ast.expr] | None:
+    """The decorators that the fork has above the parent's; None if others differ."""
+    mine, theirs = (
+        [one for one in function.decorator_list if not is_documenting(one)]
+        for function in (new, old)
+    )
+    above = len(mine) - len(theirs)
+    is_more = above >= 0 and [*map(plain_text, mine[above:])] == [*map(plain_text, theirs)]
+    return mine[:above] if is_more else None
 
 
 def _edit(

@@ -42,8 +42,12 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
 
     They are neither imports nor classes nor functions.
     """
-    theirs = {plain_text(node) for node in forked.parent.tree.body}
     read = _read_by_code(forked.fork)
+    # What follows the parent has its statements; a model of its own has those that it reads.
+    followed = [
+        n for n in forked.parent.tree.body if not forked.renames or {*bound_names([n])} & read
+    ]
+    theirs = {plain_text(node) for node in followed}
     found = []
     for node in forked.fork.tree.body:
         names = set(bound_names([node]))
@@ -51,9 +55,18 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
-        imported = {bound_by(alias) for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom) for alias in n.names}
+        imported = {
+            bound_by(alias)
+            for n in ast.walk(node)
+            if isinstance(n, ast.Import | ast.ImportFrom)
+            for alias in n.names
+        }
         # What is imported and read by nobody is no statement of its own.
-        if isinstance(node, ast.If | ast.Try) and imported and not (names - imported or names & read):
+        if (
+            isinstance(node, ast.If | ast.Try)
+            and imported
+            and not (names - imported or names & read)
+        ):
             continue
         documents = {name for name in names - read if _is_documentation(forked.fork, name)}
         if (

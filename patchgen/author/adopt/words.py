@@ -87,9 +87,15 @@ class Names:
                 lines[reference.line - 1] = changed.decode()
         for node in ast.walk(fork.tree):
             # Those at the top are written anew, with the imports.
-            if isinstance(node, ast.ImportFrom) and node.level in _OWN and node.col_offset:
-                if node.lineno == node.end_lineno:
-                    lines[node.lineno - 1] += f"  {KEPT}"
+            if isinstance(node, ast.ImportFrom) and node.level and node.col_offset:
+                line = lines[node.lineno - 1]
+                if node.level in _OWN:
+                    lines[node.lineno - 1] = f"{line}  {KEPT}"
+                else:  # three dots lead to the top of transformers
+                    dots = "." * node.level
+                    above = ".".join(self.parent.source.module.split(".")[: -node.level])
+                    name = f"{above}.{node.module}" if node.module else above
+                    lines[node.lineno - 1] = line.replace(f"{dots}{node.module or ''}", name, 1)
         return tuple(lines)
 
 

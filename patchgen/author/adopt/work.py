@@ -56,7 +56,10 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
     if not has_changes(forked):
         what = f"is {forked.module} but for documentation, order and what it leaves out"
         raise PatchgenError(
-            "PG806", Location(forked.fork.source.path), what, "use the model of transformers: there is nothing to declare"
+            "PG806",
+            Location(forked.fork.source.path),
+            what,
+            "use the model of transformers: there is nothing to declare",
         )
     doubts = Doubts()
     best: Adopted | None = None

@@ -16,7 +16,6 @@ from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Definition
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.bound import bound_names
-from patchgen.syntax.same import plain_text
 
 # The words of patchgen.edits, and how each is used.
 _EDIT_WORDS = {

@@ -74,11 +74,18 @@ def make_ellipsis() -> ast.stmt:
 
 
 def headed(node: ast.stmt) -> ast.stmt:
-    """A compound statement by its head alone, with `...` for its suites."""
-    if not isinstance(node, ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith):
-        return node
-    dots = {name: [make_ellipsis()] for name in ("body", "orelse") if getattr(node, name, None)}
-    return _make_up(type(node)(**(dict(ast.iter_fields(node)) | dots)))
+    """A compound statement by its head alone, and a long call without its arguments."""
+    match node:
+        case ast.If() | ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith():
+            suites = [name for name in ("body", "orelse") if getattr(node, name, None)]
+            changed: dict[str, object] = {name: [make_ellipsis()] for name in suites}
+        case ast.Assign(value=ast.Call() as call) | ast.Return(value=ast.Call() as call):
+            if _lines_of(node) < 2:
+                return node
+            changed = {"value": ast.Call(call.func, [ast.Constant(...)], [])}
+        case _:
+            return node
+    return _make_up(type(node)(**(dict(ast.iter_fields(node)) | changed)))
 
 
 def _lines(code: Sequence[ast.stmt] | ast.expr) -> int:

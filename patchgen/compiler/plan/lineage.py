@@ -10,8 +10,8 @@ merged.
 from __future__ import annotations
 
 import ast
-import re
 import builtins
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
