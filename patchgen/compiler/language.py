@@ -251,6 +251,8 @@ def _is_guard(node: ast.If | ast.Try) -> bool:
     for handler in node.handlers:
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
         caught |= {ast.unparse(kind) if kind else "" for kind in kinds}
+    if all(isinstance(inner, ast.Import | ast.ImportFrom) for inner in node.body):
+        caught -= {"", "Exception"}  # an import fails by these alone
     return caught <= {"ImportError", "ModuleNotFoundError"} and not node.finalbody
 
 

@@ -32,7 +32,7 @@ class Doubts:
         return replace(self, whole=self.whole | {name})
 
     def lacking(self, names: Iterable[str], statements: Iterable[ast.stmt] = ()) -> Doubts:
-        """Add definitions and statements that have to be declared."""
+        """Add definitions that have to be declared, and statements that cannot be."""
         definitions = self.definitions | {*names}
         return replace(self, definitions=definitions, statements=self.statements | {*statements})
 
@@ -106,7 +106,7 @@ def _removal(member: Member) -> list[str]:
 
 
 def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
-    """What stands behind the parent's class: all bases of the fork's, if they are not the parent's."""
+    """What stands behind the parent's class: the fork's bases, if they are not the parent's."""
     child, parent = _class(new), _class(old)
     mine, theirs = ([*map(plain_text, one.bases)] for one in (child, parent))
     if [*map(plain_text, child.keywords)] != [*map(plain_text, parent.keywords)]:

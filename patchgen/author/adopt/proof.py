@@ -45,7 +45,9 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
     read = _read_by_code(forked.fork)
     # What follows the parent has its statements; a model of its own has those that it reads.
     followed = [
-        n for n in forked.parent.tree.body if not forked.renames or {*bound_names([n])} & read
+        node
+        for node in forked.parent.tree.body
+        if not forked.renames or not (names := {*bound_names([node])}) or names & read
     ]
     theirs = {plain_text(node) for node in followed}
     found = []
@@ -146,9 +148,19 @@ def prove(
     output, problems = flatten_text(text, name, root, settings)
     if problems:
         return Proof("", problems)
-    made = {plain_text(node) for node in ast.parse(output).body}
-    lost = tuple(node for node in own_statements(forked) if plain_text(node) not in made)
+    made = "\n".join(plain_text(node) for node in ast.parse(output).body)
+    lost = tuple(n for n in own_statements(forked) if not _is_made(n, forked.fork, made))
     return replace(compare(output, forked.fork), lost=lost)
+
+
+def _is_made(node: ast.stmt, fork: File, made: str) -> bool:
+    """Whether the output has a statement; what it has of other models may have another name."""
+    text = re.escape(plain_text(node))
+    for name in {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}:
+        source = fork.imports[name][0] if name in fork.imports else None
+        if isinstance(source, ast.ImportFrom) and (source.module or "").startswith("transformers."):
+            text = text.replace(re.escape(f"N:{name};"), r"N:\w+;")
+    return re.search(f"^{text}$", made, re.MULTILINE) is not None
 
 
 def flatten_text(

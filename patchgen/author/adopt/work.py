@@ -8,13 +8,14 @@ from pathlib import Path
 
 from patchgen.author.adopt.classes import DeclaredDefinition, Doubts
 from patchgen.author.adopt.forked import ForkedModel
-from patchgen.author.adopt.proof import Proof, has_changes, prove
+from patchgen.author.adopt.proof import Proof, has_changes, own_statements, prove
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import Definition, read_file
 from patchgen.compiler.emit.format import format_modular
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.same import is_docstring, plain_text
 from patchgen.syntax.text import make_source
 
@@ -91,12 +92,16 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
     """`doubts` and what the converter could not reproduce in `made`."""
     proof = made.proof
     for problem in proof.problems:
-        if not problem.at.path.endswith(".py") or "modular" in problem.at.path.split("/")[0]:
-            owner, method = _place(made.text, problem.at.line)
-        else:
-            owner, method = _class_of_parent(made.forked, problem.at.line), ""
+        # `transformers/models/...` is the parent's file.
+        is_own = problem.at.path.rpartition("/")[2].startswith("modular_")
+        owner, method = _place(made, problem.at.line) if is_own else ("", "")
+        refused = _statement_at(made, problem.at.line) if is_own and not owner else None
+        owner = owner or ("" if is_own else _class_of_parent(made.forked, problem.at.line))
         if owner:
-            doubts = doubts.lacking([owner]).about(owner, method)
+            doubts = doubts.lacking([owner] if owner in made.forked.fork.definitions else [])
+            doubts = doubts.about(owner, method)
+        elif refused is not None and problem.code == "PG100":
+            doubts = doubts.lacking([], [refused])
         else:
             for one in made.definitions:
                 if one.state == "edited":
@@ -107,7 +112,7 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
             doubts = doubts.lacking([name]).about(name)
         else:
             doubts = _of_class(doubts, by_name[name], _differing(made, name))
-    return doubts.lacking(proof.missing, proof.lost)
+    return doubts.lacking(proof.missing)
 
 
 def _class_of_parent(forked: ForkedModel, line: int) -> str:
@@ -154,13 +159,24 @@ def _of_class(doubts: Doubts, declared: DeclaredDefinition, differ: frozenset[st
     return doubts
 
 
-def _place(text: str, line: int) -> tuple[str, str]:
-    """The class at `line` of a declaration, and the method that is edited there."""
-    for node in ast.parse(text).body:
+def _statement_at(made: Adopted, line: int) -> ast.stmt | None:
+    """The statement of the fork that stands at `line` of its declaration."""
+    for node in ast.parse(made.text).body:
+        if node.lineno <= line <= (node.end_lineno or 0):
+            own = {plain_text(one): one for one in own_statements(made.forked)}
+            names = {*bound_names([node])}
+            alike = [one for one in own.values() if names and names == {*bound_names([one])}]
+            return own.get(plain_text(node)) or (alike[0] if alike else None)
+    return None
+
+
+def _place(made: Adopted, line: int) -> tuple[str, str]:
+    """The class or function at `line` of a declaration, and the method that is edited there."""
+    for node in ast.parse(made.text).body:
         if not first_line(node) <= line <= (node.end_lineno or 0):
             continue
         if not isinstance(node, ast.ClassDef):
-            return "", ""
+            return getattr(node, "name", ""), ""
         for inner in node.body:
             match inner:
                 case ast.FunctionDef(

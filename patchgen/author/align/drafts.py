@@ -8,13 +8,14 @@ it is the expression.
 from __future__ import annotations
 
 import ast
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from patchgen.author.align.expressions import differing, expressions
 from patchgen.author.align.suites import Aligned, Row, align_methods, key, suites_of
-from patchgen.compiler.edits.pattern import Run, find_statements, suites
+from patchgen.compiler.edits.pattern import Run, arguments, find, find_statements, suites
 from patchgen.syntax.same import Function
 
 _WIDTH = 96
@@ -86,6 +87,24 @@ def headed(node: ast.stmt) -> ast.stmt:
         case _:
             return node
     return _make_up(type(node)(**(dict(ast.iter_fields(node)) | changed)))
+
+
+def _with_rest(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """Two calls of the same with `...` for the arguments with which both begin."""
+    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
+        return None
+    if key(old.func) != key(new.func):
+        return None
+    sides = arguments(old), arguments(new)
+    same = len(os.path.commonprefix([[*map(key, side)] for side in sides]))
+    if same < 2 or same == min(map(len, sides)) == max(map(len, sides)):
+        return None
+    calls = []
+    for call, side in zip((old, new), sides, strict=True):
+        plain = [one for one in side[same:] if isinstance(one, ast.expr)]
+        named = [one for one in side[same:] if isinstance(one, ast.keyword)]
+        calls.append(ast.Call(call.func, [ast.Constant(...), *plain], named))
+    return calls[0], calls[1]
 
 
 def _lines(code: Sequence[ast.stmt] | ast.expr) -> int:
@@ -243,6 +262,9 @@ class _Work:
         if any((key(a), key(b)) in self.repeated for a, b in chain):
             return ()
         for old, new in chain:
+            brief = _with_rest(old, new)
+            if brief is not None and len(find([ast.Expr(brief[0])], self.method)) == 1:
+                return (Draft(*brief),)
             # A name alone says nothing of where it stands.
             if not isinstance(old, ast.Name | ast.Constant) and self.expressions[key(old)] == 1:
                 return (Draft(old, new),)

@@ -8,8 +8,8 @@ of `patchgen.edits` are recognized by what they mean, under whatever name they w
         with old: ...
         with new: ...
 
-Decorators above `@edit` are added to the method.  What the parameters say of the method's signature: `x: New = 1` adds one, `x: Old` removes one, and
-`x=2` gives another default.
+Decorators above `@edit` are added to the method.  What the parameters say of its signature:
+`x: New = 1` adds one, `x: Old` removes one, and `x=2` gives another default.
 """
 
 from __future__ import annotations
