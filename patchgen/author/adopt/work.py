@@ -14,8 +14,8 @@ from patchgen.author.align.file import Definition, read_file
 from patchgen.compiler.emit.format import format_modular
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.bound import bound_names
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.same import is_docstring, plain_text
 from patchgen.syntax.text import make_source
 

@@ -131,7 +131,8 @@ class _Writer:
                 needed |= {*definition.nodes}
             elif name in fork.guarded and name not in fork.imports:
                 needed.add(fork.guarded[name])
-        return [node for node in fork.tree.body if node in needed and node not in statements]
+        done = {*statements, *self.doubts.statements}
+        return [node for node in fork.tree.body if node in needed - done]
 
     # The text
 
