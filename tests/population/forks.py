@@ -739,6 +739,13 @@ def judge(fork: Fork, release: Release) -> Result:
     )
 
 
+def describe(result: Result) -> str:
+    """A line about a fork that is not right, or long."""
+    fork = result.fork
+    said = f"{result.state} {fork.model.name} seed {fork.seed}: {result.lines} of {fork.most} lines"
+    return f"{said}, {', '.join(fork.kinds)}: {result.why}"
+
+
 def why_not(made: Adopted) -> str:
     proof = made.proof
     first = next((str(p).split("\n")[0] for p in proof.problems), "")

@@ -62,6 +62,11 @@ class ForkedModel:
         """Whether the fork is a model with names of its own."""
         return any(new != old and new not in self.alone for new, old in self.pairs.items())
 
+    @property
+    def follows(self) -> bool:
+        """Whether a class has its name, so that the output is the parent with changes."""
+        return any(self.pairs.get(name) == name for name in self.fork.classes)
+
     @cached_property
     def alias(self) -> str:
         """The name of the parent's module in the modular file."""

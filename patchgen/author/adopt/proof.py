@@ -47,7 +47,7 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
     followed = [
         node
         for node in forked.parent.tree.body
-        if not forked.renames or not (names := {*bound_names([node])}) or names & read
+        if forked.follows or not (names := {*bound_names([node])}) or names & read
     ]
     theirs = {plain_text(node) for node in followed}
     found = []

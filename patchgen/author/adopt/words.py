@@ -69,7 +69,7 @@ class Names:
     @property
     def renamed_alone(self) -> bool:
         """Whether the old names of classes that were renamed go on to be names of these."""
-        return bool(self.alone) and any(new == old for new, old in self.pairs.items())
+        return bool(self.alone) and any(self.pairs.get(n) == n for n in self.fork.classes)
 
     @cached_property
     def lines(self) -> tuple[str, ...]:

@@ -41,11 +41,6 @@ class Adopted:
         """The fork's lines of code."""
         return code_lines(self.forked.fork.source.text)
 
-    @property
-    def share(self) -> float:
-        """The length of the declaration as a share of the fork."""
-        return self.lines / max(self.fork_lines, 1)
-
 
 def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings) -> Adopted:
     """The declaration of a fork as the file `name`.

@@ -172,7 +172,7 @@ class _Writer:
         A fork has such names from `from transformers.models.llama.modeling_llama import *`.
         """
         fork, parent = self.forked.fork, self.forked.parent
-        if not self.forked.renames:
+        if self.forked.follows:
             return []
         lacking = {*words.read} - {*fork.definitions, *fork.imports, *fork.guarded, *parent.imports}
         nodes = dict.fromkeys(parent.guarded[n] for n in sorted(lacking) if n in parent.guarded)
