@@ -468,8 +468,7 @@ def delete_member(text: Text) -> Text:
         and m.name not in ("__init__", "forward")
         and not m.decorator_list
         # What is called has to stay.
-        if len(re.findall(rf"\b{m.name}\b", text.text)) == 1
-        or m.name.startswith(("get_", "set_", "_init"))
+        and len(re.findall(rf"\b{m.name}\b", text.text)) == 1
     ]
     return text.remove(text.random.choice(nodes))
 

@@ -141,6 +141,10 @@ def _all_atoms(
             yield from _all_atoms(inner.rows)
 
 
+def _code(node: ast.stmt | ast.expr) -> tuple[ast.stmt, ...] | ast.expr:
+    return (node,) if isinstance(node, ast.stmt) else node
+
+
 _Drafts = tuple[Draft, ...]
 
 
@@ -171,15 +175,14 @@ class _Work:
         for row in rows:
             for old, new in row:
                 pair = key(old), key(new)
-                is_statement = isinstance(old, ast.stmt)
                 if times[pair] < 2 or isinstance(old, ast.Expr):
                     continue
-                occurs = (
-                    self.occurs([old]) if isinstance(old, ast.stmt) else self.expressions[pair[0]]
-                )
+                if isinstance(old, ast.stmt):
+                    occurs = self.occurs([old])
+                else:
+                    occurs = self.expressions[pair[0]]
                 if occurs == times[pair]:
-                    sides = ((old,), (new,)) if is_statement else (old, new)
-                    repeated.setdefault(pair, Draft(*sides, times[pair]))  # type: ignore[arg-type]
+                    repeated.setdefault(pair, Draft(_code(old), _code(new), times[pair]))
                     break
         return repeated
 
