@@ -228,7 +228,9 @@ class _Work:
                 if choice is not None and before[0] + cost > choice[0]:
                     continue
                 run = self._of_run(rows[start:stop])
-                if run is not None and (choice is None or before[0] + run.cost <= choice[0]):
+                # Of two anchors, the one above says more of what is inserted.
+                worth = before[0] + run.cost + (run.word == "before") if run is not None else 0
+                if run is not None and (choice is None or worth <= choice[0]):
                     choice = before[0] + run.cost, (*before[1], run)
             best.append(choice)
         return best[-1][1] if best[-1] is not None else None
