@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from patchgen.author.adopt.edits import declare_edits, decorators_added
@@ -79,16 +78,13 @@ def _over_parent(
     lines = [*head]
     places: list[tuple[int, str]] = []
     taken = set(new.members) | set(old.members)
-    kept = _kept_of_parent(new, old)
     for name, member in new.members.items():
-        if name in kept:
-            continue
         text = declare_member(member, old.members.get(name), new.name, words, doubts, taken)
         if text is None:
             return None
         if text:
             places.append((len(lines), name))
-            lines += [*(_with_super(line, kept) for line in text), ""]
+            lines += [*text, ""]
     for name in old.members:
         if name not in new.members:
             lines += [*_removal(old.members[name]), ""]
@@ -125,44 +121,6 @@ def _class(definition: Definition) -> ast.ClassDef:
 def _has_same_statements(new: Definition, old: Definition) -> bool:
     """Whether statements of the body besides members are the parent's."""
     return [*map(plain_text, new.loose)] == [*map(plain_text, old.loose)]
-
-
-def _kept_of_parent(new: Definition, old: Definition) -> dict[str, str]:
-    """The methods in which patchgen kept one of the parent, with the name that it has there.
-
-    The class overrides the parent's method, and calls it by `super()` in the declaration.
-
-        def forward(self, x):
-            return self._forward_of_ToyMLP(x) * 2
-    """
-    methods = {name: one.method for name, one in new.members.items() if one.method is not None}
-    kept = {}
-    for name, member in old.members.items():
-        if member.method is None or name not in methods:
-            continue
-        private = re.compile(rf"_{re.escape(name.strip('_'))}_of_\w+")
-        for other, method in methods.items():
-            if private.fullmatch(other) and _is_same_method(method, member.method):
-                kept[other] = name
-    return kept
-
-
-def _is_same_method(new: Function, old: Function) -> bool:
-    """Whether two methods are the same but for their names."""
-    bodies = ([*map(plain_text, without_docstring(one.body))] for one in (new, old))
-    return type(new) is type(old) and _same_signature(new, old) and next(bodies) == next(bodies)
-
-
-def _same_signature(new: Function, old: Function) -> bool:
-    mine, theirs = ([plain_text(one) for one in (f.args, *f.decorator_list)] for f in (new, old))
-    return mine == theirs
-
-
-def _with_super(line: str, kept: Mapping[str, str]) -> str:
-    """A line that calls the parent's methods by `super()`."""
-    for private, name in kept.items():
-        line = line.replace(f"self.{private}(", f"super().{name}(")
-    return line
 
 
 def declare_member(

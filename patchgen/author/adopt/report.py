@@ -17,7 +17,7 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, is_docstring
 from patchgen.syntax.text import make_source
 
-# What a place that changes may cost in a declaration beside the lines that its diff adds; and a file.
+# What a changed place may cost beside the lines that its diff adds, and what a file may.
 A_PLACE, A_FILE = 6, 6
 
 
