@@ -1,10 +1,11 @@
 """A fork."""
 
+import torch
 from torch import nn
 from transformers.models.toy import modeling_toy as toy
 from transformers.utils import is_flash_attn_2_available
 
-from patchgen.edits import before, edit, new, old
+from patchgen.edits import after, edit, new, old
 
 
 if is_flash_attn_2_available():
@@ -13,10 +14,10 @@ if is_flash_attn_2_available():
 
 class ToyAttention_Own(toy.ToyAttention):
     @edit("forward")
-    def add_weights(self, weights, k):
+    def add_weights(self, scores, weights):
         with old:
-            return pad_input(weights @ k)
-        with before:
+            weights = torch.softmax(scores, dim=-1)
+        with after:
             weights = pad_input(weights)
 
 
