@@ -193,30 +193,31 @@ class _Writer:
 
     def _imports(self, words: Words) -> list[str]:
         """The fork's imports of what the declared code reads, and all of its own package."""
-        forked, lines = self.forked, []
+        forked, kept = self.forked, dict[str, list[str]]()
+        lines: list[str] = []
         fork, parent = forked.fork, forked.parent
         used = {reference.name for reference in fork.reads}
         own = {n for n, (node, _) in fork.imports.items() if _is_own(node) and n in used}
         for name in sorted(words.read | own):
             if words.names.of_fork(name) != name:
                 continue
-            if name in fork.imports:
-                lines.append(self._import(*fork.imports[name], keep=True))
+            if name in fork.imports and _is_own(fork.imports[name][0]):
+                node, alias = fork.imports[name]
+                module = "." * getattr(node, "level", 0) + (getattr(node, "module", "") or "")
+                kept.setdefault(module, []).append(ast.unparse(alias))
+            elif name in fork.imports:
+                lines.append(self._import(*fork.imports[name]))
             elif name in parent.imports and name not in {*fork.guarded, *fork.definitions}:
-                lines.append(self._import(*parent.imports[name], keep=False))
+                lines.append(self._import(*parent.imports[name]))
         lines += [f"from {module} import {name}" for name, module in homes(forked).items()]
+        lines += [f"from {m} import {', '.join(names)}  {KEPT}" for m, names in kept.items()]
         return list(dict.fromkeys(lines))
 
-    def _import(self, node: ast.Import | ast.ImportFrom, alias: ast.alias, *, keep: bool) -> str:
-        """The import of one name; that of the fork's own package keeps its dots.
-
-        Three dots lead to the top of transformers: such a fork was copied inside it.
-        """
+    def _import(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+        """The import of one name; three dots lead to the top of transformers."""
         name = ast.unparse(alias)
         if isinstance(node, ast.Import):
             return f"import {name}"
-        if keep and _is_own(node):
-            return f"from {'.' * node.level}{node.module or ''} import {name}  {KEPT}"
         above = self.forked.module.split(".")[: -node.level] if node.level else []
         return f"from {'.'.join([*above, *([node.module] if node.module else [])])} import {name}"
 
