@@ -158,10 +158,12 @@ def _statement_at(made: Adopted, line: int) -> ast.stmt | None:
     """The statement of the fork that stands at `line` of its declaration."""
     for node in ast.parse(made.text).body:
         if node.lineno <= line <= (node.end_lineno or 0):
-            own = {plain_text(one): one for one in own_statements(made.forked)}
+            said = ast.unparse(node).replace(f"{made.forked.alias}.", "")
+            own = own_statements(made.forked)
+            alike = [one for one in own if ast.unparse(one) == said]
             names = {*bound_names([node])}
-            alike = [one for one in own.values() if names and names == {*bound_names([one])}]
-            return own.get(plain_text(node)) or (alike[0] if alike else None)
+            alike += [one for one in own if names and names == {*bound_names([one])}]
+            return alike[0] if alike else None
     return None
 
 

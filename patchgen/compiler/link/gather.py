@@ -288,7 +288,13 @@ def _replace_block(block: Block, module: str, builder: Builder) -> list[BlockId]
     if not replaced:
         return [BlockId(module, block.first)]
     # The statement binds all of its names or none.
-    kept = [name for name in block.defines if name not in replaced]
+    there = {
+        name
+        for key in replaced.values()
+        for other in builder.index(key.module).blocks_that_bind(key.name)
+        for name in other.defines
+    }
+    kept = [name for name in block.defines if name not in there]
     if kept:
         declared = next(iter(replaced.values()))
         what = f"the statement binds {', '.join(block.defines)}; "
