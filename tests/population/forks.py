@@ -293,7 +293,10 @@ def add_parameter_alone(text: Text) -> Text:
 def remove_parameter(text: Text) -> Text:
     """A parameter that its method does not read."""
     choices = []
-    for _, method in text.methods(2):
+    # A model is called from outside; what calls other classes by position would not fit.
+    for owner, method in text.methods(2):
+        if "For" not in owner.name or method.name != "forward":
+            continue
         body = {n.id for s in method.body for n in names_of(s)}
         for arg, default in zip(method.args.args[::-1], method.args.defaults[::-1], strict=False):
             if (

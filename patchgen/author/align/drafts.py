@@ -239,13 +239,12 @@ class _Work:
         """The drafts inside a row, which leave its statement where it is."""
         if row.state == "changed":
             return self._of_statement(row) if len(row.old) == len(row.new) == 1 else None
-        if row.heads and all(inside.is_same for inside in row.inside):
-            whole = Draft((headed(row.old[0]),), (headed(row.new[0]),))
-            if self.occurs(whole.old) == 1:  # type: ignore[arg-type]
-                return (whole,)
         made: list[Draft] = []
         for pair in row.heads:
             head = self._smallest(differing(*pair))
+            if head is None and all(inside.is_same for inside in row.inside):
+                old, new = headed(row.old[0]), headed(row.new[0])
+                head = (Draft((old,), (new,)),) if self.occurs([old]) == 1 else None
             if head is None:
                 return None
             made += head
@@ -292,7 +291,7 @@ class _Work:
 
     def _brief(self, old: tuple[ast.stmt, ...]) -> tuple[ast.stmt, ...]:
         """`old` with `...` for everything that is not needed to find it."""
-        if _lines(old) <= 2 or (len(old) == 1 and isinstance(old[0], ast.Expr)):
+        if _lines(old) < 2 or (len(old) == 1 and isinstance(old[0], ast.Expr)):
             return old
         dots = make_ellipsis()
         ends = (old[0], dots, old[-1]) if len(old) > 2 else old

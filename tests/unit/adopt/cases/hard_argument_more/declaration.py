@@ -9,8 +9,6 @@ class ToyModel(toy.ToyModel):
     @edit("forward")
     def add_depth(self, depth: New = 2):
         with old:
-            for layer in self.layers:
-                ...
+            self.layers
         with new:
-            for layer in self.layers[:depth]:
-                ...
+            self.layers[:depth]
