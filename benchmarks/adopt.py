@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def adopt_made(places: list[Path], count: int, seed: int) -> int:
-    """Print each made-up fork that is not right or long, and a row for each release; 1 for a wrong one."""
+    """Print what is not right or long, and a row for each release; 1 where one is wrong."""
     print("| release | forks | regenerate | short | refused | wrong | CPU in the median |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     wrong = 0
