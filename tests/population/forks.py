@@ -771,7 +771,7 @@ class _Bare(ast.NodeTransformer):
             node.decorator_list = [
                 d
                 for d in node.decorator_list
-                if not DOCUMENTING.match(ast.unparse(d).rpartition(".")[2])
+                if not DOCUMENTING.match(ast.unparse(getattr(d, "func", d)).rpartition(".")[2])
             ]
             node.body = [
                 s
