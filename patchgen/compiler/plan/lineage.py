@@ -78,8 +78,10 @@ class Lineages:
             return self._linearized[symbol]
         if symbol in below:
             raise _make_cycle_error(symbol, below, at)
-        # Of a class from outside nothing is known, and nothing is needed.
+        # Of a class from outside nothing is known, and nothing is needed but that torch's are modules.
         bases = self.direct_bases(symbol, at) or ()
+        if re.fullmatch(r"torch\.nn\.(?!Module$|Parameter$|Buffer$)[A-Z]\w+", str(symbol)):
+            bases = (Base("nn.Module", at, Symbol("torch.nn", "Module")),)
         # C3 merges the orders of the bases and the order in which they are written.
         lines = [self.mro(base.symbol, base.at, (*below, symbol)) for base in bases]
         merged = c3([*lines, tuple(base.symbol for base in bases)])
@@ -104,9 +106,6 @@ class Lineages:
                     bases = bases_of(self.bindings, index, symbol.name)
                     plain = [base for base in bases if str(base.symbol) != "builtins.object"]
                     self._bases[symbol] = tuple(plain)
-            elif re.fullmatch(r"torch\.nn\.(?!Module$|Parameter$|Buffer$)[A-Z]\w+", str(symbol)):
-                # Of torch's classes, only that they are modules counts.
-                self._bases[symbol] = (Base("nn.Module", at, Symbol("torch.nn", "Module")),)
         return self._bases[symbol]
 
 
