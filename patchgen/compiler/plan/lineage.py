@@ -78,7 +78,7 @@ class Lineages:
             return self._linearized[symbol]
         if symbol in below:
             raise _make_cycle_error(symbol, below, at)
-        # Of a class from outside nothing is known, and nothing is needed but that torch's are modules.
+        # Of a class from outside nothing is needed; of those of torch, that they are modules.
         bases = self.direct_bases(symbol, at) or ()
         if re.fullmatch(r"torch\.nn\.(?!Module$|Parameter$|Buffer$)[A-Z]\w+", str(symbol)):
             bases = (Base("nn.Module", at, Symbol("torch.nn", "Module")),)
