@@ -1,0 +1,616 @@
+"""What a patch file assigns to classes and modules of transformers, read and never run.
+
+patch file                                     assignments
+LlamaAttention.forward = forward               transformers...LlamaAttention.forward = def forward
+def apply():                                   transformers...apply_rotary_pos_emb = def rotate
+    modeling_llama.apply_rotary_pos_emb = rotate
+
+The statements are followed in the order in which Python runs them: those of the file, and those of
+the functions in it that apply the patch.  What cannot be decided without running them is a problem
+with its place.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import operator
+import re
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patchgen.author.align.file import File, read_file
+from patchgen.syntax.bound import bound_by, bound_names, own_nodes
+from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.same import Function
+from patchgen.syntax.text import make_source, parse, read_source
+
+APPLY = "--apply"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import binds, or an attribute of it: `transformers.models.llama.modeling_llama`."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant, or a list of values."""
+
+    value: object
+
+
+@dataclass(frozen=True)
+class Defined:
+    """A function or class of the patch file; `local` is what surrounds it, below the module."""
+
+    node: Function | ast.ClassDef | ast.Lambda
+    local: Mapping[str, Value] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Method:
+    """`MethodType(function, instance)`; `instance` is the text."""
+
+    function: Value
+    instance: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A value that only the running program knows, and where it comes from."""
+
+    why: str
+    at: Location
+
+
+Value = Imported | Literal | Defined | Method | Unknown
+Scope = ChainMap[str, Value]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`path` is the dotted name of what is replaced.
+
+    `reach` says of which instances: "named" is an assignment to the class itself, "instances" one
+    to all that `isinstance` finds, "exactly" one to those of the class and of no subclass.
+    """
+
+    path: str
+    value: Value
+    at: Location
+    reach: str = "named"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A patch file with its assignments, the last to each name, and the scope of its module."""
+
+    file: File
+    assignments: tuple[Assignment, ...]
+    scope: Scope
+    stars: tuple[str, ...]
+    problems: tuple[tuple[str, Problem], ...]
+
+
+def read_patch(path: Path, display_path: str, apply: str | None, root: Path) -> Patch | None:
+    """The patch in the file at `path`; None for a file that assigns nothing to transformers.
+
+    `apply` is what runs the patch: `replace_attention(fast=True)`, or an assignment.  `root` is the
+    folder of the release, which decides `hasattr(modeling_llama, "LlamaFlashAttention2")`.
+    """
+    source = read_source(path, display_path=display_path)
+    if apply is None and "transformers" not in source.text:
+        return None
+    reader = _Reader(File(source, parse(source)), root)
+    reader.run(reader.file.tree.body, reader.module)
+    if apply is not None:
+        reader.file_path = APPLY
+        tree = parse(make_source(apply, APPLY))
+        reader.module.setdefault("transformers", Imported("transformers"))
+        reader.run(tree.body, reader.module)
+    else:
+        reader.run_appliers()
+    if not reader.assignments and not reader.problems:
+        if apply is not None:
+            what = "assigns nothing to transformers"
+            raise PatchgenError("PG810", Location(APPLY, 1, 1), what, _HINT)
+        return None
+    last = {one.path: one for one in reader.assignments}
+    stars, problems = tuple(reader.stars), tuple(reader.problems)
+    return Patch(reader.file, tuple(last.values()), reader.module, stars, problems)
+
+
+_HINT = (
+    "say it with --apply: a call of a function of the file, or `LlamaAttention.forward = forward`"
+)
+_METHODS = ("MethodType", "types.MethodType")
+
+
+class _Reader:
+    """Follows statements; `maybe` are the conditions around them that nothing decides."""
+
+    def __init__(self, file: File, root: Path) -> None:
+        self.file, self.root = file, root
+        self.file_path = file.source.path
+        self.module: Scope = ChainMap({})
+        self.stars: list[str] = []
+        self.assignments: list[Assignment] = []
+        self.problems: list[tuple[str, Problem]] = []
+        self.maybe: list[Unknown] = []
+        self.guards: list[tuple[str, str, str]] = []
+        self.running: list[ast.AST] = []
+        self.applier: Function | None = None
+        self.called: set[ast.AST] = set()
+
+    def at(self, node: ast.expr | ast.stmt | ast.arg) -> Location:
+        if self.file_path == APPLY:
+            return Location(APPLY, node.lineno, node.col_offset + 1)
+        return self.file.source.at_node(node)
+
+    def run(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
+        """Run statements; whether they end the block around them, by `return` or `raise`."""
+        guards = len(self.guards)
+        try:
+            return any(self._statement(node, scope) for node in body)
+        finally:
+            del self.guards[guards:]
+
+    def run_appliers(self) -> None:
+        """Run the functions that nobody in the file calls: other files call them."""
+        functions = [
+            value
+            for value in dict(self.module).values()
+            if isinstance(value, Defined) and isinstance(value.node, Function)
+        ]
+        called = {
+            name.id
+            for value in self.module.values()
+            if isinstance(value, Defined)
+            for name in ast.walk(value.node)
+            if isinstance(name, ast.Name) and name.id != getattr(value.node, "name", "")
+        }
+        before: dict[str, Assignment] = {}
+        for value in functions:
+            assert isinstance(value.node, Function)
+            parameters = [arg.arg for arg in value.node.args.args]
+            if value.node in self.called or value.node.name in called or parameters[:1] == ["self"]:
+                continue
+            self.applier = value.node
+            first = len(self.assignments)
+            self._call(value, None, self.module)
+            for one in self.assignments[first:]:
+                if before.setdefault(one.path, one).value != one.value:
+                    self._problem(one.at, one.path, "is assigned by another function, too")
+            self.applier = None
+
+    def _statement(self, node: ast.stmt, scope: Scope) -> bool:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                self._import(node, scope)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._bind(node.name, Defined(node, _local(scope)), scope)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._assign(target, self.value(value, scope), scope, node)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self._assign(target, self.value(value, scope), scope, node)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                scope[name] = Unknown(f"what `{name}` is by then", self.at(node))
+            case ast.Expr(value=ast.Call() as call):
+                self.value(call, scope)
+            case ast.If():
+                return self._if(node, scope)
+            case ast.For():
+                self._for(node, scope)
+            case ast.While(body=body):
+                self._under(self._decided(node.test, scope)[1], body, scope)
+            case ast.With(body=body):
+                return self.run(body, scope)
+            case ast.Try():
+                ends = self.run([*node.body, *node.orelse], scope)
+                for handler in node.handlers:
+                    # What it binds is bound where the file cannot work.
+                    other = Unknown("whether an exception is raised", self.at(node))
+                    self._under(other, handler.body, scope.new_child())
+                return self.run(node.finalbody, scope) or ends
+            case ast.Match():
+                subject = Unknown(f"`{ast.unparse(node.subject)}`", self.at(node.subject))
+                for case in node.cases:
+                    self._under(subject, case.body, scope)
+            case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
+                if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
+                    self.value(node.value, scope)
+                return True
+        return False
+
+    def _import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                path = alias.name if alias.asname else alias.name.partition(".")[0]
+            else:
+                path = f"{'.' * node.level}{node.module or ''}"
+                if alias.name == "*":
+                    self.stars.append(path)
+                    continue
+                path = f"{path.rstrip('.') if node.module else path}.{alias.name}"
+            scope[bound_by(alias)] = Imported(path)
+
+    def _bind(self, name: str, value: Value, scope: Scope) -> None:
+        """Bind a name; under a condition that nothing decides, nobody knows to what."""
+        scope[name] = self.maybe[-1] if self.maybe and name in scope else value
+
+    def _assign(self, target: ast.expr, value: Value, scope: Scope, node: ast.stmt) -> None:
+        match target:
+            case ast.Name(id=name):
+                self._bind(name, value, scope)
+            case ast.Tuple(elts=targets) | ast.List(elts=targets):
+                values = value.value if isinstance(value, Literal) else None
+                listed = values if isinstance(values, tuple) else ()
+                for number, one in enumerate(targets):
+                    unknown = Unknown(f"`{ast.unparse(one)}`", self.at(one))
+                    known = listed[number] if len(listed) == len(targets) else unknown
+                    self._assign(one, known, scope, node)
+            case ast.Attribute(value=base, attr=attr):
+                self._set(base, attr, value, scope, node)
+            case ast.Subscript(value=base):
+                table = self.value(base, scope)
+                if isinstance(table, Imported) and _is_of_transformers(table.path):
+                    self._problem(self.at(node), "", f"changes the table {table.path}")
+
+    def _set(
+        self, base: ast.expr, attr: str, value: Value, scope: Scope, node: ast.expr | ast.stmt
+    ) -> None:
+        """Follow `base.attr = value`."""
+        owner, text = self.value(base, scope), ast.unparse(base)
+        if isinstance(owner, Imported):
+            self._record(Assignment(f"{owner.path}.{attr}", value, self.at(node)))
+            return
+        function = value.function if isinstance(value, Method) else value
+        guard = next((one for one in reversed(self.guards) if one[0] == text), None)
+        if guard is not None and isinstance(value, Method) and value.instance == text:
+            self._record(Assignment(f"{guard[1]}.{attr}", function, self.at(node), guard[2]))
+        elif isinstance(value, Method) or isinstance(function, Defined):
+            what = f"assigns to `{text}.{attr}`, whose class only the running program knows"
+            self._problem(self.at(node), "", what)
+
+    def _record(self, one: Assignment) -> None:
+        if not _is_of_transformers(one.path):
+            if not isinstance(one.value, Literal):
+                what = f"changes {one.path}, which is no part of a model of transformers"
+                self._problem(one.at, "", what)
+        elif isinstance(one.value, Unknown):
+            self._problem(one.value.at, one.path, f"depends on {one.value.why}")
+        elif self.maybe:
+            self._problem(self.maybe[-1].at, one.path, f"depends on {self.maybe[-1].why}")
+        else:
+            self.assignments.append(one)
+
+    def _problem(self, at: Location, path: str, what: str) -> None:
+        hint = _HINT
+        if self.applier is not None and at.path != APPLY:
+            signature = ast.unparse(self.applier.args)
+            call = f"{self.applier.name}({signature})"
+            hint = f"say how it is applied, for instance {APPLY} '{call}'"
+        where = f"{_shown(path)} " if path else ""
+        if (path, at) not in [(other, problem.at) for other, problem in self.problems]:
+            self.problems.append((path, Problem(at, "PG810", where + what, hint)))
+
+    def _if(self, node: ast.If, scope: Scope) -> bool:
+        guard = self._guard(node.test, scope)
+        if guard is not None:
+            is_there, subject = guard[0], guard[1:]
+            if is_there:
+                self.guards.append(subject)
+                self.run(node.body, scope)
+                self.guards.pop()
+                return self.run(node.orelse, scope) and False
+            if self.run(node.body, scope):
+                # `if not isinstance(...): continue` is about all that follows.
+                self.guards.append(subject)
+            return False
+        truth, why = self._decided(node.test, scope)
+        if truth is not None:
+            return self.run(node.body if truth else node.orelse, scope)
+        ends = [self._under(why, body, scope) for body in (node.body, node.orelse)]
+        returns = any(_returns(body) for body in (node.body, node.orelse))
+        if any(ends) and returns:
+            # What follows runs only if this did not return.
+            self.maybe.append(why)
+        return all(ends)
+
+    def _under(self, why: Unknown, body: Sequence[ast.stmt], scope: Scope) -> bool:
+        before = len(self.maybe)
+        self.maybe.append(why)
+        ends = self.run(body, scope)
+        del self.maybe[before:]
+        return ends
+
+    def _for(self, node: ast.For, scope: Scope) -> None:
+        values = self.value(node.iter, scope)
+        if isinstance(values, Literal) and isinstance(values.value, tuple):
+            for one in values.value:
+                self._assign(node.target, one, scope, node)
+                self.run(node.body, scope)
+            return
+        for name in bound_names([node.target]):
+            scope[name] = Unknown(f"`{name}`", self.at(node.target))
+        self.run(_one_subject(node), scope)
+
+    def _guard(self, test: ast.expr, scope: Scope) -> tuple[bool, str, str, str] | None:
+        """A test of the class of an object: whether it has to hold, the object, its class."""
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                guard = self._guard(inner, scope)
+                return (not guard[0], *guard[1:]) if guard is not None else None
+            case ast.Call(func=ast.Name(id="isinstance"), args=[subject, kind]):
+                reach = "instances"
+            case ast.Compare(
+                left=ast.Call(func=ast.Name(id="type"), args=[subject])
+                | ast.Attribute(value=subject, attr="__class__"),
+                ops=[ast.Is() | ast.Eq()],
+                comparators=[kind],
+            ):
+                reach = "exactly"
+            case _:
+                return None
+        meant = self.value(kind, scope)
+        if isinstance(meant, Imported) and _is_of_transformers(meant.path):
+            return True, ast.unparse(subject), meant.path, reach
+        return None
+
+    def _decided(self, test: ast.expr, scope: Scope) -> tuple[bool | None, Unknown]:
+        """Whether a condition holds, where that can be known, and what it depends on."""
+        value = self.value(test, scope)
+        if isinstance(value, Literal):
+            return bool(value.value), Unknown("", self.at(test))
+        if isinstance(value, Defined):
+            return True, Unknown("", self.at(test))
+        why = value.why if isinstance(value, Unknown) else f"`{ast.unparse(test)}`"
+        return None, Unknown(why, self.at(test))
+
+    def value(self, node: ast.expr, scope: Scope) -> Value:
+        """What an expression is, as far as the file says it."""
+        match node:
+            case ast.Constant(value=value):
+                return Literal(value)
+            case ast.Name(id=name):
+                if name in scope:
+                    return scope[name]
+                star = next((one for one in self.stars if _is_of_transformers(one)), None)
+                return Imported(f"{star}.{name}") if star else self._unknown(node)
+            case ast.Attribute(value=base, attr=attr):
+                owner = self.value(base, scope)
+                if isinstance(owner, Imported):
+                    return Imported(f"{owner.path}.{attr}")
+                return self._unknown(node)
+            case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
+                return Literal(tuple(self.value(one, scope) for one in items))
+            case ast.Lambda():
+                return Defined(node, _local(scope))
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                truth, why = self._decided(test, scope)
+                return why if truth is None else self.value(body if truth else orelse, scope)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                truth, why = self._decided(operand, scope)
+                return why if truth is None else Literal(not truth)
+            case ast.BoolOp(op=op, values=operands):
+                return self._either(isinstance(op, ast.Or), operands, scope)
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                sides = self.value(left, scope), self.value(right, scope)
+                return _compare(op, *sides) or self._unknown(node, sides)
+            case ast.Call():
+                return self._call_of(node, scope)
+        return self._unknown(node)
+
+    def _unknown(self, node: ast.expr, parts: Iterable[Value] = ()) -> Unknown:
+        unknown = next((part for part in parts if isinstance(part, Unknown)), None)
+        return Unknown(unknown.why if unknown else f"`{ast.unparse(node)}`", self.at(node))
+
+    def _either(self, is_or: bool, operands: Sequence[ast.expr], scope: Scope) -> Value:
+        undecided: Unknown | None = None
+        for operand in operands:
+            truth, why = self._decided(operand, scope)
+            if truth is is_or:
+                return Literal(is_or)
+            undecided = why if truth is None and undecided is None else undecided
+        return undecided or Literal(not is_or)
+
+    def _call_of(self, node: ast.Call, scope: Scope) -> Value:
+        """Follow a call: of `setattr`, of a function of the file, or of something else."""
+        name, args = ast.unparse(node.func), node.args
+        values = [self.value(arg, scope) for arg in [*args, *(k.value for k in node.keywords)]]
+        match name, values:
+            case "setattr", [_, Literal(value=str(attr)), value]:
+                self._set(args[0], attr, value, scope, node)
+            case "setattr", [Imported(), _, _] | [_, _, Method() | Defined()]:
+                self._problem(self.at(args[1]), "", f"builds the name `{ast.unparse(args[1])}`")
+            case "getattr", [Imported(path=path), Literal(value=str(attr)), *_]:
+                if len(args) == 2 or _has(self.root, path, attr):
+                    return Imported(f"{path}.{attr}")
+                return values[2]
+            case "hasattr", [Imported(path=path), Literal(value=str(attr))]:
+                there = _has(self.root, path, attr)
+                return self._unknown(node) if there is None else Literal(there)
+            case "importlib.import_module" | "import_module", [Literal(value=str(path)), *_]:
+                return Imported(path)
+            case _, [function, *_] if name in _METHODS and len(args) == 2:
+                return Method(function, ast.unparse(args[1]))
+            case _ if isinstance(node.func, ast.Attribute) and node.func.attr == "__get__" and args:
+                return Method(self.value(node.func.value, scope), ast.unparse(args[0]))
+            case _:
+                callee = self.value(node.func, scope)
+                if isinstance(callee, Defined) and isinstance(callee.node, Function):
+                    self._call(callee, node, scope)
+                elif isinstance(callee, Defined) and isinstance(callee.node, ast.ClassDef):
+                    return Method(callee, "")
+                elif self._hands_over(values):
+                    what = f"what `{name}` does with its arguments stands in another file"
+                    self._problem(self.at(node), "", what)
+        return self._unknown(node)
+
+    def _hands_over(self, values: Sequence[Value]) -> bool:
+        """Whether a call gets a function of the file, and says to what of transformers it goes."""
+        functions = [one for one in values if isinstance(one, Defined | Method)]
+        return bool(functions) and any(
+            isinstance(one, Imported) and _is_of_transformers(one.path) or _is_name(one)
+            for one in values
+        )
+
+    def _call(self, callee: Defined, call: ast.Call | None, scope: Scope) -> None:
+        """Run a function of the file; without `call`, nothing is known of its arguments."""
+        function = callee.node
+        assert isinstance(function, Function)
+        self.called.add(function)
+        if function in self.running:
+            return
+        path, self.file_path = self.file_path, self.file.source.path
+        local = Scope(dict(callee.local), *self.module.maps).new_child()
+        arguments = function.args
+        parameters = [*arguments.posonlyargs, *arguments.args]
+        for arg in [*parameters, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]:
+            if arg is not None:
+                local[arg.arg] = Unknown(f"`{arg.arg}`", self.file.source.at_node(arg))
+        if call is not None:
+            defaults = zip(parameters[::-1], arguments.defaults[::-1], strict=False)
+            named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            for arg, default in [*defaults, *named]:
+                local[arg.arg] = self.value(default, self.module) if default else local[arg.arg]
+            for arg, value in zip(parameters, call.args, strict=False):
+                local[arg.arg] = self.value(value, scope)
+            for keyword in call.keywords:
+                if keyword.arg is not None and keyword.arg in local:
+                    local[keyword.arg] = self.value(keyword.value, scope)
+        kept, self.guards = self.guards, []
+        maybe = len(self.maybe)
+        self.running.append(function)
+        self.run(function.body, local)
+        self.running.pop()
+        del self.maybe[maybe:]
+        self.guards, self.file_path = kept, path
+
+
+def _local(scope: Scope) -> Scope:
+    """What is bound around a definition, below the module."""
+    return ChainMap(*scope.maps[:-1])
+
+
+def _shown(path: str) -> str:
+    """`LlamaAttention.forward` of its whole path."""
+    return re.sub(r"^transformers\..*\.modeling_\w+\.", "", path)
+
+
+def _is_of_transformers(path: str) -> bool:
+    return path.partition(".")[0] == "transformers"
+
+
+def _is_name(value: Value) -> bool:
+    return isinstance(value, Literal) and isinstance(value.value, str)
+
+
+def _returns(body: Sequence[ast.stmt]) -> bool:
+    """Whether a block leaves the function or the turn of a loop without an error."""
+    return any(isinstance(n, ast.Return | ast.Continue | ast.Break) for n in own_nodes(body))
+
+
+def _one_subject(loop: ast.For) -> list[ast.stmt]:
+    """The body of a loop, in which one object has one name.
+
+    for name, module in model._modules.items():        `model._modules[name]` is `module`
+    """
+    inner = loop.iter
+    if isinstance(inner, ast.Call) and ast.unparse(inner.func) in ("reversed", "list"):
+        inner = inner.args[0] if inner.args else inner
+    text = ast.unparse(inner)
+    match loop.target:
+        case ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=value)]) if text.endswith(".items()"):
+            other = f"{text.removesuffix('.items()')}[{name}]"
+            return [_Renamed(other, value).visit(node) for node in copy.deepcopy(loop.body)]
+    return loop.body
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, text: str, name: str) -> None:
+        self.text, self.name = text, name
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if ast.unparse(node) == self.text:
+            return ast.copy_location(ast.Name(self.name, ast.Load()), node)
+        self.generic_visit(node)
+        return node
+
+
+_COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda one, many: one in many,
+    ast.NotIn: lambda one, many: one not in many,
+}
+
+
+def _compare(op: ast.cmpop, left: Value, right: Value) -> Literal | None:
+    compared = _COMPARED.get(type(op))
+    if compared is None or not isinstance(right, Literal):
+        return None
+    if not isinstance(left, Literal):
+        # What is defined or imported is not None.
+        is_none = right.value is None and isinstance(op, ast.Is | ast.IsNot)
+        is_there = is_none and isinstance(left, Defined)
+        return Literal(isinstance(op, ast.IsNot)) if is_there else None
+    many = right.value
+    if isinstance(many, tuple):
+        if not all(isinstance(one, Literal) for one in many):
+            return None
+        many = tuple(one.value for one in many if isinstance(one, Literal))
+    if isinstance(op, ast.In | ast.NotIn) and not isinstance(many, tuple | str):
+        return None
+    return Literal(compared(left.value, many))
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a dotted name of transformers leads: a file of the release, and the names in it."""
+
+    module: str
+    path: Path
+    names: tuple[str, ...]
+
+
+def find_target(path: str, root: Path) -> Target | None:
+    """The module that `path` begins with; a name of a package is looked for in its models."""
+    parts = path.split(".")
+    for number in range(len(parts), 0, -1):
+        base, names = root.joinpath(*parts[:number]), tuple(parts[number:])
+        if base.with_suffix(".py").is_file():
+            return Target(".".join(parts[:number]), base.with_suffix(".py"), names)
+        if base.is_dir():
+            files = sorted(base.rglob("modeling_*.py")) if names else []
+            has_it = re.compile(rf"^(?:class|def) {re.escape(names[0])}\b", re.M) if names else None
+            found = [one for one in files if has_it and has_it.search(one.read_text("utf-8"))]
+            if len(found) != 1:
+                return None
+            inner = found[0].relative_to(root).with_suffix("").parts
+            return Target(".".join(inner), found[0], names)
+    return None
+
+
+def _has(root: Path, path: str, attr: str) -> bool | None:
+    """Whether a module or class of the release has an attribute; None where that is not clear."""
+    target = find_target(f"{path}.{attr}", root)
+    if target is None or not 1 <= len(target.names) <= 2:
+        return None
+    file = read_file(read_source(target.path))
+    name, *inner = target.names
+    if not inner:
+        return name in file.definitions or name in file.imports or name in file.guarded or None
+    definition = file.definitions.get(name)
+    if definition is None or definition.kind != "class":
+        return None
+    return inner[0] in definition.members or None
