@@ -31,16 +31,19 @@ from patchgen.author.adopt.patches import (
     Patch,
     Unknown,
     Value,
+    changes,
     find_target,
     read_patch,
 )
 from patchgen.author.adopt.proof import flatten_text
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.write import declare
-from patchgen.author.align.file import Definition, File, read_file
-from patchgen.compiler.emit.format import format_texts
+from patchgen.author.align.file import Definition, File, defined_names, read_file
+from patchgen.compiler.emit.format import format_modular, format_texts
 from patchgen.compiler.settings import Settings
+from patchgen.facts.decorators import FIELD_DECORATORS, RULES, Rule
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.bound import bound_by
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.reads import Reference, is_private
 from patchgen.syntax.same import Function, plain_text
@@ -49,6 +52,7 @@ from patchgen.syntax.text import make_source, read_source
 
 _ANOTHER_RELEASE = "name the release that the patch was written for: --release X"
 _BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
+_Edit = tuple[int, int, list[str]]  # the lines from the first to the last, and what they become
 
 
 @dataclass(frozen=True)
@@ -66,68 +70,56 @@ def find_patched(
     releases: Sequence[Release],
     model: str | None,
     settings: Settings,
-) -> list[Patched]:
-    """What the patch in a file makes of its model, in the release that fits it best first.
+) -> Patched | None:
+    """What the patch in a file makes of its model, in the release that fits it best.
 
-    Nothing for a file that patches nothing.  Raises PatchgenError PG810 for what only the running
+    None for a file that patches nothing.  Raises PatchgenError PG810 for what only the running
     program knows and for what no release has, and PG808 for a patch of several models.
     """
-    found, problems = [], []
+    found: list[tuple[Patched, Patch]] = []
+    problems: list[tuple[Problem, ...]] = []
     for release in reversed(releases):
         patch = read_patch(path, display_path, apply, release.root())
         if patch is None:
-            return []
+            return None
         try:
-            found.append(_patched(patch, release, model, settings))
+            found.append((_patched(patch, release, model, settings), patch))
         except PatchgenError as error:
             problems.append(problems_of(error))
-    found.sort(key=lambda one: (len(one.notes), one.candidate.rank))
-    for number, one in enumerate(found):
-        misfits = _misfits(one, settings)
-        if not misfits:
-            return found[number:]
-        problems.append(misfits)
-    raise Refusals(min(problems, key=lambda one: len(one)))
-
-
-def _misfits(one: Patched, settings: Settings) -> tuple[Problem, ...]:
-    """What says that the patch was written for another release: calls that no longer fit."""
-    text = declare(one.candidate.forked, Doubts()).text
-    root = one.candidate.release.root()
-    _, problems = flatten_text(text, "modular_patch.py", root, settings)
-    return tuple(
-        replace(problem, hint=_ANOTHER_RELEASE)
-        for problem in problems
-        if problem.code in ("PG406", "PG412")
-    )
+    found.sort(key=lambda pair: (len(pair[0].notes), pair[0].candidate.rank))
+    for one, patch in found:
+        try:
+            return _fitting(one, patch, settings)
+        except PatchgenError as error:
+            problems.append(problems_of(error))
+    raise Refusals(sorted(problems, key=len)[0])
 
 
 def _patched(patch: Patch, release: Release, model: str | None, settings: Settings) -> Patched:
-    root = release.root()
+    root, at = release.root(), Location(patch.file.source.path)
     paths = {one.path for one in patch.assignments} | {path for path, _ in patch.problems if path}
     targets = {path: target for path in paths if (target := find_target(path, root)) is not None}
     models = {target.module: target.path for target in targets.values()}
     if model is not None:
-        name, file = find_file(release, model)
-        models = {name: file}
-    mine = [
+        models = dict([find_file(release, model)])
+    problems = [
         problem
         for path, problem in patch.problems
-        if not path or path not in targets or targets[path].module in models
+        if path not in targets or targets[path].module in models
     ]
-    elsewhere = [
+    problems += [
         Problem(
             one.at, "PG810", f"changes {one.path}, which no modeling file has", _ANOTHER_RELEASE
         )
         for one in patch.assignments
         if one.path not in targets or ".modeling_" not in targets[one.path].module
     ]
-    if mine or elsewhere:
-        raise Refusals([*mine, *elsewhere])
+    if problems:
+        # One thing that is not known may decide about a dozen assignments.
+        raise Refusals({problem.at: problem for problem in problems[::-1]}.values())
     if len(models) > 1:
         names = " and ".join(sorted(name.rpartition(".modeling_")[2] for name in models))
         what = f"patches {names}: each is a file of its own"
-        at = Location(patch.file.source.path)
         raise PatchgenError("PG808", at, what, "say which one with --parent")
     ((module, file),) = models.items()
     parent = read_file(read_source(file, module, "/".join(file.parts[-4:])))
@@ -135,23 +127,72 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
     text = made.text()
     if made.problems:
         raise Refusals(made.problems)
-    text = format_texts({"fork.py": text}, settings)["fork.py"]
-    fork = _without_unread(read_file(make_source(text, patch.file.source.path)), parent)
+    fork = _read(format_texts({"fork.py": text}, settings)["fork.py"], patch)
     forked = pair_with_parent(parent, fork, module, root=root)
     return Patched(Candidate(forked, release), tuple(made.notes))
 
 
-@dataclass(frozen=True)
-class _Needed:
-    """A piece of the patch file that the fork needs, below a module's name or assigned."""
+def _read(text: str, patch: Patch) -> File:
+    return read_file(make_source(text, patch.file.source.path))
 
-    nodes: tuple[ast.stmt | ast.Lambda, ...]
+
+def _fitting(one: Patched, patch: Patch, settings: Settings) -> Patched:
+    """The patched model without what convert leaves out, as the patch makes it of no use.
+
+    That is functions that only replaced code has called, and decorators by which a kernel would
+    take the place of a replaced `forward`.  Raises PatchgenError PG810 for calls that do not fit
+    the release.
+    """
+    forked, release = one.candidate.forked, one.candidate.release
+    text = format_modular(declare(forked, Doubts()).text, settings)
+    output, problems = flatten_text(text, "modular_patch.py", release.root(), settings)
+    calls = [problem for problem in problems if problem.code in ("PG406", "PG412")]
+    if calls:
+        raise Refusals(
+            [replace(one, at=_place(one, patch), hint=_ANOTHER_RELEASE) for one in calls]
+        )
+    there = read_file(make_source(output, "output.py")).definitions
+    fork, parent, notes = forked.fork, forked.parent, [*one.notes]
+    read = {reference.name for reference in fork.plain_reads}
+    unused: list[ast.stmt | ast.expr] = []
+    for name, definition in fork.definitions.items() if output else ():
+        if name in parent.definitions and name not in {*there, *read}:
+            unused.append(definition.node)
+        elif name in there and isinstance(definition.node, ast.ClassDef):
+            kept = _texts(getattr(there[name].node, "decorator_list", ()))
+            for decorator in definition.node.decorator_list:
+                short = ast.unparse(decorator).partition("(")[0].rpartition(".")[2]
+                rule = RULES.get(short, (None, ""))[0]
+                if rule in (Rule.KERNEL, Rule.EXPERTS) and plain_text(decorator) not in kept:
+                    unused.append(decorator)
+                    notes.append(f"@{short} of {name} is left out: its forward is replaced")
+    lines = list(fork.source.lines)
+    for node in sorted(unused, key=lambda node: -node.lineno):
+        first = first_line(node) if isinstance(node, ast.stmt) else node.lineno
+        del lines[first - 1 : node.end_lineno]
+    forked = pair_with_parent(parent, _read("".join(lines), patch), forked.module, root=forked.root)
+    return Patched(Candidate(forked, release), tuple(notes))
+
+
+def _place(problem: Problem, patch: Patch) -> Location:
+    """Where a problem of the declaration stands in the patch file."""
+    name = re.match(r"self\.(\w+)", problem.what)
+    for node in ast.walk(patch.file.tree) if name else ():
+        if isinstance(node, ast.Attribute) and name and ast.unparse(node) == name[0]:
+            return patch.file.source.at_node(node)
+    return problem.at
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A definition of the patch file that the fork needs, and what is bound around it."""
+
+    nodes: tuple[ast.stmt, ...]
     local: Mapping[str, Value]
 
     @cached_property
     def reads(self) -> tuple[Reference, ...]:
-        nodes = [ast.Expr(one) if isinstance(one, ast.Lambda) else one for one in self.nodes]
-        return tuple(one for one in references(nodes) if not one.quoted)
+        return tuple(one for one in references(self.nodes) if not one.quoted)
 
 
 class _Fork:
@@ -162,53 +203,61 @@ class _Fork:
         self.problems: list[Problem] = []
         self.notes: list[str] = []
         self.imports: dict[str, str] = {}
-        # The parent's names with what the fork calls the patch's value for them.
+        # The parent's names for which the code of the model reads another one.
         self.renamed: dict[str, str] = {}
-        self.lines = [line.rstrip("\n") for line in parent.source.lines]
+
+    def text(self) -> str:
+        """The fork, not yet formatted; what prevents it is in `problems`."""
+        self._check_imports()
+        if not self.assigned and not self.problems:
+            what = f"changes nothing of {self.module}: " + "; ".join(self.notes)
+            self._problem(Location(self.patch.file.source.path), what, _ANOTHER_RELEASE)
+        if self.problems:
+            return ""
+        for (name, attr), one in self.assigned.items():
+            if not attr and name not in self.in_place:
+                self.renamed[name] = self._name_of_value(name, one)
+        lines = self._parents_lines()
+        edits = [edit for key, one in self.assigned.items() for edit in self._edit_class(*key, one)]
+        edits += self._added(len(lines))
+        for first, last, text in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+            lines[first - 1 : last] = text
+        return "\n".join([*_header(self.patch.file), *lines]) + "\n"
 
     # What is assigned, and has an effect.
 
     @cached_property
     def assigned(self) -> dict[tuple[str, str], Assignment]:
+        """The assignments by the name in the parent's module, and the attribute of that class."""
         found: dict[tuple[str, str], Assignment] = {}
         for one in self.patch.assignments:
             target = find_target(one.path, self.root)
             if target is None or target.module != self.module:
                 continue
-            name, *attr = target.names
+            (name, *attr), text = target.names, ".".join(target.names)
             if len(attr) > 1 or attr and name not in self.parent.classes:
-                there = name in self.parent.imports or name in self.parent.definitions
-                what = (
-                    f"changes {'.'.join(target.names)}, which is no class of {self.module}"
-                    if there
-                    else f"changes {name}, which {self.module} of this release does not have"
-                )
-                self._problem(one.at, what, "" if there else _ANOTHER_RELEASE)
-            elif reason := self._no_effect(name, attr[0] if attr else ""):
-                self.notes.append(f"{one.at}: {'.'.join(target.names)} has no effect: {reason}")
+                what = f"changes {text}, which is no class of {self.module} in this release"
+                self._problem(one.at, what, _ANOTHER_RELEASE)
+            elif reason := self._no_effect(name, *attr):
+                self.notes.append(f"{one.at}: {text} has no effect: {reason}")
             else:
                 found[name, attr[0] if attr else ""] = one
         return found
 
-    def _no_effect(self, name: str, attr: str) -> str:
+    def _no_effect(self, name: str, attr: str = "") -> str:
         """Why an assignment changes nothing; "" if it may change something."""
         short = self.module.rpartition(".")[2]
         if attr:
-            line = self._lineage(name)
-            if any(attr in one.members for one in line) or is_known_word(self.root, attr):
-                return ""
-            uses = {
-                node.attr
-                for file in (self.parent, self.patch.file)
-                for node in ast.walk(file.tree)
-                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-            }
-            return "" if attr in uses else f"{name} has no {attr}, and nothing calls it"
-        if any(True for _ in self._late_reads(name)):
+            files = self.parent, self.patch.file
+            used = {name for file in files for name in _attributes(file)}
+            has_it = any(attr in one.members for one in self._lineage(name))
+            known = has_it or attr in used or is_known_word(self.root, attr)
+            return "" if known else f"{name} has no {attr}, and nothing calls it"
+        reads = [one for one in self.parent.plain_reads if one.name == name]
+        through = [one for one in self.patch.file.plain_reads if self._chain(one, {})[0] == name]
+        if any(not one.eager for one in [*reads, *(one for one in through if one.attributes)]):
             return ""
-        if any(f"{self.module}.{name}" in _dotted(one, self.patch) for one in self._patch_reads):
-            return ""
-        if any(one.name == name for one in self.parent.plain_reads):
+        if reads:
             return f"{short} reads {name} while it is imported, before the patch"
         return f"nothing in {short} reads {name}"
 
@@ -220,456 +269,389 @@ class _Fork:
         bases = [ast.unparse(base) for base in definition.node.bases]
         return [definition, *(one for base in bases for one in self._lineage(base))]
 
-    def _late_reads(self, name: str) -> Iterator[Reference]:
-        """Where the parent reads one of its names while the model runs."""
-        return (one for one in self.parent.plain_reads if one.name == name and not one.eager)
+    # Which definitions of the patch file come along.
 
     @cached_property
-    def _patch_reads(self) -> tuple[Reference, ...]:
-        return tuple(one for one in self.patch.file.plain_reads if not one.eager)
-
-    # Which pieces of the patch file come along.
+    def methods(self) -> dict[tuple[str, str], _Piece]:
+        """The functions that are assigned to classes."""
+        return {
+            key: _Piece((one.value.node,), one.value.local)
+            for key, one in self.assigned.items()
+            if key[1] and isinstance(one.value, Defined) and isinstance(one.value.node, Function)
+        }
 
     @cached_property
-    def pieces(self) -> dict[str, _Needed]:
-        """The definitions of the patch file that are needed, by name, without the methods."""
-        found: dict[str, _Needed] = {}
+    def pieces(self) -> dict[str, _Piece]:
+        """The other definitions that are needed, by name."""
+        found: dict[str, _Piece] = {}
         waiting = [*self.methods.values()]
         for key, one in self.assigned.items():
             if key not in self.methods and isinstance(one.value, Defined):
-                waiting.append(self._add(found, one.value))
+                waiting += self._add(found, one.value)
         while waiting:
             piece = waiting.pop()
             for read in piece.reads:
-                value = piece.local.get(read.name)
+                value, at = piece.local.get(read.name), self._at(read)
                 if isinstance(value, Defined):
-                    if read.name not in found:
-                        waiting.append(self._add(found, value))
-                elif value is not None and not isinstance(value, Imported):
-                    self._unreadable(read, value)
+                    waiting += self._add(found, value)
                 elif value is None and read.name not in found:
                     nodes = self._statements(read.name)
-                    if nodes:
-                        found[read.name] = _Needed(nodes, {})
-                        waiting.append(found[read.name])
+                    found |= {read.name: _Piece(nodes, {})} if nodes else {}
+                    waiting += [found[read.name]] if nodes else []
+                elif value is not None and not isinstance(value, Imported):
+                    why = f"depends on {value.why}" if isinstance(value, Unknown) else "it computes"
+                    what = f"reads `{read.name}` of the function around it, which {why}"
+                    self._problem(at, what, "make it a constant of the file")
         return found
 
-    def _add(self, found: dict[str, _Needed], value: Defined) -> _Needed:
-        name = getattr(value.node, "name", f"patched_{len(found)}")
-        return found.setdefault(name, _needed(value))
-
-    @cached_property
-    def methods(self) -> dict[tuple[str, str], _Needed]:
-        """The functions that are assigned to a class and that nobody else reads."""
-        values = [one.value for one in self.assigned.values()]
-        read = {one.name for one in self.patch.file.plain_reads if not one.eager}
-        found: dict[tuple[str, str], _Needed] = {}
-        for key, one in self.assigned.items():
-            value = one.value
-            if not key[1] or not isinstance(value, Defined) or not isinstance(value.node, Function):
-                continue
-            # Where it is assigned, it is read as well: once in the function that applies the patch.
-            uses = sum(1 for other in values if other == value)
-            calls = any(
-                isinstance(node, ast.Call) and ast.unparse(node.func) == value.node.name
-                for node in ast.walk(self.patch.file.tree)
-            )
-            if uses == 1 and not (calls and value.node.name in read):
-                found[key] = _needed(value)
-        return found
+    def _add(self, found: dict[str, _Piece], value: Defined) -> list[_Piece]:
+        """Add a function or class; nothing where it is there already."""
+        node, at = value.node, self.patch.file.source.at_node(value.node)
+        if isinstance(node, ast.Lambda):
+            self._problem(at, "assigns a lambda", "write a function")
+            return []
+        there = found.get(node.name)
+        if there is not None and there.nodes != (node,):
+            self._problem(at, f"is one of two that are called {node.name}", "give it another name")
+        if there is not None:
+            return []
+        found[node.name] = _Piece((node,), value.local)
+        return [found[node.name]]
 
     def _statements(self, name: str) -> tuple[ast.stmt, ...]:
         """The statements at the top of the patch file that define `name`."""
         file = self.patch.file
-        if name in file.definitions:
-            return file.definitions[name].nodes
-        return (file.guarded[name],) if name in file.guarded else ()
-
-    def _unreadable(self, read: Reference, value: Value) -> None:
-        what = f"reads `{read.name}` of the function around it, which"
-        what += f" depends on {value.why}" if isinstance(value, Unknown) else " is no definition"
-        at = self.patch.file.source.at(read.line, read.column)
-        self._problem(at, what, "make it a constant of the file, or an attribute of the config")
+        if name not in file.definitions:
+            return (file.guarded[name],) if name in file.guarded else ()
+        for node in file.tree.body:
+            sets = isinstance(node, Function) and any(
+                isinstance(inner, ast.Global) and name in inner.names for inner in ast.walk(node)
+            )
+            if isinstance(node, Function) and (sets or name in self.patch.changed.get(node, ())):
+                at = file.source.at_node(node)
+                if node in self.patch.changed:
+                    self._problem(
+                        at, f"changes {name}, which the patch reads", "make it a constant"
+                    )
+                elif not any(node in piece.nodes for piece in self.methods.values()):
+                    self.notes.append(f"{at}: {node.name} sets {name}, and stays in this file")
+        return tuple(
+            node for node in file.tree.body if name in defined_names(node) or changes(node, name)
+        )
 
     # What each name is called in the fork.
 
-    def in_place(self, name: str) -> bool:
-        """Whether the patch's definition can stand under the parent's name.
+    @cached_property
+    def in_place(self) -> dict[str, str]:
+        """The names of the parent under which the patch's definition can stand, with that one's.
 
         Nothing may mean the parent's own: no code of the patch, and none that reads it while the
         module is imported.
         """
-        definition, value = self.parent.definitions.get(name), self.assigned[name, ""].value
-        if definition is None or not isinstance(value, Defined):
-            return False
-        kind = "class" if isinstance(value.node, ast.ClassDef) else "def"
-        others = [one for one in self.assigned.values() if one.value == value]
-        if definition.kind != kind or isinstance(value.node, ast.Lambda) or len(others) > 1:
-            return False
+        found: dict[str, str] = {}
         annotated = _annotated(self.parent.tree)
-        eager = [
-            one
+        eager = {
+            one.name
             for one in self.parent.plain_reads
-            if one.name == name and one.eager and one.position not in annotated
-        ]
-        direct = Imported(f"{self.module}.{name}")
-        pieces = [*self.methods.values(), *self.pieces.values()]
-        mine = [
-            one
-            for piece in pieces
+            if one.eager and one.position not in annotated
+        }
+        originals = {
+            self._chain(one, piece.local)[0]
+            for piece in [*self.methods.values(), *self.pieces.values()]
             for one in piece.reads
-            if self._value(one, piece) == direct and one.name not in self.pieces
-        ]
-        return not eager and not mine
+            if not self._chain(one, piece.local)[1] or one.eager
+        }
+        for (name, attr), one in self.assigned.items():
+            theirs, value = self.parent.definitions.get(name), one.value
+            if attr or theirs is None or name in {*eager, *originals}:
+                continue
+            if isinstance(value, Defined) and not isinstance(value.node, ast.Lambda):
+                kind = "class" if isinstance(value.node, ast.ClassDef) else "def"
+                if theirs.kind == kind and value.node.name not in found.values():
+                    found[name] = value.node.name
+        return found
 
     @cached_property
     def names(self) -> dict[str, str]:
         """What the pieces of the patch file are called in the fork."""
-        placed: dict[str, str] = {}
-        for (name, attr), one in self.assigned.items():
-            if not attr and self.in_place(name):
-                assert isinstance(one.value, Defined) and not isinstance(one.value.node, ast.Lambda)
-                placed[one.value.node.name] = name
-        bound = {*self.parent.definitions, *self.parent.imports, *self.parent.guarded}
+        placed = {own: name for name, own in self.in_place.items()}
         return {
             name: placed.get(name)
-            or (name if name not in bound or self._is_parents(name, ()) else f"{name}_patched")
+            or (f"{name}_patched" if self._path(name) and not self._is_parents(name) else name)
             for name in self.pieces
         }
 
-    def _is_parents(self, name: str, inside: tuple[str, ...]) -> bool:
-        """Whether a definition of the patch file says what the parent's of this name says."""
-        theirs = self.parent.definitions.get(name)
-        if name in self.renamed or (name, "") in self.assigned:
-            return False
-        if theirs is None:
-            guard = self.parent.guarded.get(name)
-            return guard is not None and _texts(self.pieces[name].nodes) == [plain_text(guard)]
-        piece = self.pieces[name]
-        if _texts(piece.nodes) != _texts(theirs.nodes):
-            return False
-        return all(
-            one.name in (name, *inside)
-            or (one.name in self.pieces and self._is_parents(one.name, (name, *inside)))
-            or self._path(one, piece) == self._parents_path(one.name)
-            for one in piece.reads
-        )
-
-    def _path(self, read: Reference, piece: _Needed) -> str:
-        value = self._value(read, piece)
-        return value.path if isinstance(value, Imported) else ""
-
-    def _parents_path(self, name: str) -> str:
-        """The dotted name of what the parent imports as `name`, or defines."""
-        if name not in self.parent.imports:
-            is_defined = name in self.parent.definitions or name in self.parent.guarded
-            return f"{self.module}.{name}" if is_defined else ""
-        node, alias = self.parent.imports[name]
+    def _path(self, name: str) -> str:
+        """The dotted name of what the parent imports as `name`, or defines; "" without one."""
+        parent = self.parent
+        if name not in parent.imports:
+            is_there = name in parent.definitions or name in parent.guarded
+            return f"{self.module}.{name}" if is_there else ""
+        node, alias = parent.imports[name]
         if isinstance(node, ast.Import):
             return alias.name if alias.asname else name
         return f"{_absolute(node, self.module)}.{alias.name}"
 
-    def _value(self, read: Reference, piece: _Needed) -> Value | None:
-        if read.name in piece.local:
-            return piece.local[read.name]
-        if read.name in self.patch.scope:
-            return self.patch.scope[read.name]
-        star = f"{self.module}.{read.name}"
-        return Imported(star) if self.module in self.patch.stars and self._exports(read) else None
+    def _is_parents(self, name: str, inside: tuple[str, ...] = ()) -> bool:
+        """Whether a definition of the patch file says what the parent's of this name says."""
+        piece, theirs = self.pieces[name], self.parent.definitions.get(name)
+        nodes = theirs.nodes if theirs is not None else (self.parent.guarded.get(name),)
+        if (name, "") in self.assigned or nodes == (None,):
+            return False
+        if _texts(piece.nodes) != _texts(node for node in nodes if node is not None):
+            return False
+        inside = (*inside, name)
+        return all(
+            one.name in inside
+            or (one.name in self.pieces and self._is_parents(one.name, inside))
+            or self._value(one.name, piece.local) == Imported(self._path(one.name))
+            # The parent reads it nowhere but in annotations.
+            or one.name not in self.pieces
+            and not self._path(one.name)
+            for one in piece.reads
+        )
 
-    def _exports(self, read: Reference) -> bool:
-        """Whether `from modeling_llama import *` binds what is read."""
+    def _value(self, name: str, local: Mapping[str, Value]) -> Value | None:
+        """What the patch file means by a name."""
+        if name in local or name in self.patch.scope:
+            return local.get(name) or self.patch.scope[name]
+        if self.module not in self.patch.stars or not self._path(name):
+            return None
         listed = self.parent.definitions.get("__all__")
         if listed is not None:
-            return any(read.name in map(_text_of, ast.walk(one)) for one in listed.nodes)
-        bound = {*self.parent.definitions, *self.parent.imports, *self.parent.guarded}
-        return read.name in bound and not read.name.startswith("_")
+            nodes = [inner for node in listed.nodes for inner in ast.walk(node)]
+            is_listed = name in {n.value for n in nodes if isinstance(n, ast.Constant)}
+        else:
+            is_listed = not name.startswith("_")
+        return Imported(f"{self.module}.{name}") if is_listed else None
 
-    def name_of(self, read: Reference, piece: _Needed) -> tuple[str, int]:
+    def _chain(self, read: Reference, local: Mapping[str, Value]) -> tuple[str, int]:
+        """The name of the parent's module that a read means, and how many attributes say so.
+
+        `LlamaMLP` has none, and is what the parent defines; `modeling_llama.LlamaMLP` has one, and
+        is what stands in the module by then.
+        """
+        value = self._value(read.name, local)
+        dotted = ".".join([value.path, *read.attributes]) if isinstance(value, Imported) else ""
+        if not isinstance(value, Imported) or not dotted.startswith(f"{self.module}."):
+            return "", 0
+        inner = dotted.removeprefix(f"{self.module}.").split(".")
+        return inner[0], max(len(read.attributes) - len(inner) + 1, 0)
+
+    def _name_of(self, read: Reference, piece: _Piece) -> tuple[str, int]:
         """What the fork calls a name that a piece reads, and how many attributes that takes in."""
-        name, at = read.name, self.patch.file.source.at(read.line, read.column)
-        value = self._value(read, piece)
-        if isinstance(value, Imported):
-            dotted = ".".join([value.path, *read.attributes])
-            if dotted.startswith(f"{self.module}."):
-                inner = dotted.removeprefix(f"{self.module}.").split(".")
-                taken = len(read.attributes) - len(inner) + 1
-                if self._parents_path(inner[0]):
-                    # Through its module, it is what the patch put there.
-                    return self.renamed.get(inner[0], inner[0]) if taken else inner[0], max(
-                        taken, 0
-                    )
-                what = f"reads {inner[0]}, which {self.module} of this release does not have"
-                self._problem(at, what, _ANOTHER_RELEASE)
-            elif name not in self.pieces:
-                return self._imported(name, value.path, is_local=name in piece.local), 0
-        if name in self.pieces:
+        name, at = read.name, self._at(read)
+        theirs, taken = self._chain(read, piece.local)
+        value = self._value(name, piece.local)
+        if theirs and self._path(theirs):
+            is_original = not taken or read.eager
+            return theirs if is_original else self.renamed.get(theirs, theirs), taken
+        if theirs:
+            what = f"reads {theirs}, which {self.module} of this release does not have"
+            self._problem(at, what, _ANOTHER_RELEASE)
+        elif name in self.pieces:
             return self.names[name], 0
-        if value is None and name not in _BUILTINS:
-            if self._parents_path(name):
-                what = f"reads {name}, which nothing in this file binds; the model's file does"
-                self.notes.append(f"{at}: {what}")
-            else:
-                self._problem(at, f"reads {name}, which nothing in this file binds", "import it")
+        elif isinstance(value, Imported):
+            return self._imported(name, value.path, piece.local), 0
+        elif value is None and name not in _BUILTINS and self._path(name):
+            note = f"reads {name}, which nothing in this file binds; the model's file does"
+            if not any(one.endswith(note) for one in self.notes):
+                self.notes.append(f"{at}: {note}")
+        elif value is None and name not in _BUILTINS:
+            self._problem(at, f"reads {name}, which nothing in this file binds", "import it")
         return name, 0
 
-    def _imported(self, name: str, path: str, *, is_local: bool) -> str:
+    def _imported(self, name: str, path: str, local: Mapping[str, Value]) -> str:
         """The name of an import in the fork, which is written where the parent lacks it."""
-        theirs = self._parents_path(name)
-        other = name if theirs in ("", path) else f"{name}_patched"
-        if theirs == path and name in self.parent.imports:
+        theirs, (package, _, last) = self._path(name), path.rpartition(".")
+        if theirs == path:
             return name
-        package, _, last = path.rpartition(".")
-        known = self.patch.file.imports.get(name) if not is_local else None
-        if known is not None and isinstance(known[0], ast.Import) and other == name:
-            alone = [
-                f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
-                for node in self.patch.file.tree.body
-                if isinstance(node, ast.Import)
-                for alias in node.names
-                if (alias.asname or alias.name.partition(".")[0]) == name
-            ]
-            self.imports[other] = "\n".join(alone)
-        elif not package.strip("."):
-            module = package or path
-            said = f"from {module} import {last}" if package else f"import {path}"
-            self.imports[other] = f"{said} as {other}" if other != last else said
-        else:
-            said = f"from {package} import {last}"
-            self.imports[other] = f"{said} as {other}" if other != last else said
+        other = f"{name}_patched" if theirs else name
+        known = None if name in local else self.patch.file.imports.get(name)
+        if not theirs and known is not None and isinstance(known[0], ast.Import):
+            # `import torch` and `import torch.utils.checkpoint` bind one name.
+            nodes = [node for node in self.patch.file.tree.body if isinstance(node, ast.Import)]
+            mine = [one for node in nodes for one in node.names if bound_by(one) == name]
+            self.imports[name] = "\n".join(ast.unparse(ast.Import([one])) for one in mine)
+            return name
+        said = f"from {package} import {last}" if package else f"import {path}"
+        self.imports[other] = said if other == last else f"{said} as {other}"
         return other
 
     # The text.
 
-    def text(self) -> str:
-        """The fork, not yet formatted; what prevents it is in `problems`."""
-        self._check_imports()
-        if not self.assigned or self.problems:
-            if not self.problems:
-                at = Location(self.patch.file.source.path)
-                what = f"changes nothing of {self.module}: " + "; ".join(self.notes)
-                self._problem(at, what, _ANOTHER_RELEASE)
-            return ""
+    def _parents_lines(self) -> list[str]:
+        """The parent's lines without its header, whose code reads what the patch put in."""
+        raw = [line.rstrip("\n").encode() for line in self.parent.source.lines]
         for node in self.parent.tree.body:
             if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
                 # In a fork, this would be a module of its own package.
-                line, start = self.lines[node.lineno - 1], f"from {_absolute(node, self.module)}"
-                self.lines[node.lineno - 1] = re.sub(r"^from\s+[.\w]+", start, line)
-        for (name, attr), one in self.assigned.items():
-            if not attr and not self.in_place(name):
-                self.renamed[name] = self._name_of_value(name, one)
-        edits: list[tuple[int, int, list[str]]] = []
-        for read in self.parent.plain_reads:
-            if read.name in self.renamed and not read.eager:
-                self._rename_read(read, self.renamed[read.name])
-        for (name, attr), one in self.assigned.items():
-            if attr:
-                edits += self._edit_class(name, attr, one)
-        above, below = self._added(edits)
-        edits.append(above)
-        edits += below
-        for first, last, lines in sorted(edits, key=lambda edit: edit[:2], reverse=True):
-            self.lines[first - 1 : last] = lines
-        return "\n".join([*self._header(), *self.lines]) + "\n"
+                begin = f"from {_absolute(node, self.module)}".encode()
+                raw[node.lineno - 1] = re.sub(rb"^from\s+[.\w]+", begin, raw[node.lineno - 1])
+        late = [one for one in self.parent.plain_reads if not one.eager]
+        for read in sorted(late, key=lambda one: one.position, reverse=True):
+            if read.name in self.renamed:
+                self._write(raw, read, self.renamed[read.name], 0, self.parent)
+        for number, line in enumerate(raw):
+            if line.strip() and not line.startswith(b"#"):
+                break
+            raw[number] = b""
+        return [line.decode() for line in raw]
+
+    def _write(
+        self, raw: list[bytes], read: Reference, called: str, taken: int, file: File
+    ) -> None:
+        """Write another name where one is read."""
+        line, end = raw[read.line - 1], (read.line, read.column + len(read.name.encode()))
+        is_there = line[read.column :].startswith(read.name.encode())
+        end = read.ends[taken - 1] if taken else end
+        if end[0] != read.line or not is_there:
+            at = file.source.at(read.line, read.column)
+            self._problem(at, f"reads {read.name} on several lines", "write it on one line")
+            return
+        raw[read.line - 1] = line[: read.column] + called.encode() + line[end[1] :]
 
     def _check_imports(self) -> None:
         for node in self.patch.file.tree.body:
-            if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
-                continue
-            if node.module.partition(".")[0] != "transformers":
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            if not isinstance(node, ast.ImportFrom) or module.partition(".")[0] != "transformers":
                 continue
             for alias in node.names:
-                path = f"{node.module}.{alias.name}"
-                if alias.name != "*" and not has_name(self.root, node.module, alias.name):
+                if alias.name != "*" and not has_name(self.root, module, alias.name):
                     at = self.patch.file.source.at_node(alias)
-                    self._problem(at, f"imports {path}, which is not there", _ANOTHER_RELEASE)
+                    what = f"imports {module}.{alias.name}, which this release does not have"
+                    self._problem(at, what, _ANOTHER_RELEASE)
 
     def _name_of_value(self, name: str, one: Assignment) -> str:
-        """What the fork calls the value of a name of the parent's module."""
+        """What the fork calls a value that is assigned."""
         value = one.value
         if isinstance(value, Imported):
-            return self._name_of_import(value)
-        if isinstance(value, Defined) and not isinstance(value.node, ast.Lambda):
-            return self.names[value.node.name]
+            inner = value.path.removeprefix(f"{self.module}.")
+            if inner != value.path:
+                return inner
+            return self._imported(value.path.rpartition(".")[2], value.path, {"": value})
+        if isinstance(value, Defined):
+            return self.names.get(getattr(value.node, "name", ""), name)
         if isinstance(value, Literal) and not isinstance(value.value, tuple):
-            self.imports[f"{name}_patched"] = f"{name}_patched = {value.value!r}"
-            return f"{name}_patched"
+            return repr(value.value)
         self._problem(one.at, f"gives {name} a value that is no definition", "write a function")
         return name
 
-    def _name_of_import(self, value: Imported) -> str:
-        if value.path.startswith(f"{self.module}."):
-            return value.path.removeprefix(f"{self.module}.")
-        return self._imported(value.path.rpartition(".")[2], value.path, is_local=True)
-
-    def _rename_read(self, read: Reference, name: str) -> None:
-        raw = self.lines[read.line - 1].encode()
-        # Names are replaced from the end of a line: others on it keep their columns.
-        same = [
-            one
-            for one in self.parent.plain_reads
-            if one.line == read.line and one.name in self.renamed and not one.eager
-        ]
-        shift = sum(
-            len(self.renamed[one.name].encode()) - len(one.name.encode())
-            for one in same
-            if one.column < read.column
+    def _edit_class(self, name: str, attr: str, one: Assignment) -> Iterator[_Edit]:
+        """Put a member into a class; what is put on instances, those of subclasses have as well."""
+        if not attr:
+            return
+        definition, piece = self.parent.definitions[name], self.methods.get((name, attr))
+        decorators = _texts(getattr(definition.node, "decorator_list", ()))
+        if any(f"N:{one};" in text for one in FIELD_DECORATORS for text in decorators):
+            self._problem(one.at, f"changes {name}, whose fields are made before", "write a class")
+        text = (
+            self._written(piece, attr, 4)
+            if piece is not None
+            else [f"    {attr} = {self._name_of_value(f'{name}.{attr}', one)}"]
         )
-        start = read.column + shift
-        end = start + len(read.name.encode())
-        self.lines[read.line - 1] = (raw[:start] + name.encode() + raw[end:]).decode()
-
-    def _edit_class(
-        self, name: str, attr: str, one: Assignment
-    ) -> Iterator[tuple[int, int, list[str]]]:
-        """Put a member into a class; where it is put on instances, those of subclasses have it."""
-        definition = self.parent.definitions[name]
-        text = self._member(attr, name, one)
-        member = definition.members.get(attr)
-        if member is not None:
-            first, *others = member.nodes
-            yield first_line(first), first.end_lineno or 0, text
-            for node in others:
-                yield first_line(node), node.end_lineno or 0, []
+        end = definition.node.end_lineno or 0
+        if attr in definition.members:
+            yield from _edits_of_member(definition, attr, text)
         else:
-            end = definition.node.end_lineno or 0
             yield end + 1, end, ["", *text]
         for other in self.parent.classes:
             below = self.parent.definitions[other]
             if other == name or definition not in self._lineage(other):
                 continue
-            theirs = below.members.get(attr)
-            if one.reach == "exactly" and theirs is None:
-                what = (
-                    f"replaces {attr} in instances of {name} and not of {other}, which inherits it"
-                )
+            if one.reach == "exactly" and attr not in below.members:
+                what = f"replaces {attr} for {name} and not for {other}, which inherits it"
                 self._problem(one.at, what, "assign to the class")
-            if (
-                one.reach == "instances"
-                and theirs is not None
-                and (other, attr) not in self.assigned
-            ):
-                rest = [
-                    node for node in ast.iter_child_nodes(below.node) if node not in theirs.nodes
-                ]
-                has_body = any(isinstance(node, ast.stmt) for node in rest)
-                for number, node in enumerate(theirs.nodes):
-                    left = [] if has_body or number else ["    pass"]
-                    yield first_line(node), node.end_lineno or 0, left
+            is_new = (other, attr) in self.assigned
+            if one.reach == "instances" and attr in below.members and not is_new:
+                yield from _edits_of_member(below, attr, [])
 
-    def _member(self, attr: str, name: str, one: Assignment) -> list[str]:
-        value = one.value
-        piece = self.methods.get((name, attr))
-        if piece is not None:
-            return self._written(piece, attr, 4)
-        if isinstance(value, Imported):
-            return [f"    {attr} = {self._name_of_import(value)}"]
-        if isinstance(value, Defined):
-            if isinstance(value.node, ast.Lambda):
-                self._problem(one.at, "assigns a lambda", "write a function")
-                return []
-            return [f"    {attr} = {self.names[value.node.name]}"]
-        if isinstance(value, Literal) and not isinstance(value.value, tuple):
-            return [f"    {attr} = {value.value!r}"]
-        self._problem(one.at, f"gives {name}.{attr} a value that is no definition", "write it out")
-        return []
-
-    def _added(
-        self, edits: list[tuple[int, int, list[str]]]
-    ) -> tuple[tuple[int, int, list[str]], list[tuple[int, int, list[str]]]]:
-        """The imports and the pieces: above the parent's first definition, or where they can be."""
-        placed: list[tuple[int, int, list[str]]] = []
-        starts = [
-            first_line(d.nodes[0]) for d in self.parent.definitions.values() if d.kind != "other"
-        ]
-        top = min(starts, default=len(self.lines) + 1)
-        ordered = sorted(self.pieces.items(), key=lambda item: item[1].nodes[0].lineno)
-        behind: dict[str, int] = {}
+    def _added(self, end: int) -> Iterator[_Edit]:
+        """The imports and the pieces, which stand last if they need a class of the parent."""
+        starts = [first_line(one.nodes[0]) for one in self.parent.definitions.values()]
+        top: list[str] = []
+        bottom: list[str] = []
+        last: set[str] = set()
         written: set[ast.AST] = set()
-        for name, piece in ordered:
+        for name, piece in sorted(self.pieces.items(), key=lambda item: item[1].nodes[0].lineno):
             target = self.names[name]
-            if self._is_parents(name, ()) or written & set(piece.nodes):
+            if written & set(piece.nodes) or self._path(target) and target not in self.in_place:
                 continue
             written |= set(piece.nodes)
-            lines = self._written(piece, target if target != name else "", 0)
-            replaced = self.parent.definitions.get(target)
-            if replaced is not None:
-                node = replaced.node
-                placed.append((first_line(node), node.end_lineno or 0, lines))
+            lines = self._written(piece, target, 0)
+            if target in self.in_place:
+                node = self.parent.definitions[target].node
+                yield first_line(node), node.end_lineno or 0, lines
                 continue
-            place = top
-            for read in piece.reads:
-                called = self.name_of(read, piece)[0]
-                theirs = self.parent.definitions.get(called)
-                if read.eager and theirs is not None and theirs.kind != "other":
-                    place = max(place, (theirs.node.end_lineno or 0) + 1)
-                place = max(place, behind.get(read.name, 0) if read.eager else 0)
-            behind[name] = place
-            placed.append((place, place - 1, ["", "", *lines, "", ""]))
-        merged: dict[int, list[str]] = {}
-        rest = []
-        for first, last, lines in placed:
-            if last < first:
-                merged.setdefault(first, []).extend(lines)
-            else:
-                rest.append((first, last, lines))
-        head = [line for text in self.imports.values() for line in text.split("\n")]
-        above = (top, top - 1, [*head, "", *merged.pop(top, [])])
-        return above, [*rest, *((place, place - 1, lines) for place, lines in merged.items())]
+            called = {self._name_of(one, piece)[0] for one in piece.reads if one.eager}
+            if called & {*self.parent.definitions, *last}:
+                last.add(target)
+            (bottom if target in last else top).extend(["", *lines, ""])
+        imports = [line for text in self.imports.values() for line in text.split("\n")]
+        yield min(starts, default=1), min(starts, default=1) - 1, [*imports, *top]
+        yield end + 1, end, bottom
 
-    def _written(self, piece: _Needed, name: str, indent: int) -> list[str]:
+    def _written(self, piece: _Piece, name: str, indent: int) -> list[str]:
         """The lines of a piece in the names of the fork, `name` being what it is called there."""
-        file, found = self.patch.file, []
+        file = self.patch.file
+        raw = [line.rstrip("\n").encode() for line in file.source.lines]
+        for read in sorted(piece.reads, key=lambda one: one.position, reverse=True):
+            called, taken = self._name_of(read, piece)
+            if called != read.name or taken:
+                self._write(raw, read, called, taken, file)
+        found: list[str] = []
         for node in piece.nodes:
-            assert isinstance(node, ast.stmt)
+            self._check(node, piece, name, indent)
+            for handler in node.handlers if isinstance(node, ast.Try) else ():
+                if all(isinstance(one, ast.Expr) for one in handler.body):
+                    # It says that a package is missing, which the first use of it says as well.
+                    start, end = handler.body[0], handler.body[-1].end_lineno or 0
+                    raw[start.lineno - 1] = b" " * start.col_offset + b"pass"
+                    raw[start.lineno : end] = [b""] * (end - start.lineno)
+            own = getattr(node, "name", "")
+            if own and own != name:
+                line, begin = raw[node.lineno - 1], node.col_offset
+                rest = re.sub(
+                    rb"(class|def)(\s+)\w+", rb"\1\2" + name.encode(), line[begin:], count=1
+                )
+                raw[node.lineno - 1] = line[:begin] + rest
+            elif not own and name not in {*defined_names(node), *file.guarded}:
+                rest = re.sub(rb"^\w+", name.encode(), raw[node.lineno - 1])
+                raw[node.lineno - 1] = rest
             first, last = first_line(node), node.end_lineno or 0
-            raw = [line.rstrip("\n").encode() for line in file.source.lines]
-            inside = [one for one in piece.reads if first <= one.line <= last]
-            for read in sorted(inside, key=lambda one: one.position, reverse=True):
-                called, taken = self.name_of(read, piece)
-                end = (read.line, read.column + len(read.name.encode()))
-                end = read.ends[taken - 1] if taken else end
-                if end[0] != read.line:
-                    at = file.source.at(read.line, read.column)
-                    self._problem(at, "is a name on several lines", "write it on one line")
-                    continue
-                line = raw[read.line - 1]
-                raw[read.line - 1] = line[: read.column] + called.encode() + line[end[1] :]
-            if name:
-                line = raw[node.lineno - 1]
-                pattern = rb"((?:class|def)\s+)\w+" if hasattr(node, "body") else rb"(\s*)\w+"
-                rest = re.sub(pattern, rb"\1" + name.encode(), line[node.col_offset :], count=1)
-                raw[node.lineno - 1] = line[: node.col_offset] + rest
-            if indent:
-                self._check_method(node)
-            top = first
-            while top > 1 and raw[top - 2].lstrip().startswith(b"#") and top - 1 > 1:
-                top -= 1
-            for number in range(top, last + 1):
+            while first > 2 and raw[first - 2].lstrip().startswith(b"#"):
+                first -= 1
+            for number in range(first, last + 1):
                 text = raw[number - 1].decode()
                 if number not in file.inside_strings:
-                    text = (" " * indent + text[min(node.col_offset, _margin(text)) :]).rstrip()
+                    margin = min(node.col_offset, len(text) - len(text.lstrip()))
+                    text = (" " * indent + text[margin:]).rstrip()
                 found.append(text)
         return found
 
-    def _check_method(self, node: ast.stmt) -> None:
+    def _check(self, node: ast.stmt, piece: _Piece, name: str, indent: int) -> None:
+        """Refuse what would mean another thing in the model's file."""
+        names = {own for own, other in self.names.items() if own != other}
+        is_renamed = name not in {*defined_names(node), *self.patch.file.guarded} and not indent
+        if is_renamed and not isinstance(
+            node, Function | ast.ClassDef | ast.Assign | ast.AnnAssign
+        ):
+            at = self.patch.file.source.at_node(node)
+            self._problem(at, f"binds what the model's file calls {name}", "give it another name")
         for inner in ast.walk(node):
-            name = inner.attr if isinstance(inner, ast.Attribute) else getattr(inner, "id", "")
-            if is_private(name) and isinstance(inner, ast.expr):
-                at = self.patch.file.source.at_node(inner)
-                self._problem(at, f"reads {name}, which means another name in a class", "rename it")
+            what = ""
+            match inner:
+                case ast.Attribute(attr=attr) if indent and is_private(attr):
+                    what = f"reads {attr}, which is another name in a class"
+                case ast.Global(names=listed) if names & {*listed}:
+                    what = f"changes {', '.join(listed)}, of which the model's file has another"
+                case ast.ImportFrom(module=module) if module == self.module:
+                    what = "imports from the patched module while the model runs"
+            if what and isinstance(inner, ast.expr | ast.stmt):
+                self._problem(self.patch.file.source.at_node(inner), what, "change that line")
 
-    def _header(self) -> list[str]:
-        """The comments at the top of the patch file; those of the parent's file go."""
-        for index, line in enumerate(self.lines):
-            if line.strip() and not line.startswith("#"):
-                del self.lines[:index]
-                break
-        lines = [line.rstrip("\n") for line in self.patch.file.source.lines]
-        end = next(
-            (i for i, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0
-        )
-        return lines[:end]
+    def _at(self, read: Reference) -> Location:
+        return self.patch.file.source.at(read.line, read.column)
 
     def _problem(self, at: Location, what: str, hint: str) -> None:
         problem = Problem(at, "PG810", what, hint)
@@ -677,57 +659,36 @@ class _Fork:
             self.problems.append(problem)
 
 
-def _without_unread(fork: File, parent: File) -> File:
-    """The fork without the parent's functions that only replaced code has called."""
-    read = {one.name for one in parent.plain_reads}
-    while True:
-        still = {one.name for one in fork.plain_reads}
-        unread = [
-            definition.node
-            for name, definition in fork.definitions.items()
-            if definition.kind == "def" and name in read - still and name in parent.definitions
-        ]
-        if not unread:
-            return fork
-        lines = list(fork.source.lines)
-        for node in unread[::-1]:
-            del lines[first_line(node) - 1 : node.end_lineno]
-        fork = read_file(make_source("".join(lines), fork.source.path))
-
-
-def _needed(value: Defined) -> _Needed:
-    return _Needed((value.node,), value.local)
-
-
 def _texts(nodes: Iterable[ast.AST]) -> list[str]:
     return [plain_text(node) for node in nodes]
 
 
-def _text_of(node: ast.AST) -> str:
-    return str(node.value) if isinstance(node, ast.Constant) else ""
+def _attributes(file: File) -> Iterator[str]:
+    """The attributes that a file reads."""
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
 
 
-def _margin(text: str) -> int:
-    return len(text) - len(text.lstrip())
-
-
-def _dotted(read: Reference, patch: Patch) -> str:
-    """A read of the patch file through a module, with its whole path."""
-    value = patch.scope.get(read.name)
-    path = value.path if isinstance(value, Imported) else ""
-    return ".".join([path, *read.attributes]) if read.attributes else ""
+def _edits_of_member(definition: Definition, attr: str, text: list[str]) -> Iterator[_Edit]:
+    """Another text for a member of a class, which may consist of several statements."""
+    nodes = definition.members[attr].nodes
+    others = [one for one in definition.members.values() if one.name != attr]
+    for number, node in enumerate(nodes):
+        left = [] if number else text or ([] if others else ["    pass"])
+        yield first_line(node), node.end_lineno or 0, left
 
 
 def _annotated(tree: ast.Module) -> frozenset[tuple[int, int]]:
     """Where names stand in annotations."""
-    found = set()
-    for node in ast.walk(tree):
-        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
-            if isinstance(part, ast.expr):
-                found |= {
-                    (n.lineno, n.col_offset) for n in ast.walk(part) if isinstance(n, ast.Name)
-                }
-    return frozenset(found)
+    parts = [
+        part
+        for node in ast.walk(tree)
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if isinstance(part, ast.expr)
+    ]
+    names = [n for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)]
+    return frozenset((name.lineno, name.col_offset) for name in names)
 
 
 def _absolute(node: ast.ImportFrom, module: str) -> str:
@@ -735,18 +696,20 @@ def _absolute(node: ast.ImportFrom, module: str) -> str:
     return ".".join([*above, *([node.module] if node.module else [])])
 
 
+def _header(file: File) -> list[str]:
+    """The comments at the top of a file."""
+    lines = [line.rstrip("\n") for line in file.source.lines]
+    end = next((n for n, line in enumerate(lines) if line and not line.startswith("#")), 0)
+    return lines[:end]
+
+
 def has_name(root: Path, module: str, name: str) -> bool:
-    """Whether a module of a release mentions `name`, or is a package that holds it."""
+    """Whether a module of a release mentions `name`, or is a package that has it."""
     base = root.joinpath(*module.split("."))
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if path.is_file():
-            if (base / name).is_dir() or (base / f"{name}.py").is_file():
-                return True
-            if re.search(rf"\b{re.escape(name)}\b", path.read_text(encoding="utf-8")):
-                return True
-            # A package of 5.x lists no names.
-            return path.name == "__init__.py" and find_target(f"{module}.{name}", root) is not None
-    return False
+    file = base.with_suffix(".py")
+    if not file.is_file():
+        return find_target(f"{module}.{name}", root) is not None
+    return re.search(rf"\b{re.escape(name)}\b", file.read_text(encoding="utf-8")) is not None
 
 
 @lru_cache(maxsize=64)

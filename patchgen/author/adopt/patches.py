@@ -95,6 +95,8 @@ class Patch:
     assignments: tuple[Assignment, ...]
     scope: Scope
     stars: tuple[str, ...]
+    # The functions that apply it, with the names of the module that they change.
+    changed: Mapping[ast.AST, frozenset[str]]
     problems: tuple[tuple[str, Problem], ...]
 
 
@@ -120,16 +122,30 @@ def read_patch(path: Path, display_path: str, apply: str | None, root: Path) -> 
         if apply is not None:
             what = "assigns nothing to transformers"
             raise PatchgenError("PG810", Location(APPLY, 1, 1), what, _HINT)
+        _refuse_methods_alone(reader.file)
         return None
     last = {one.path: one for one in reader.assignments}
     stars, problems = tuple(reader.stars), tuple(reader.problems)
-    return Patch(reader.file, tuple(last.values()), reader.module, stars, problems)
+    changed = {node: _changed(node, reader.module) for node in reader.called}
+    return Patch(reader.file, tuple(last.values()), reader.module, stars, changed, problems)
 
 
-_HINT = (
-    "say it with --apply: a call of a function of the file, or `LlamaAttention.forward = forward`"
-)
+_HINT = "say what it assigns, as in --apply 'LlamaAttention.forward = forward'"
 _METHODS = ("MethodType", "types.MethodType")
+
+
+def _refuse_methods_alone(file: File) -> None:
+    """Refuse a file of functions for a class that another file assigns."""
+    methods = [
+        node
+        for node in file.tree.body
+        if isinstance(node, Function) and node.args.args and node.args.args[0].arg == "self"
+    ]
+    if methods and not file.classes:
+        name = methods[0].name
+        what = f"defines the method {name}, and says not of which class"
+        hint = f"say it: {APPLY} 'LlamaAttention.forward = {name}', with your class"
+        raise PatchgenError("PG810", file.source.at_node(methods[0]), what, hint)
 
 
 class _Reader:
@@ -277,7 +293,18 @@ class _Reader:
             self._record(Assignment(f"{guard[1]}.{attr}", function, self.at(node), guard[2]))
         elif isinstance(value, Method) or isinstance(function, Defined):
             what = f"assigns to `{text}.{attr}`, whose class only the running program knows"
-            self._problem(self.at(node), "", what)
+            self._problem(self.at(node), "", what, self._hint_for(attr, function))
+
+    def _hint_for(self, attr: str, function: Value) -> str:
+        """The assignment to the one class of transformers that the file imports."""
+        classes = [
+            name
+            for name, value in self.module.items()
+            if isinstance(value, Imported) and re.search(r"\.modeling_\w+\.[A-Z]", value.path)
+        ]
+        owner = classes[0] if len(classes) == 1 else "CLASS"
+        name = getattr(function.node, "name", "") if isinstance(function, Defined) else ""
+        return f"if it is that class: {APPLY} '{owner}.{attr} = {name}'" if name else _HINT
 
     def _record(self, one: Assignment) -> None:
         if not _is_of_transformers(one.path):
@@ -291,15 +318,17 @@ class _Reader:
         else:
             self.assignments.append(one)
 
-    def _problem(self, at: Location, path: str, what: str) -> None:
-        hint = _HINT
-        if self.applier is not None and at.path != APPLY:
-            signature = ast.unparse(self.applier.args)
-            call = f"{self.applier.name}({signature})"
-            hint = f"say how it is applied, for instance {APPLY} '{call}'"
+    def _problem(self, at: Location, path: str, what: str, hint: str = "") -> None:
         where = f"{_shown(path)} " if path else ""
-        if (path, at) not in [(other, problem.at) for other, problem in self.problems]:
-            self.problems.append((path, Problem(at, "PG810", where + what, hint)))
+        arguments = self.applier.args if self.applier is not None else None
+        parameters = [*arguments.args, *arguments.kwonlyargs] if arguments else []
+        if self.applier is not None and what.split("`")[1:2] in [[one.arg] for one in parameters]:
+            call = f"{self.applier.name}({ast.unparse(_without_annotations(self.applier))})"
+            hint = f"say what it is: {APPLY} '{call}'"
+        named = f"say what it assigns: {APPLY} '{_shown(path)} = ...'" if path else _HINT
+        problem = Problem(at, "PG810", where + what, hint or named)
+        if (path, problem) not in self.problems:
+            self.problems.append((path, problem))
 
     def _if(self, node: ast.If, scope: Scope) -> bool:
         guard = self._guard(node.test, scope)
@@ -500,6 +529,50 @@ def _local(scope: Scope) -> Scope:
     return ChainMap(*scope.maps[:-1])
 
 
+def _without_annotations(function: Function) -> ast.arguments:
+    found = copy.deepcopy(function.args)
+    for node in ast.walk(found):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+    return found
+
+
+def changes(node: ast.stmt, name: str) -> bool:
+    """Whether a statement that does not define `name` changes what it stands for.
+
+    TABLE["a"] = 1        TABLE.update(a=1)        for key in "ab": TABLE[key] = 1
+    """
+    return any(
+        _root(inner) == name
+        for inner in own_nodes([node])
+        if isinstance(inner, ast.Name | ast.Attribute | ast.Subscript)
+        and not isinstance(inner.ctx, ast.Load)
+        or isinstance(inner, ast.Attribute)
+        and inner.attr in _CHANGING
+    ) and not isinstance(node, Function | ast.ClassDef)
+
+
+_CHANGING = frozenset(
+    "add append clear discard extend insert pop popitem remove setdefault update".split()
+)
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _changed(function: ast.AST, module: Scope) -> frozenset[str]:
+    """The names of the module that a function changes."""
+    body = function.body if isinstance(function, Function) else []
+    declared = {name for n in own_nodes(body) if isinstance(n, ast.Global) for name in n.names}
+    local = set(bound_names(body)) - declared
+    return frozenset(
+        name for name in module if name not in local and any(changes(one, name) for one in body)
+    )
+
+
 def _shown(path: str) -> str:
     """`LlamaAttention.forward` of its whole path."""
     return re.sub(r"^transformers\..*\.modeling_\w+\.", "", path)
@@ -609,7 +682,7 @@ def _has(root: Path, path: str, attr: str) -> bool | None:
     file = read_file(read_source(target.path))
     name, *inner = target.names
     if not inner:
-        return name in file.definitions or name in file.imports or name in file.guarded or None
+        return name in file.definitions or name in file.imports or name in file.guarded
     definition = file.definitions.get(name)
     if definition is None or definition.kind != "class":
         return None
