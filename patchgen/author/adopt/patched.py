@@ -32,7 +32,9 @@ from patchgen.author.adopt.patches import (
     Unknown,
     Value,
     changes,
+    exports,
     find_target,
+    has_name,
     read_patch,
 )
 from patchgen.author.adopt.proof import flatten_text
@@ -129,7 +131,8 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
         raise Refusals(made.problems)
     fork = _read(format_texts({"fork.py": text}, settings)["fork.py"], patch)
     forked = pair_with_parent(parent, fork, module, root=root)
-    return Patched(Candidate(forked, release), tuple(made.notes))
+    dead = [f"{at}: {what}" for at, what in made.dead]
+    return Patched(Candidate(forked, release), (*dead, *made.notes))
 
 
 def _read(text: str, patch: Patch) -> File:
@@ -202,6 +205,7 @@ class _Fork:
         self.patch, self.parent, self.module, self.root = patch, parent, module, root
         self.problems: list[Problem] = []
         self.notes: list[str] = []
+        self.dead: list[tuple[Location, str]] = []
         self.imports: dict[str, str] = {}
         # The parent's names for which the code of the model reads another one.
         self.renamed: dict[str, str] = {}
@@ -209,9 +213,8 @@ class _Fork:
     def text(self) -> str:
         """The fork, not yet formatted; what prevents it is in `problems`."""
         self._check_imports()
-        if not self.assigned and not self.problems:
-            what = f"changes nothing of {self.module}: " + "; ".join(self.notes)
-            self._problem(Location(self.patch.file.source.path), what, _ANOTHER_RELEASE)
+        for at, what in () if self.assigned else self.dead:
+            self._problem(at, what, _ANOTHER_RELEASE)
         if self.problems:
             return ""
         for (name, attr), one in self.assigned.items():
@@ -239,7 +242,7 @@ class _Fork:
                 what = f"changes {text}, which is no class of {self.module} in this release"
                 self._problem(one.at, what, _ANOTHER_RELEASE)
             elif reason := self._no_effect(name, *attr):
-                self.notes.append(f"{one.at}: {text} has no effect: {reason}")
+                self.dead.append((one.at, f"{text} has no effect: {reason}"))
             else:
                 found[name, attr[0] if attr else ""] = one
         return found
@@ -254,7 +257,9 @@ class _Fork:
             known = has_it or attr in used or is_known_word(self.root, attr)
             return "" if known else f"{name} has no {attr}, and nothing calls it"
         reads = [one for one in self.parent.plain_reads if one.name == name]
-        through = [one for one in self.patch.file.plain_reads if self._chain(one, {})[0] == name]
+        through = [
+            one for one in self.patch.file.plain_reads if self._chain(one, {})[0][:1] == (name,)
+        ]
         if any(not one.eager for one in [*reads, *(one for one in through if one.attributes)]):
             return ""
         if reads:
@@ -299,7 +304,7 @@ class _Fork:
                     found |= {read.name: _Piece(nodes, {})} if nodes else {}
                     waiting += [found[read.name]] if nodes else []
                 elif value is not None and not isinstance(value, Imported):
-                    why = f"depends on {value.why}" if isinstance(value, Unknown) else "it computes"
+                    why = f"depends on {value.why}" if isinstance(value, Unknown) else "is a value"
                     what = f"reads `{read.name}` of the function around it, which {why}"
                     self._problem(at, what, "make it a constant of the file")
         return found
@@ -356,10 +361,10 @@ class _Fork:
             if one.eager and one.position not in annotated
         }
         originals = {
-            self._chain(one, piece.local)[0]
+            "".join(self._chain(one, piece.local)[0][:1])
             for piece in [*self.methods.values(), *self.pieces.values()]
             for one in piece.reads
-            if not self._chain(one, piece.local)[1] or one.eager
+            if self._chain(one, piece.local)[1] < 1 or one.eager
         }
         for (name, attr), one in self.assigned.items():
             theirs, value = self.parent.definitions.get(name), one.value
@@ -415,34 +420,32 @@ class _Fork:
         """What the patch file means by a name."""
         if name in local or name in self.patch.scope:
             return local.get(name) or self.patch.scope[name]
-        if self.module not in self.patch.stars or not self._path(name):
-            return None
-        listed = self.parent.definitions.get("__all__")
-        if listed is not None:
-            nodes = [inner for node in listed.nodes for inner in ast.walk(node)]
-            is_listed = name in {n.value for n in nodes if isinstance(n, ast.Constant)}
-        else:
-            is_listed = not name.startswith("_")
-        return Imported(f"{self.module}.{name}") if is_listed else None
+        is_there = self.module in self.patch.stars and exports(self.module, name, self.root)
+        return Imported(f"{self.module}.{name}") if is_there else None
 
-    def _chain(self, read: Reference, local: Mapping[str, Value]) -> tuple[str, int]:
-        """The name of the parent's module that a read means, and how many attributes say so.
+    def _chain(self, read: Reference, local: Mapping[str, Value]) -> tuple[tuple[str, ...], int]:
+        """The name in the parent's module that a read means, and how many attributes say so.
 
         `LlamaMLP` has none, and is what the parent defines; `modeling_llama.LlamaMLP` has one, and
-        is what stands in the module by then.
+        is what stands in the module by then.  A name of a member has less than none.
         """
         value = self._value(read.name, local)
         dotted = ".".join([value.path, *read.attributes]) if isinstance(value, Imported) else ""
-        if not isinstance(value, Imported) or not dotted.startswith(f"{self.module}."):
-            return "", 0
-        inner = dotted.removeprefix(f"{self.module}.").split(".")
-        return inner[0], max(len(read.attributes) - len(inner) + 1, 0)
+        if not dotted.startswith(f"{self.module}."):
+            return (), 0
+        inner = tuple(dotted.removeprefix(f"{self.module}.").split("."))
+        return inner, len(read.attributes) - len(inner) + 1
 
     def _name_of(self, read: Reference, piece: _Piece) -> tuple[str, int]:
         """What the fork calls a name that a piece reads, and how many attributes that takes in."""
         name, at = read.name, self._at(read)
-        theirs, taken = self._chain(read, piece.local)
-        value = self._value(name, piece.local)
+        inner, taken = self._chain(read, piece.local)
+        theirs, value = "".join(inner[:1]), self._value(name, piece.local)
+        if taken < 0 or read.eager and inner[:2] in self.assigned:
+            # In the fork there is no other method than the new one.
+            what = f"keeps what {'.'.join(inner)} was before the patch"
+            self._problem(at, what, "write the class, with a method that calls `super()`")
+            return name, 0
         if theirs and self._path(theirs):
             is_original = not taken or read.eager
             return theirs if is_original else self.renamed.get(theirs, theirs), taken
@@ -517,7 +520,7 @@ class _Fork:
             if not isinstance(node, ast.ImportFrom) or module.partition(".")[0] != "transformers":
                 continue
             for alias in node.names:
-                if alias.name != "*" and not has_name(self.root, module, alias.name):
+                if not has_name(self.root, module, alias.name):
                     at = self.patch.file.source.at_node(alias)
                     what = f"imports {module}.{alias.name}, which this release does not have"
                     self._problem(at, what, _ANOTHER_RELEASE)
@@ -525,6 +528,11 @@ class _Fork:
     def _name_of_value(self, name: str, one: Assignment) -> str:
         """What the fork calls a value that is assigned."""
         value = one.value
+        if isinstance(value, Imported) and value.path.startswith(f"{self.module}."):
+            owner, *attr = value.path.removeprefix(f"{self.module}.").split(".")
+            if attr:
+                hint = "write the class, with a method that calls `super()`"
+                self._problem(one.at, f"gives {name} a method of {owner}", hint)
         if isinstance(value, Imported):
             inner = value.path.removeprefix(f"{self.module}.")
             if inner != value.path:
@@ -701,15 +709,6 @@ def _header(file: File) -> list[str]:
     lines = [line.rstrip("\n") for line in file.source.lines]
     end = next((n for n, line in enumerate(lines) if line and not line.startswith("#")), 0)
     return lines[:end]
-
-
-def has_name(root: Path, module: str, name: str) -> bool:
-    """Whether a module of a release mentions `name`, or is a package that has it."""
-    base = root.joinpath(*module.split("."))
-    file = base.with_suffix(".py")
-    if not file.is_file():
-        return find_target(f"{module}.{name}", root) is not None
-    return re.search(rf"\b{re.escape(name)}\b", file.read_text(encoding="utf-8")) is not None
 
 
 @lru_cache(maxsize=64)

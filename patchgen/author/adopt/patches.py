@@ -19,6 +19,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,9 @@ def read_patch(path: Path, display_path: str, apply: str | None, root: Path) -> 
         reader.run(tree.body, reader.module)
     else:
         reader.run_appliers()
-    if not reader.assignments and not reader.problems:
+    named = [path for path, _ in reader.problems if path]
+    if not reader.assignments and not named and (reader.file.classes or not reader.problems):
+        # With classes, it may be a fork that does what no declaration can.
         if apply is not None:
             what = "assigns nothing to transformers"
             raise PatchgenError("PG810", Location(APPLY, 1, 1), what, _HINT)
@@ -154,7 +157,7 @@ class _Reader:
     def __init__(self, file: File, root: Path) -> None:
         self.file, self.root = file, root
         self.file_path = file.source.path
-        self.module: Scope = ChainMap({})
+        self.module: Scope = ChainMap({"__name__": Literal("")})
         self.stars: list[str] = []
         self.assignments: list[Assignment] = []
         self.problems: list[tuple[str, Problem]] = []
@@ -204,6 +207,13 @@ class _Reader:
                 if before.setdefault(one.path, one).value != one.value:
                     self._problem(one.at, one.path, "is assigned by another function, too")
             self.applier = None
+        for node in self.file.tree.body:
+            for inner in ast.walk(node) if isinstance(node, ast.ClassDef) else ():
+                if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
+                    owner = self.value(inner.value, self.module)
+                    if isinstance(owner, Imported) and _is_of_transformers(owner.path):
+                        path = f"{owner.path}.{inner.attr}"
+                        self._problem(self.at(inner), path, "is assigned by a method of a class")
 
     def _statement(self, node: ast.stmt, scope: Scope) -> bool:
         match node:
@@ -228,6 +238,8 @@ class _Reader:
                 self._under(self._decided(node.test, scope)[1], body, scope)
             case ast.With(body=body):
                 return self.run(body, scope)
+            case ast.Try() if any(map(self._is_missing, node.body)):
+                return self.run([*node.handlers[0].body, *node.finalbody], scope)
             case ast.Try():
                 ends = self.run([*node.body, *node.orelse], scope)
                 for handler in node.handlers:
@@ -244,6 +256,13 @@ class _Reader:
                     self.value(node.value, scope)
                 return True
         return False
+
+    def _is_missing(self, node: ast.stmt) -> bool:
+        """Whether a statement imports from transformers what the release does not have."""
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) and not node.level else ""
+        return _is_of_transformers(module) and not all(
+            has_name(self.root, module, alias.name) for alias in getattr(node, "names", ())
+        )
 
     def _import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
         for alias in node.names:
@@ -291,7 +310,7 @@ class _Reader:
         guard = next((one for one in reversed(self.guards) if one[0] == text), None)
         if guard is not None and isinstance(value, Method) and value.instance == text:
             self._record(Assignment(f"{guard[1]}.{attr}", function, self.at(node), guard[2]))
-        elif isinstance(value, Method) or isinstance(function, Defined):
+        elif isinstance(function, Defined | Method) or attr in ("forward", "__init__", "__call__"):
             what = f"assigns to `{text}.{attr}`, whose class only the running program knows"
             self._problem(self.at(node), "", what, self._hint_for(attr, function))
 
@@ -313,6 +332,8 @@ class _Reader:
                 self._problem(one.at, "", what)
         elif isinstance(one.value, Unknown):
             self._problem(one.value.at, one.path, f"depends on {one.value.why}")
+        elif one.value == Imported(one.path):
+            pass  # It puts back what was there.
         elif self.maybe:
             self._problem(self.maybe[-1].at, one.path, f"depends on {self.maybe[-1].why}")
         else:
@@ -411,7 +432,7 @@ class _Reader:
             case ast.Name(id=name):
                 if name in scope:
                     return scope[name]
-                star = next((one for one in self.stars if _is_of_transformers(one)), None)
+                star = next((one for one in self.stars if exports(one, name, self.root)), None)
                 return Imported(f"{star}.{name}") if star else self._unknown(node)
             case ast.Attribute(value=base, attr=attr):
                 owner = self.value(base, scope)
@@ -420,6 +441,16 @@ class _Reader:
                 return self._unknown(node)
             case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
                 return Literal(tuple(self.value(one, scope) for one in items))
+            case ast.Dict(keys=keys, values=values):
+                pairs = [(key, value) for key, value in zip(keys, values, strict=True) if key]
+                both = [Literal((self.value(k, scope), self.value(v, scope))) for k, v in pairs]
+                return Literal({"items": tuple(both)})
+            case ast.Subscript(value=base, slice=index):
+                parts = self.value(base, scope), self.value(index, scope)
+                match parts:
+                    case Imported(path="sys.modules"), Literal(value=str(path)):
+                        return Imported(path)
+                return self._unknown(node, parts)
             case ast.Lambda():
                 return Defined(node, _local(scope))
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -457,7 +488,7 @@ class _Reader:
         match name, values:
             case "setattr", [_, Literal(value=str(attr)), value]:
                 self._set(args[0], attr, value, scope, node)
-            case "setattr", [Imported(), _, _] | [_, _, Method() | Defined()]:
+            case "setattr", [_, _, _] if not re.search("config|args", ast.unparse(args[0])):
                 self._problem(self.at(args[1]), "", f"builds the name `{ast.unparse(args[1])}`")
             case "getattr", [Imported(path=path), Literal(value=str(attr)), *_]:
                 if len(args) == 2 or _has(self.root, path, attr):
@@ -468,6 +499,10 @@ class _Reader:
                 return self._unknown(node) if there is None else Literal(there)
             case "importlib.import_module" | "import_module", [Literal(value=str(path)), *_]:
                 return Imported(path)
+            case _, [] if isinstance(node.func, ast.Attribute) and node.func.attr == "items":
+                table = self.value(node.func.value, scope)
+                if isinstance(table, Literal) and isinstance(table.value, dict):
+                    return Literal(table.value["items"])
             case _, [function, *_] if name in _METHODS and len(args) == 2:
                 return Method(function, ast.unparse(args[1]))
             case _ if isinstance(node.func, ast.Attribute) and node.func.attr == "__get__" and args:
@@ -486,9 +521,14 @@ class _Reader:
     def _hands_over(self, values: Sequence[Value]) -> bool:
         """Whether a call gets a function of the file, and says to what of transformers it goes."""
         functions = [one for one in values if isinstance(one, Defined | Method)]
-        return bool(functions) and any(
-            isinstance(one, Imported) and _is_of_transformers(one.path) or _is_name(one)
-            for one in values
+        targets = (Imported, Literal)
+        return (
+            any(map(_takes_self, functions))
+            or bool(functions)
+            and any(
+                isinstance(one, targets) and (_is_name(one) or _is_of_transformers(_path_of(one)))
+                for one in values
+            )
         )
 
     def _call(self, callee: Defined, call: ast.Call | None, scope: Scope) -> None:
@@ -582,6 +622,17 @@ def _is_of_transformers(path: str) -> bool:
     return path.partition(".")[0] == "transformers"
 
 
+def _path_of(value: Value) -> str:
+    return value.path if isinstance(value, Imported) else ""
+
+
+def _takes_self(value: Value) -> bool:
+    """Whether a value is a function that is made to be a method."""
+    function = value.function if isinstance(value, Method) else value
+    node = function.node if isinstance(function, Defined) else None
+    return isinstance(node, Function) and [one.arg for one in node.args.args][:1] == ["self"]
+
+
 def _is_name(value: Value) -> bool:
     return isinstance(value, Literal) and isinstance(value.value, str)
 
@@ -672,6 +723,30 @@ def find_target(path: str, root: Path) -> Target | None:
             inner = found[0].relative_to(root).with_suffix("").parts
             return Target(".".join(inner), found[0], names)
     return None
+
+
+@lru_cache(maxsize=1024)
+def exports(module: str, name: str, root: Path) -> bool:
+    """Whether `from module import *` binds a name, in a release of transformers."""
+    target = find_target(module, root) if _is_of_transformers(module) else None
+    if target is None or target.names:
+        return False
+    file = read_file(read_source(target.path))
+    listed = file.definitions.get("__all__")
+    if listed is not None:
+        nodes = [inner for node in listed.nodes for inner in ast.walk(node)]
+        return name in [node.value for node in nodes if isinstance(node, ast.Constant)]
+    bound = name in file.definitions or name in file.imports or name in file.guarded
+    return bound and not name.startswith("_")
+
+
+def has_name(root: Path, module: str, name: str) -> bool:
+    """Whether a module of a release mentions `name`, or is a package that has it."""
+    file = root.joinpath(*module.split(".")).with_suffix(".py")
+    if not file.is_file():
+        return find_target(f"{module}.{name}", root) is not None
+    text = file.read_text(encoding="utf-8")
+    return name == "*" or re.search(rf"\b{re.escape(name)}\b", text) is not None
 
 
 def _has(root: Path, path: str, attr: str) -> bool | None:

@@ -1,0 +1,16 @@
+import os
+from transformers.models.llama import modeling_llama
+
+
+def forward(self, x):
+    return x
+
+
+def patch():
+    if os.environ.get("NO"):
+        return
+    modeling_llama.LlamaMLP.forward = forward
+
+# says:
+# patch.py:10:8: PG810 LlamaMLP.forward depends on `os.environ.get('NO')`
+#     hint: say what it assigns: --apply 'LlamaMLP.forward = ...'

@@ -1,0 +1,20 @@
+from transformers.models.llama import modeling_llama
+
+GROUP = 4
+
+
+def forward(self, x):
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x)) * GROUP
+
+
+def apply(group=2):
+    global GROUP
+    GROUP = group
+    modeling_llama.LlamaMLP.forward = forward
+
+
+# apply: apply(3)
+
+# says:
+# patch.py:10:1: PG810 changes GROUP, which the patch reads
+#     hint: make it a constant
