@@ -9,10 +9,12 @@ classes of transformers compute.
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,7 +22,7 @@ import pytest
 
 from patchgen.author.adopt.patched import Patched, find_patched
 from patchgen.author.adopt.releases import Release, releases_in
-from patchgen.author.adopt.work import adopt
+from patchgen.author.adopt.work import Adopted, adopt
 from patchgen.cli import main
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
@@ -40,15 +42,23 @@ def _installed() -> Release:
     return releases_in(root, root)[0]
 
 
-def _adopted(case: Path, folder: Path, model: str | None = None) -> Patched:
+def _read(case: Path, folder: Path) -> Patched:
     text = case.read_text(encoding="utf-8").partition("\n# says:\n")[0]
     path = folder / "patch.py"
     path.write_text(f"{text}\n", encoding="utf-8")
     apply = re.search(r"^# apply: (.*)$", text, re.MULTILINE)
     given = apply[1] if apply else None
-    found = find_patched(path, "patch.py", given, [_installed()], model, Settings())
+    found = find_patched(path, "patch.py", given, [_installed()], None, Settings())
     assert found is not None
     return found
+
+
+@functools.cache
+def _adopted(case: Path) -> tuple[Patched, Adopted]:
+    with tempfile.TemporaryDirectory() as folder:
+        found = _read(case, Path(folder))
+    root = found.candidate.release.root()
+    return found, adopt(found.candidate.forked, NAME, root, Settings())
 
 
 def _compare(case: Path, lines: list[str]) -> None:
@@ -69,23 +79,21 @@ def _diff(found: Patched) -> list[str]:
 
 
 @pytest.mark.parametrize("case", APPLIED, ids=lambda path: path.stem)
-def test_a_patch_becomes_a_declaration(case: Path, tmp_path: Path) -> None:
-    found = _adopted(case, tmp_path)
+def test_a_patch_becomes_a_declaration(case: Path) -> None:
+    found, made = _adopted(case)
     _compare(case, [*found.notes, *_diff(found)])
-    release = found.candidate.release
-    made = adopt(found.candidate.forked, NAME, release.root(), Settings())
     assert made.proof.holds, (made.text, made.proof)
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda path: path.stem)
 def test_a_patch_is_refused_where_it_stands(case: Path, tmp_path: Path) -> None:
     with pytest.raises(PatchgenError) as error:
-        _adopted(case, tmp_path)
+        _read(case, tmp_path)
     _compare(case, [line for one in problems_of(error.value) for line in str(one).split("\n")])
 
 
 _RUN = """
-import os, sys
+import importlib, os, sys
 from pathlib import Path
 import torch
 from transformers import LlamaConfig
@@ -107,9 +115,8 @@ def logits(model_class, change):
 
 def check(name):
     stock = logits(modeling_llama.LlamaForCausalLM, lambda model: None)
-    flat = {"__name__": "flat"}
-    exec(Path(f"{name}.flat.py").read_text(), flat)
-    mine = logits(flat["LlamaForCausalLM"], lambda model: None)
+    flat = importlib.import_module(f"flat_{name}")
+    mine = logits(flat.LlamaForCausalLM, lambda model: None)
     patch = {"__name__": name}
     text = Path(f"{name}.py").read_text()
     exec(text, patch)
@@ -140,19 +147,19 @@ sys.exit(len(failed))
 def test_flat_models_compute_what_the_patches_do(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     for case in APPLIED:
-        found = _adopted(case, tmp_path)
-        release = found.candidate.release
-        made = adopt(found.candidate.forked, NAME, release.root(), Settings())
-        (tmp_path / f"{case.stem}.flat.py").write_text(made.proof.output, encoding="utf-8")
+        output = _adopted(case)[1].proof.output
+        (tmp_path / f"flat_{case.stem}.py").write_text(output, encoding="utf-8")
         (tmp_path / f"{case.stem}.py").write_bytes(case.read_bytes())
     names = [case.stem for case in APPLIED]
-    command = [sys.executable, "-c", _RUN, *names]
+    script = tmp_path / "run_patches.py"
+    script.write_text(_RUN, encoding="utf-8")
+    command = [sys.executable, str(script), *names]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
 _TWO = (Path(__file__).parent / "patches" / "cases" / "refused_two_parents.py").read_text("utf-8")
-_METHODS = "def forward(self, x):\n    return x\n"
+_METHODS = "import transformers\n\n\ndef forward(self, x):\n    return x\n"
 
 
 def _run(folder: Path, text: str, *options: str) -> int:
@@ -174,7 +181,7 @@ def test_one_of_several_models_is_named(tmp_path: Path, capsys: pytest.CaptureFi
         (
             _METHODS,
             (),
-            "patch.py:1:1: PG810 defines the method forward, and says not of which class",
+            "patch.py:4:1: PG810 defines the method forward, and says not of which class",
         ),
         (_METHODS, ("--apply", "print(1)"), "--apply:1:1: PG810 assigns nothing"),
         (_METHODS, ("--apply", "x.forward ="), "--apply:1:12: PG006"),
@@ -207,7 +214,7 @@ from torch import nn
 
 class ToyMLP(nn.Module):
     def forward(self, x):
-        return self.scale(x)
+        return x
 
     def NAME(self, x):
         return x
