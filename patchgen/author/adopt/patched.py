@@ -45,7 +45,7 @@ from patchgen.compiler.emit.format import format_modular, format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import FIELD_DECORATORS, RULES, Rule
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.bound import bound_by
+from patchgen.syntax.bound import bound_by, parameters
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, problems_of
 from patchgen.syntax.reads import Reference, is_private
 from patchgen.syntax.same import Function, plain_text
@@ -132,7 +132,7 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
     fork = _read(format_texts({"fork.py": text}, settings)["fork.py"], patch)
     forked = pair_with_parent(parent, fork, module, root=root)
     dead = [f"{at}: {what}" for at, what in made.dead]
-    return Patched(Candidate(forked, release), (*dead, *made.notes))
+    return Patched(Candidate(forked, release), (*dead, *made.notes, *made.other_releases()))
 
 
 def _read(text: str, patch: Patch) -> File:
@@ -252,7 +252,7 @@ class _Fork:
         short = self.module.rpartition(".")[2]
         if attr:
             files = self.parent, self.patch.file
-            used = {name for file in files for name in _attributes(file)}
+            used = {name for file in files for name in _attributes(file.tree, ast.Load, "")}
             has_it = any(attr in one.members for one in self._lineage(name))
             known = has_it or attr in used or is_known_word(self.root, attr)
             return "" if known else f"{name} has no {attr}, and nothing calls it"
@@ -273,6 +273,26 @@ class _Fork:
             return []
         bases = [ast.unparse(base) for base in definition.node.bases]
         return [definition, *(one for base in bases for one in self._lineage(base))]
+
+    def other_releases(self) -> Iterator[str]:
+        """What says that a method was written for another release: parameters and attributes."""
+        for (name, attr), piece in self.methods.items():
+            (node,), line = piece.nodes, self._lineage(name)
+            theirs = next((one.members[attr].method for one in line if attr in one.members), None)
+            if not isinstance(node, Function):
+                continue
+            at = self.patch.file.source.at_node(node)
+            if theirs is not None and node.args.kwarg is None:
+                lacking = [one for one in parameters(theirs) if one not in parameters(node)]
+                # With as many parameters, they only have other names.
+                if len(parameters(node)) < len(parameters(theirs)):
+                    yield f"{at}: {name}.{attr} of this release also takes {', '.join(lacking)}"
+            known = {member for one in line for member in one.members}
+            known |= {name for one in line for name in _attributes(one.node, ast.Store)}
+            mine = {*_attributes(node, ast.Load)} - {*_attributes(node, ast.Store)} - known
+            for missing in sorted(mine - {key[1] for key in self.assigned if key[0] == name}):
+                if not is_known_word(self.root, missing):
+                    yield f"{at}: reads self.{missing}, which {name} of this release does not set"
 
     # Which definitions of the patch file come along.
 
@@ -671,11 +691,12 @@ def _texts(nodes: Iterable[ast.AST]) -> list[str]:
     return [plain_text(node) for node in nodes]
 
 
-def _attributes(file: File) -> Iterator[str]:
-    """The attributes that a file reads."""
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            yield node.attr
+def _attributes(tree: ast.AST, use: type[ast.expr_context], owner: str = "self") -> Iterator[str]:
+    """The attributes that code reads or sets; with an owner, those of `self` alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, use):
+            if not owner or isinstance(node.value, ast.Name) and node.value.id == owner:
+                yield node.attr
 
 
 def _edits_of_member(definition: Definition, attr: str, text: list[str]) -> Iterator[_Edit]:
