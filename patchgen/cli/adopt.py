@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from patchgen.author.adopt.parents import Candidate, find_parents
-from patchgen.author.adopt.patched import find_patched
+from patchgen.author.adopt.patch_search import find_patched
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.adopt.report import Report

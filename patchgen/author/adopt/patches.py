@@ -13,92 +13,39 @@ with its place.
 from __future__ import annotations
 
 import ast
-import copy
-import operator
 import re
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from patchgen.author.align.file import File, read_file
-from patchgen.syntax.bound import bound_by, bound_names, own_nodes
+from patchgen.author.adopt.patch_targets import exports, has_attribute, has_name
+from patchgen.author.adopt.patch_values import (
+    Assignment,
+    Defined,
+    Imported,
+    Literal,
+    Method,
+    Patch,
+    Scope,
+    Unknown,
+    Value,
+    changed_names,
+    compare,
+    is_name,
+    is_of_transformers,
+    leaves,
+    one_subject,
+    path_of,
+    takes_self,
+    without_annotations,
+)
+from patchgen.author.align.file import File
+from patchgen.syntax.bound import bound_by, bound_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem
 from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source, parse, read_source
 
 APPLY = "--apply"
-
-
-@dataclass(frozen=True)
-class Imported:
-    """What an import binds, or an attribute of it: `transformers.models.llama.modeling_llama`."""
-
-    path: str
-
-
-@dataclass(frozen=True)
-class Literal:
-    """A constant, or a list of values."""
-
-    value: object
-
-
-@dataclass(frozen=True)
-class Defined:
-    """A function or class of the patch file; `local` is what surrounds it, below the module."""
-
-    node: Function | ast.ClassDef | ast.Lambda
-    local: Mapping[str, Value] = field(default_factory=dict, compare=False)
-
-
-@dataclass(frozen=True)
-class Method:
-    """`MethodType(function, instance)`; `instance` is the text."""
-
-    function: Value
-    instance: str
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """A value that only the running program knows, and where it comes from."""
-
-    why: str
-    at: Location
-
-
-Value = Imported | Literal | Defined | Method | Unknown
-Scope = ChainMap[str, Value]
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """`path` is the dotted name of what is replaced.
-
-    `reach` says of which instances: "named" is an assignment to the class itself, "instances" one
-    to all that `isinstance` finds, "exactly" one to those of the class and of no subclass.
-    """
-
-    path: str
-    value: Value
-    at: Location
-    reach: str = "named"
-
-
-@dataclass(frozen=True)
-class Patch:
-    """A patch file with its assignments, the last to each name, and the scope of its module."""
-
-    file: File
-    assignments: tuple[Assignment, ...]
-    scope: Scope
-    stars: tuple[str, ...]
-    # The functions that apply it, with the names of the module that they change.
-    changed: Mapping[ast.AST, frozenset[str]]
-    problems: tuple[tuple[str, Problem], ...]
 
 
 def read_patch(path: Path, display_path: str, apply: str | None, root: Path) -> Patch | None:
@@ -115,6 +62,10 @@ def read_patch(path: Path, display_path: str, apply: str | None, root: Path) -> 
     if apply is not None:
         reader.file_path = APPLY
         tree = parse(make_source(apply, APPLY))
+        for node in ast.walk(tree):
+            if isinstance(node, Function | ast.ClassDef | ast.Lambda):
+                at = reader.at(node)
+                raise PatchgenError("PG810", at, "defines something", "define it in the file")
         reader.module.setdefault("transformers", Imported("transformers"))
         reader.run(tree.body, reader.module)
     else:
@@ -129,7 +80,7 @@ def read_patch(path: Path, display_path: str, apply: str | None, root: Path) -> 
         return None
     last = {one.path: one for one in reader.assignments}
     stars, problems = tuple(reader.stars), tuple(reader.problems)
-    changed = {node: _changed(node, reader.module) for node in reader.called}
+    changed = {node: changed_names(node, reader.module) for node in reader.called}
     return Patch(reader.file, tuple(last.values()), reader.module, stars, changed, problems)
 
 
@@ -139,11 +90,8 @@ _METHODS = ("MethodType", "types.MethodType")
 
 def _refuse_methods_alone(file: File) -> None:
     """Refuse a file of functions for a class that another file assigns."""
-    methods = [
-        node
-        for node in file.tree.body
-        if isinstance(node, Function) and node.args.args and node.args.args[0].arg == "self"
-    ]
+    functions = [node for node in file.tree.body if isinstance(node, Function)]
+    methods = [node for node in functions if takes_self(Defined(node))]
     if methods and not file.classes:
         name = methods[0].name
         what = f"defines the method {name}, and says not of which class"
@@ -182,25 +130,21 @@ class _Reader:
 
     def run_appliers(self) -> None:
         """Run the functions that nobody in the file calls: other files call them."""
-        functions = [
-            value
-            for value in dict(self.module).values()
-            if isinstance(value, Defined) and isinstance(value.node, Function)
-        ]
+        defined = [value for value in self.module.values() if isinstance(value, Defined)]
         called = {
             name.id
-            for value in self.module.values()
-            if isinstance(value, Defined)
+            for value in defined
             for name in ast.walk(value.node)
             if isinstance(name, ast.Name) and name.id != getattr(value.node, "name", "")
         }
         before: dict[str, Assignment] = {}
-        for value in functions:
-            assert isinstance(value.node, Function)
-            parameters = [arg.arg for arg in value.node.args.args]
-            if value.node in self.called or value.node.name in called or parameters[:1] == ["self"]:
+        for value in defined:
+            function = value.node
+            if not isinstance(function, Function) or takes_self(value):
                 continue
-            self.applier = value.node
+            if function in self.called or function.name in called:
+                continue
+            self.applier = function
             first = len(self.assignments)
             self._call(value, None, self.module)
             for one in self.assignments[first:]:
@@ -211,7 +155,7 @@ class _Reader:
             for inner in ast.walk(node) if isinstance(node, ast.ClassDef) else ():
                 if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
                     owner = self.value(inner.value, self.module)
-                    if isinstance(owner, Imported) and _is_of_transformers(owner.path):
+                    if isinstance(owner, Imported) and is_of_transformers(owner.path):
                         path = f"{owner.path}.{inner.attr}"
                         self._problem(self.at(inner), path, "is assigned by a method of a class")
 
@@ -260,7 +204,7 @@ class _Reader:
     def _is_missing(self, node: ast.stmt) -> bool:
         """Whether a statement imports from transformers what the release does not have."""
         module = (node.module or "") if isinstance(node, ast.ImportFrom) and not node.level else ""
-        return _is_of_transformers(module) and not all(
+        return is_of_transformers(module) and not all(
             has_name(self.root, module, alias.name) for alias in getattr(node, "names", ())
         )
 
@@ -295,7 +239,7 @@ class _Reader:
                 self._set(base, attr, value, scope, node)
             case ast.Subscript(value=base):
                 table = self.value(base, scope)
-                if isinstance(table, Imported) and _is_of_transformers(table.path):
+                if isinstance(table, Imported) and is_of_transformers(table.path):
                     self._problem(self.at(node), "", f"changes the table {table.path}")
 
     def _set(
@@ -326,7 +270,7 @@ class _Reader:
         return f"if it is that class: {APPLY} '{owner}.{attr} = {name}'" if name else _HINT
 
     def _record(self, one: Assignment) -> None:
-        if not _is_of_transformers(one.path):
+        if not is_of_transformers(one.path):
             if not isinstance(one.value, Literal):
                 what = f"changes {one.path}, which is no part of a model of transformers"
                 self._problem(one.at, "", what)
@@ -344,7 +288,7 @@ class _Reader:
         arguments = self.applier.args if self.applier is not None else None
         parameters = [*arguments.args, *arguments.kwonlyargs] if arguments else []
         if self.applier is not None and what.split("`")[1:2] in [[one.arg] for one in parameters]:
-            call = f"{self.applier.name}({ast.unparse(_without_annotations(self.applier))})"
+            call = f"{self.applier.name}({ast.unparse(without_annotations(self.applier))})"
             hint = f"say what it is: {APPLY} '{call}'"
         named = f"say what it assigns: {APPLY} '{_shown(path)} = ...'" if path else _HINT
         problem = Problem(at, "PG810", where + what, hint or named)
@@ -368,7 +312,7 @@ class _Reader:
         if truth is not None:
             return self.run(node.body if truth else node.orelse, scope)
         ends = [self._under(why, body, scope) for body in (node.body, node.orelse)]
-        returns = any(_returns(body) for body in (node.body, node.orelse))
+        returns = any(leaves(body) for body in (node.body, node.orelse))
         if any(ends) and returns:
             # What follows runs only if this did not return.
             self.maybe.append(why)
@@ -390,7 +334,7 @@ class _Reader:
             return
         for name in bound_names([node.target]):
             scope[name] = Unknown(f"`{name}`", self.at(node.target))
-        self.run(_one_subject(node), scope)
+        self.run(one_subject(node), scope)
 
     def _guard(self, test: ast.expr, scope: Scope) -> tuple[bool, str, str, str] | None:
         """A test of the class of an object: whether it has to hold, the object, its class."""
@@ -410,7 +354,7 @@ class _Reader:
             case _:
                 return None
         meant = self.value(kind, scope)
-        if isinstance(meant, Imported) and _is_of_transformers(meant.path):
+        if isinstance(meant, Imported) and is_of_transformers(meant.path):
             return True, ast.unparse(subject), meant.path, reach
         return None
 
@@ -463,7 +407,7 @@ class _Reader:
                 return self._either(isinstance(op, ast.Or), operands, scope)
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 sides = self.value(left, scope), self.value(right, scope)
-                return _compare(op, *sides) or self._unknown(node, sides)
+                return compare(op, *sides) or self._unknown(node, sides)
             case ast.Call():
                 return self._call_of(node, scope)
         return self._unknown(node)
@@ -491,11 +435,11 @@ class _Reader:
             case "setattr", [_, _, _] if not re.search("config|args", ast.unparse(args[0])):
                 self._problem(self.at(args[1]), "", f"builds the name `{ast.unparse(args[1])}`")
             case "getattr", [Imported(path=path), Literal(value=str(attr)), *_]:
-                if len(args) == 2 or _has(self.root, path, attr):
-                    return Imported(f"{path}.{attr}")
-                return values[2]
+                there = len(args) == 2 or has_attribute(self.root, path, attr)
+                if there is not None:
+                    return Imported(f"{path}.{attr}") if there else values[2]
             case "hasattr", [Imported(path=path), Literal(value=str(attr))]:
-                there = _has(self.root, path, attr)
+                there = has_attribute(self.root, path, attr)
                 return self._unknown(node) if there is None else Literal(there)
             case "importlib.import_module" | "import_module", [Literal(value=str(path)), *_]:
                 return Imported(path)
@@ -521,15 +465,8 @@ class _Reader:
     def _hands_over(self, values: Sequence[Value]) -> bool:
         """Whether a call gets a function of the file, and says to what of transformers it goes."""
         functions = [one for one in values if isinstance(one, Defined | Method)]
-        targets = (Imported, Literal)
-        return (
-            any(map(_takes_self, functions))
-            or bool(functions)
-            and any(
-                isinstance(one, targets) and (_is_name(one) or _is_of_transformers(_path_of(one)))
-                for one in values
-            )
-        )
+        targets = [one for one in values if is_name(one) or is_of_transformers(path_of(one))]
+        return any(map(takes_self, functions)) or bool(functions and targets)
 
     def _call(self, callee: Defined, call: ast.Call | None, scope: Scope) -> None:
         """Run a function of the file; without `call`, nothing is known of its arguments."""
@@ -569,196 +506,6 @@ def _local(scope: Scope) -> Scope:
     return ChainMap(*scope.maps[:-1])
 
 
-def _without_annotations(function: Function) -> ast.arguments:
-    found = copy.deepcopy(function.args)
-    for node in ast.walk(found):
-        if isinstance(node, ast.arg):
-            node.annotation = None
-    return found
-
-
-def changes(node: ast.stmt, name: str) -> bool:
-    """Whether a statement that does not define `name` changes what it stands for.
-
-    TABLE["a"] = 1        TABLE.update(a=1)        for key in "ab": TABLE[key] = 1
-    """
-    return any(
-        _root(inner) == name
-        for inner in own_nodes([node])
-        if isinstance(inner, ast.Name | ast.Attribute | ast.Subscript)
-        and not isinstance(inner.ctx, ast.Load)
-        or isinstance(inner, ast.Attribute)
-        and inner.attr in _CHANGING
-    ) and not isinstance(node, Function | ast.ClassDef)
-
-
-_CHANGING = frozenset(
-    "add append clear discard extend insert pop popitem remove setdefault update".split()
-)
-
-
-def _root(node: ast.AST) -> str:
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _changed(function: ast.AST, module: Scope) -> frozenset[str]:
-    """The names of the module that a function changes."""
-    body = function.body if isinstance(function, Function) else []
-    declared = {name for n in own_nodes(body) if isinstance(n, ast.Global) for name in n.names}
-    local = set(bound_names(body)) - declared
-    return frozenset(
-        name for name in module if name not in local and any(changes(one, name) for one in body)
-    )
-
-
 def _shown(path: str) -> str:
     """`LlamaAttention.forward` of its whole path."""
     return re.sub(r"^transformers\..*\.modeling_\w+\.", "", path)
-
-
-def _is_of_transformers(path: str) -> bool:
-    return path.partition(".")[0] == "transformers"
-
-
-def _path_of(value: Value) -> str:
-    return value.path if isinstance(value, Imported) else ""
-
-
-def _takes_self(value: Value) -> bool:
-    """Whether a value is a function that is made to be a method."""
-    function = value.function if isinstance(value, Method) else value
-    node = function.node if isinstance(function, Defined) else None
-    return isinstance(node, Function) and [one.arg for one in node.args.args][:1] == ["self"]
-
-
-def _is_name(value: Value) -> bool:
-    return isinstance(value, Literal) and isinstance(value.value, str)
-
-
-def _returns(body: Sequence[ast.stmt]) -> bool:
-    """Whether a block leaves the function or the turn of a loop without an error."""
-    return any(isinstance(n, ast.Return | ast.Continue | ast.Break) for n in own_nodes(body))
-
-
-def _one_subject(loop: ast.For) -> list[ast.stmt]:
-    """The body of a loop, in which one object has one name.
-
-    for name, module in model._modules.items():        `model._modules[name]` is `module`
-    """
-    inner = loop.iter
-    if isinstance(inner, ast.Call) and ast.unparse(inner.func) in ("reversed", "list"):
-        inner = inner.args[0] if inner.args else inner
-    text = ast.unparse(inner)
-    match loop.target:
-        case ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=value)]) if text.endswith(".items()"):
-            other = f"{text.removesuffix('.items()')}[{name}]"
-            return [_Renamed(other, value).visit(node) for node in copy.deepcopy(loop.body)]
-    return loop.body
-
-
-class _Renamed(ast.NodeTransformer):
-    def __init__(self, text: str, name: str) -> None:
-        self.text, self.name = text, name
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        if ast.unparse(node) == self.text:
-            return ast.copy_location(ast.Name(self.name, ast.Load()), node)
-        self.generic_visit(node)
-        return node
-
-
-_COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-    ast.In: lambda one, many: one in many,
-    ast.NotIn: lambda one, many: one not in many,
-}
-
-
-def _compare(op: ast.cmpop, left: Value, right: Value) -> Literal | None:
-    compared = _COMPARED.get(type(op))
-    if compared is None or not isinstance(right, Literal):
-        return None
-    if not isinstance(left, Literal):
-        # What is defined or imported is not None.
-        is_none = right.value is None and isinstance(op, ast.Is | ast.IsNot)
-        is_there = is_none and isinstance(left, Defined)
-        return Literal(isinstance(op, ast.IsNot)) if is_there else None
-    many = right.value
-    if isinstance(many, tuple):
-        if not all(isinstance(one, Literal) for one in many):
-            return None
-        many = tuple(one.value for one in many if isinstance(one, Literal))
-    if isinstance(op, ast.In | ast.NotIn) and not isinstance(many, tuple | str):
-        return None
-    return Literal(compared(left.value, many))
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a dotted name of transformers leads: a file of the release, and the names in it."""
-
-    module: str
-    path: Path
-    names: tuple[str, ...]
-
-
-def find_target(path: str, root: Path) -> Target | None:
-    """The module that `path` begins with; a name of a package is looked for in its models."""
-    parts = path.split(".")
-    for number in range(len(parts), 0, -1):
-        base, names = root.joinpath(*parts[:number]), tuple(parts[number:])
-        if base.with_suffix(".py").is_file():
-            return Target(".".join(parts[:number]), base.with_suffix(".py"), names)
-        if base.is_dir():
-            files = sorted(base.rglob("modeling_*.py")) if names else []
-            has_it = re.compile(rf"^(?:class|def) {re.escape(names[0])}\b", re.M) if names else None
-            found = [one for one in files if has_it and has_it.search(one.read_text("utf-8"))]
-            if len(found) != 1:
-                return None
-            inner = found[0].relative_to(root).with_suffix("").parts
-            return Target(".".join(inner), found[0], names)
-    return None
-
-
-@lru_cache(maxsize=1024)
-def exports(module: str, name: str, root: Path) -> bool:
-    """Whether `from module import *` binds a name, in a release of transformers."""
-    target = find_target(module, root) if _is_of_transformers(module) else None
-    if target is None or target.names:
-        return False
-    file = read_file(read_source(target.path))
-    listed = file.definitions.get("__all__")
-    if listed is not None:
-        nodes = [inner for node in listed.nodes for inner in ast.walk(node)]
-        return name in [node.value for node in nodes if isinstance(node, ast.Constant)]
-    bound = name in file.definitions or name in file.imports or name in file.guarded
-    return bound and not name.startswith("_")
-
-
-def has_name(root: Path, module: str, name: str) -> bool:
-    """Whether a module of a release mentions `name`, or is a package that has it."""
-    file = root.joinpath(*module.split(".")).with_suffix(".py")
-    if not file.is_file():
-        return find_target(f"{module}.{name}", root) is not None
-    text = file.read_text(encoding="utf-8")
-    return name == "*" or re.search(rf"\b{re.escape(name)}\b", text) is not None
-
-
-def _has(root: Path, path: str, attr: str) -> bool | None:
-    """Whether a module or class of the release has an attribute; None where that is not clear."""
-    target = find_target(f"{path}.{attr}", root)
-    if target is None or not 1 <= len(target.names) <= 2:
-        return None
-    file = read_file(read_source(target.path))
-    name, *inner = target.names
-    if not inner:
-        return name in file.definitions or name in file.imports or name in file.guarded
-    definition = file.definitions.get(name)
-    if definition is None or definition.kind != "class":
-        return None
-    return inner[0] in definition.members or None
