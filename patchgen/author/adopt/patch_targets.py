@@ -55,13 +55,18 @@ def exports(module: str, name: str, root: Path) -> bool:
     return bound and not name.startswith("_")
 
 
+@lru_cache(maxsize=1024)
 def has_name(root: Path, module: str, name: str) -> bool:
-    """Whether a module of a release mentions `name`, or is a package that has it."""
-    file = root.joinpath(*module.split(".")).with_suffix(".py")
-    if not file.is_file():
-        return find_target(f"{module}.{name}", root) is not None
-    text = file.read_text(encoding="utf-8")
-    return name == "*" or re.search(rf"\b{re.escape(name)}\b", text) is not None
+    """Whether a module of a release mentions `name`; of a package, any module in it."""
+    base = root.joinpath(*module.split("."))
+    file = base.with_suffix(".py")
+    if name == "*" or (base / name).is_dir() or (base / f"{name}.py").is_file():
+        return True
+    found = re.compile(rf"\b{re.escape(name)}\b")
+    # A package of 5.x imports what its modules list.
+    files = [file] if file.is_file() else [base / "__init__.py", *base.rglob("*.py")]
+    texts = (path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file())
+    return any(found.search(text) for text in texts)
 
 
 def has_attribute(root: Path, path: str, attr: str) -> bool | None:
