@@ -326,7 +326,9 @@ class PatchNames:
     def _imported(self, name: str, path: str, local: Mapping[str, Value]) -> str:
         """The name of an import in the fork, which is written where the parent lacks it."""
         theirs, (package, _, last) = self._path(name), path.rpartition(".")
-        if theirs == path:
+        # The package offers each name of its modules once.
+        is_offered = path == f"transformers.{name}" and theirs.startswith("transformers.")
+        if theirs == path or is_offered:
             return name
         other = f"{name}_patched" if theirs else name
         known = None if name in local else self.patch.file.imports.get(name)
