@@ -34,8 +34,8 @@ Four words: the *parent* is the class or file of transformers that you change; t
 class is the generated one, in which your code and the parent's stand together; a *declaration* is a
 class, function or edit of your modular file; *upstream* is transformers in a newer release.
 
-A class that cannot be merged with its parents stays a subclass of them. So PG201 to PG214,
-and PG223 to PG225 occur only in classes with edits: an edit needs the parent's text.
+A class that cannot be merged with its parents stays a subclass of them. So PG201, PG214 and PG223
+to PG225 occur only in classes with edits: an edit needs the parent's text.
 """
 
 

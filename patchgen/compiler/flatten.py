@@ -24,7 +24,7 @@ from patchgen.compiler.link.module import FlatModule, Kept, link_modules
 from patchgen.compiler.plan.bindings import Bindings, FlattenScope
 from patchgen.compiler.plan.declare import ModulePlan, make_plan
 from patchgen.compiler.plan.lineage import Lineages
-from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass
+from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass, Symbol
 from patchgen.compiler.plan.naming import Naming
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import index
@@ -88,8 +88,6 @@ def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, 
     sections = [Section("plan", _outline_plan(steps.builder.naming.plan))]
     sections += [Section(title, text) for title, text in steps.texts.items()]
     for module in steps.modules:
-        passes = "".join(f"{name:8} {left}\n" for name, left in module.passes)
-        sections.append(Section(f"{module.kind}: after each pass", passes))
         blocks = ""
         for block in module.blocks:
             paths = dict.fromkeys(rewritten.source.path for rewritten in block.rewritten)
@@ -121,8 +119,8 @@ def _link(path: Path, env: Environment, settings: Settings) -> _Steps:
         merged[plan.name] = merge_class(plan, note, settings.decorators)
         return merged[plan.name]
 
-    def make_builder(kept: Kept) -> Builder:
-        # Linking may start again with other classes kept; only the last texts count.
+    def make_builder(kept: Kept, apart: frozenset[Symbol]) -> Builder:
+        # Linking may start again with other classes or names kept; only the last texts count.
         texts.clear()
         merged.clear()
         resolved = path.parent.resolve() / path.name  # a link is called by its own name
@@ -135,10 +133,9 @@ def _link(path: Path, env: Environment, settings: Settings) -> _Steps:
             raise _explain_edit(error) from error
         bindings = Bindings(env, FlattenScope(module.partition(".")[0], settings.flatten))
         plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
-        return Builder(Naming(plan, bindings), Lineages(bindings), merge)
+        return Builder(Naming(plan, bindings, apart), Lineages(bindings), merge)
 
-    linked = link_modules(make_builder)
-    return _Steps(linked.builder, linked.modules, texts, merged)
+    return _Steps(*link_modules(make_builder), texts, merged)
 
 
 def _explain_edit(error: PatchgenError) -> PatchgenError:

@@ -105,6 +105,11 @@ class ModuleIndex:
     blocks: tuple[Block, ...]
     tail: str
 
+    def count_to(self, block: Block) -> int:
+        """How many blocks up to `block` are of its kind and bind nothing."""
+        above = self.blocks[: self.blocks.index(block) + 1]
+        return sum(each.kind == block.kind and not each.defines for each in above)
+
     @functools.cached_property
     def _by_name(self) -> Mapping[str, tuple[Block, ...]]:
         """The blocks that bind each name, in order: a file may have thousands of both."""

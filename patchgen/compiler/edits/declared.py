@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from patchgen.compiler.edits.pattern import is_ellipsis
 from patchgen.compiler.edits.signature import Parameter, read_parameters
 from patchgen.compiler.merge.members import ClassBody, Statement
-from patchgen.compiler.merge.text import Positioned
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.fragments import Positioned
 from patchgen.syntax.same import Function
 from patchgen.syntax.trees import called_function, walk
 

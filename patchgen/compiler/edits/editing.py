@@ -27,11 +27,11 @@ from patchgen.compiler.edits.meant import Replacement
 from patchgen.compiler.edits.pattern import Match, Run, expressions, find, is_ellipsis, suites
 from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.merge.members import ClassBody, Statement
-from patchgen.compiler.merge.text import Fragment, Positioned, find_syntax_error
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, names_in
 from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
+from patchgen.syntax.fragments import Fragment, Positioned, find_syntax_error
 from patchgen.syntax.same import Function, is_same_code
 from patchgen.syntax.trees import list_parameters, names_within, walk
 

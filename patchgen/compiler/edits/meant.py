@@ -23,7 +23,7 @@ from patchgen.compiler.edits.pattern import (
     suites,
 )
 from patchgen.compiler.edits.signature import Changes, change_arguments
-from patchgen.compiler.merge.text import Fragment
+from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import Function
 from patchgen.syntax.trees import walk
 

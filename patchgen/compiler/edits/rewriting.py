@@ -21,9 +21,9 @@ import libcst as cst
 from patchgen.compiler.edits.meant import Replaced, Replacement, build_meant, order_arguments
 from patchgen.compiler.edits.pattern import Rest, Run, arguments, is_ellipsis, suites
 from patchgen.compiler.edits.signature import Changes
-from patchgen.compiler.edits.tree import Line, Tree, own_parentheses, read_tree
-from patchgen.compiler.merge.text import Fragment, parse_fragment
+from patchgen.compiler.edits.tree import Line, Tree, leave_out, own_parentheses, read_tree
 from patchgen.syntax.errors import Location
+from patchgen.syntax.fragments import Fragment, parse_fragment
 from patchgen.syntax.same import Function, is_same_code
 from patchgen.syntax.trees import walk
 
@@ -122,7 +122,8 @@ class _Writer:
 
     def write(self, wrapped: set[tuple[int, int]], meant: Function) -> str | None:
         """The text, unless Python reads it as something else: `x * a + b` is not `x * (a + b)`."""
-        tree = read_tree(self.method.text, self.at)
+        nodes = [node for change in self.changes for node in change.match.nodes]
+        tree = read_tree(self.method.text, self.at, leave_out(self.method, nodes))
         try:
             text = tree.changed(_Transformer(self._list_parts(tree, wrapped, meant)))
             return text if is_same_code(parse_fragment(text).nodes, (meant,)) else None
@@ -137,8 +138,8 @@ class _Writer:
         for change in self.changes:
             place, lines = change.match.place, self._write_new(change, tree, wrapped)
             if isinstance(place, Run):
-                run = NewRun(place.start, place.stop, lines, change.word)
-                runs[tree.suite(place.suite)].append(run)
+                start, stop = tree.numbers(place)
+                runs[tree.suite(place.suite)].append(NewRun(start, stop, lines, change.word))
                 continue
             match lines.body[0]:
                 case cst.SimpleStatementLine(body=[cst.Expr(value=value)]):
@@ -176,8 +177,8 @@ class _Writer:
             if dots:
                 lines = Lines(())
                 if bound.run.nodes:
-                    every = _read_lines(tree.suite(bound.run.suite)).body
-                    lines = Lines(every[bound.run.start : bound.run.stop])
+                    start, stop = tree.numbers(bound.run)
+                    lines = Lines(_read_lines(tree.suite(bound.run.suite)).body[start:stop])
                 runs = [NewRun(number, number + 1, lines) for number in dots]
                 parts[code.suite(suite)].append(partial(_replace_runs, runs))
         block = code.suite(change.part.body)

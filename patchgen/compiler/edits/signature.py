@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field, replace
 
-from patchgen.compiler.merge.text import Fragment
+from patchgen.syntax.fragments import Fragment
 
 
 @dataclass(frozen=True, slots=True)

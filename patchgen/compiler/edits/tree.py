@@ -20,19 +20,37 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from patchgen.compiler.merge.text import INDENT, Fragment, parse_fragment
+from patchgen.compiler.edits.pattern import Run
+from patchgen.compiler.merge.text import INDENT
+from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.fragments import Fragment, parse_fragment, split_lines
+from patchgen.syntax.same import Function
 from patchgen.syntax.trees import children
 
 Position = tuple[int, int]
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _HEAD = "class _:\n"
 _TAIL = f"{INDENT}pass\n"
+_MARK = "__left_out_"
 _CONFIG = cst.PartialParserConfig(default_indent=INDENT, default_newline="\n")
 # libcst's parser recurses in native code, where no exception stops it.  These limits are far below
 # those at which it overflows its stack.
 _MOST_BRACKETS = 60
 _MOST_LEVELS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The first or last `count` statements of a function, which its tree has as one line.
+
+    libcst needs milliseconds for each of them, and nothing changes there.
+    """
+
+    first: int  # line
+    last: int
+    count: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -41,6 +59,7 @@ class Tree:
 
     code: Fragment
     module: cst.Module
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def function(self) -> cst.FunctionDef:
@@ -49,7 +68,10 @@ class Tree:
 
     def changed(self, transformer: cst.CSTTransformer) -> str:
         """The text of the function after `transformer`."""
-        return self.module.visit(transformer).code.removeprefix(_HEAD).removesuffix(_TAIL)
+        text = self.module.visit(transformer).code.removeprefix(_HEAD).removesuffix(_TAIL)
+        for part in self.left_out:
+            text = text.replace(part.text, "".join(self.code.lines[part.first - 1 : part.last]))
+        return text
 
     @functools.cached_property
     def positions(self) -> Mapping[cst.CSTNode, CodeRange]:
@@ -67,6 +89,18 @@ class Tree:
         """The suite that begins with `nodes`; of an `elif`, the `if` that it belongs to."""
         return self._suites[self._position(nodes[0])]
 
+    def numbers(self, run: Run) -> tuple[int, int]:
+        """Where the statements of `run` begin and end in the tree's suite."""
+        (function,) = self.code.nodes
+        assert isinstance(function, Function)
+        # Nothing of what is left out is a part of a run.
+        fewer = sum(
+            part.count - 1
+            for part in self.left_out
+            if run.suite[0] is function.body[0] and part.last < run.nodes[0].lineno
+        )
+        return run.start - fewer, run.stop - fewer
+
     def statement_around(self, node: ast.expr) -> Line:
         """The innermost statement around `node` that has lines of its own."""
         line, column = self._position(node)
@@ -82,8 +116,9 @@ class Tree:
         line, column = node.lineno, node.col_offset
         if at_end:
             line, column = node.end_lineno or 0, node.end_col_offset or 0
+        left_out = sum(part.last - part.first for part in self.left_out if part.last < line)
         # The first line of the tree is that of the class around the function.
-        return line + 1, self.code.column(line, column)
+        return line + 1 - left_out, self.code.column(line, column)
 
     @functools.cached_property
     def _expressions(self) -> Mapping[tuple[Position, Position], cst.BaseExpression]:
@@ -136,12 +171,41 @@ def own_parentheses(node: cst.BaseExpression) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _parse(text: str) -> Tree:
+def _parse(text: str, left_out: tuple[LeftOut, ...]) -> Tree:
+    code, lines = parse_fragment(text), list(split_lines(text))
+    for part in reversed(left_out):
+        lines[part.first - 1 : part.last] = [part.text]
     # A statement below it lets libcst see to which suite the last comments belong.
-    return Tree(parse_fragment(text), cst.parse_module(f"{_HEAD}{text}{_TAIL}", _CONFIG))
+    return Tree(code, cst.parse_module(f"{_HEAD}{''.join(lines)}{_TAIL}", _CONFIG), left_out)
 
 
-def read_tree(text: str, at: Location) -> Tree:
+def leave_out(method: Fragment, changed: Sequence[ast.AST]) -> tuple[LeftOut, ...]:
+    """What the tree of `method` can do without, of which the nodes `changed` are to be changed."""
+    (function,) = method.nodes
+    assert isinstance(function, Function)
+    body, lines = function.body, method.lines
+    # A statement behind another on its line, or behind a decorator, is not told apart by its line.
+    if _MARK in method.text or any(lines[s.lineno - 1][: s.col_offset].strip() for s in body):
+        return ()
+    spans = [(node.lineno, node.end_lineno) for node in changed]  # type: ignore[attr-defined]
+    kept = [
+        number
+        for number, statement in enumerate(body)
+        if any(
+            first <= (statement.end_lineno or 0) and last >= first_line(statement)
+            for first, last in spans
+        )
+    ]
+    start, stop = (kept[0], kept[-1] + 1) if kept else (len(body), len(body))
+    margin = " " * body[0].col_offset
+    return tuple(
+        LeftOut(part[0].lineno, part[-1].end_lineno or 0, len(part), f"{margin}{_MARK}{number}\n")
+        for number, part in enumerate([body[:start], body[stop:]])
+        if len(part) > 1 and part[0].lineno == first_line(part[0])
+    )
+
+
+def read_tree(text: str, at: Location, left_out: tuple[LeftOut, ...] = ()) -> Tree:
     """The tree of the function `text`; raises PG308 at `at` where libcst cannot read it."""
     # Checked before parsing: an overflow would end the process.
     if _count_brackets(text) > _MOST_BRACKETS or _count_levels(text) > _MOST_LEVELS:
@@ -149,7 +213,7 @@ def read_tree(text: str, at: Location) -> Tree:
         what += f"beyond {_MOST_BRACKETS} brackets or {_MOST_LEVELS} levels"
         raise PatchgenError("PG308", at, what, "override the method")
     try:
-        return _parse(text)
+        return _parse(text, left_out)
     except cst.ParserSyntaxError as error:
         what = "an edit of a method that libcst cannot parse"
         hint = "override the method, or write it in other syntax"

@@ -3,8 +3,13 @@
 modeling_a.py:  logger = logging.get_logger(__name__)      carried once
 modeling_b.py:  logger = logging.get_logger(__name__)
 
-modeling_a.py:  def scale(x): return x * 2                 PG401: `scale` would be one of them
+modeling_a.py:  def scale(x): return x * 2                 scale, and b_scale for the code of b
 modeling_b.py:  def scale(x): return x * 3
+
+class NewAttention of modeling_a, of modeling_b    NewAttention, and BAttention for the code of b
+
+Of two models, the one that gives more to the file has the names.  Where a modular file or an import
+has the name as well, it is PG401.
 
 Of modular files that are combined, one may define a public function or constant of another again,
 for that file's code too, and a class may derive from the one of its name.  Elsewhere two
@@ -16,12 +21,15 @@ from __future__ import annotations
 import ast
 import builtins
 import itertools
+import re
+from collections import Counter
 from collections.abc import Iterator
 
 from patchgen.compiler.link.flatblock import (
     Builder,
     Dependency,
     FlatBlock,
+    NameClash,
     is_copied_freely,
     mean_the_same,
 )
@@ -46,11 +54,15 @@ def _is_modular(block: FlatBlock) -> bool:
 def remove_duplicates(
     blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency], builder: Builder
 ) -> tuple[FlatBlock, ...]:
-    """`blocks`, each text once; raises PG401 where modules define different things as one name."""
+    """`blocks`, each text once.
+
+    Raises NameClash, a PG401, with the definitions of models that could keep their own names.
+    """
     _refuse_hidden_builtins(blocks, imports)
     read = {dependency.name for block in blocks for dependency in block.dependencies}
     owner: dict[str, FlatBlock] = {}
     kept: list[FlatBlock] = []
+    clashes: list[tuple[str, FlatBlock, FlatBlock]] = []
     for block in blocks:
         # Nothing reads the name of `def _` under a decorator.
         counts = any(not name.startswith("_") or name in read for name in block.defines)
@@ -64,18 +76,25 @@ def remove_duplicates(
         ]
         if strangers:
             # One object has to do for all of them.
-            if not all(
-                other.text == block.text
-                and is_copied_freely(builder.source_block(block.block_id))
-                and is_copied_freely(builder.source_block(other.block_id))
-                for _, other in strangers
-            ):
-                _raise_collision(*strangers[0], block, builder)
+            clashes += [
+                (name, other, block)
+                for name, other in strangers
+                if other.text != block.text
+                or not is_copied_freely(builder.source_block(block.block_id))
+                or not is_copied_freely(builder.source_block(other.block_id))
+                # SigLIP 2 asks what is an object of its own attention.
+                or any(re.search(rf"isinstance\([^()]+,[^)]*\b{name}\b", b.text) for b in blocks)
+            ]
             continue
         # A guarded statement, or one that changes a name, may bind it beside the import.
         if block.kind not in ("guard", "other", "import"):
             _refuse_imported(block, imports)
         kept.append(block)
+    if clashes:
+        sizes = Counter(block.block_id.module for block in kept)
+        lesser = [min(pair, key=lambda block: sizes[block.block_id.module]) for _, *pair in clashes]
+        symbols = frozenset(block.rewritten[0].symbol for block in lesser)
+        _raise_collision(*clashes[0], builder, symbols)
     return tuple(kept)
 
 
@@ -92,7 +111,9 @@ def _will_stay_subclass(block: FlatBlock, other: FlatBlock, builder: Builder) ->
     return False
 
 
-def _raise_collision(name: str, other: FlatBlock, block: FlatBlock, builder: Builder) -> None:
+def _raise_collision(
+    name: str, other: FlatBlock, block: FlatBlock, builder: Builder, symbols: frozenset[Symbol]
+) -> None:
     same = other.text == block.text
     how = "in the same words, but as another object," if same else "differently,"
     what = f"{name} is defined in {other.block_id.module} and, {how} in {block.block_id.module}"
@@ -102,7 +123,7 @@ def _raise_collision(name: str, other: FlatBlock, block: FlatBlock, builder: Bui
     # A guarded definition of the modular file does not count for both.
     if reported.block_id.module == builder.naming.plan.modular.source.module:
         hint = f"give the {name} of this file another name"
-    raise PatchgenError("PG401", reported.rewritten[0].at(1, 0), what, hint)
+    raise NameClash(symbols, reported.rewritten[0].at(1, 0), what, hint)
 
 
 def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency]) -> None:

@@ -49,6 +49,14 @@ class Dependency:
     eager: bool
 
 
+class NameClash(PatchgenError):
+    """A PG401 that is none if the definitions `symbols` keep names of their own."""
+
+    def __init__(self, symbols: frozenset[Symbol], at: Location, what: str, hint: str) -> None:
+        self.symbols = symbols
+        super().__init__("PG401", at, what, hint)
+
+
 def find_dependencies(
     text: str, rewritten_blocks: tuple[RewrittenBlock, ...], bindings: Bindings
 ) -> tuple[Dependency, ...]:
@@ -83,7 +91,7 @@ def _find_meaning(
             what = f"{name} means {known} in {paths[0]} and {symbol} in {paths[1]}"
             hint = f"define {name} in {rewritten_blocks[0].source.path}, where it counts for both, "
             hint += "or give one of them another name there"
-            raise PatchgenError("PG401", rewritten_blocks[0].at(1, 0), what, hint)
+            raise NameClash(frozenset({symbol}), rewritten_blocks[0].at(1, 0), what, hint)
     return Dependency(name, chosen.dependencies[name], chosen.symbol.module, eager=False)
 
 
@@ -259,12 +267,16 @@ class Builder:
             if block_id.module not in self._checked:
                 self._checked.add(block_id.module)
                 check_language(index, self.naming.bindings)
-            key = Symbol(block_id.module, block.name or _name_statement(index, block))
+            # What binds nothing is called `<other 2>`, as line numbers change easily.
+            key = Symbol(block_id.module, block.name or f"<{block.kind} {index.count_to(block)}>")
             declaration = self.naming.plan.declaration(key)
             if declaration is not None:
                 made = self._make_merged(block_id, declaration)
             else:
                 made = self._make_copied(block_id, qualify_names(index, block, key, self.naming))
+            if key in self.naming.apart:
+                note = f"{made.name} is that of {key.module}: another model has its new name"
+                made = replace(made, notes=(*made.notes, note))
             # A parent whose name its subclass takes has a private one.
             self._made[block_id] = replace(made, aside=self.naming.aside(key) is not None)
         return self._made[block_id]
@@ -345,9 +357,3 @@ class Builder:
             for base, expression in zip(known, written, strict=True):
                 spelled.setdefault(base.symbol, ast.unparse(expression))
         return tuple(spelled[symbol] for symbol in declaration.rest if symbol in spelled)
-
-
-def _name_statement(index: ModuleIndex, block: Block) -> str:
-    """A name for a statement that binds nothing: `<other 2>`, as line numbers change easily."""
-    alike = [other for other in index.blocks if other.kind == block.kind and not other.defines]
-    return f"<{block.kind} {alike.index(block) + 1}>"

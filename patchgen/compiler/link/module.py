@@ -1,13 +1,12 @@
 """Make one flat module: header, imports and blocks as text, before formatting.
 
-`PASSES` lists the steps.  Each returns the module with more filled in, or as it was where it has
-nothing to do; `patchgen explain` prints what each of them left:
+`link_module` has the steps:
 
-    blocks        what the output holds: the blocks, and the names that it imports
+    gather        what the output holds: the blocks, and the names that it imports
     heads         generic heads, and models of models, use the models of the file
     imports       the import statements
     order         the blocks in an order in which Python can run them
-    custom        classes say that they are none; their checkpoint conversions are registered
+    custom code   classes say that they are none; their checkpoint conversions are registered
     text          everything above as two texts, `opening` and `body`
 """
 
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.compiler.link.collisions import find_conflicts
-from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
+from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock, NameClash
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
 from patchgen.compiler.link.gather import Gathered, gather_blocks, list_kinds
 from patchgen.compiler.link.header import (
@@ -39,7 +38,7 @@ from patchgen.syntax.trees import names_within, parse_once, walk
 
 @dataclass(frozen=True)
 class FlatModule:
-    """One output on its way through `PASSES`, then complete but for banner and formatting.
+    """One output on its way through `link_module`, then complete but for banner and formatting.
 
     `opening` holds licence, docstring and the imports that the formatter may sort; `blocks` stand
     in `body` in this order.  `requested` are the symbols that other outputs import from this one.
@@ -54,7 +53,6 @@ class FlatModule:
     ending: str = ""
     opening: str = ""
     body: str = ""
-    passes: tuple[tuple[str, str], ...] = ()  # the name of each, and what it left
 
     @property
     def base(self) -> str | None:
@@ -116,42 +114,13 @@ def write_text(draft: FlatModule) -> FlatModule:
     return replace(draft, opening="".join(opening), body=body)
 
 
-PASSES: tuple[tuple[str, Callable[[FlatModule], FlatModule], Callable[[FlatModule], str]], ...] = (
-    (
-        "blocks",
-        lambda draft: replace(
-            draft, gathered=gather_blocks(draft.kind, draft.requested, draft.builder)
-        ),
-        lambda draft: _count(draft.gathered.blocks, "block"),
-    ),
-    ("heads", put_on_own_models, lambda draft: "models of models are those of the file"),
-    (
-        "imports",
-        lambda draft: replace(draft, imports=find_imports(draft.gathered, draft.builder)),
-        lambda draft: _count(draft.imports, "statement"),
-    ),
-    (
-        "order",
-        lambda draft: replace(draft, blocks=order_blocks(draft.gathered, draft.builder)),
-        lambda draft: _count(draft.blocks, "block") + " in order",
-    ),
-    ("custom", register_custom_code, lambda draft: "classes say that they are none"),
-    ("text", write_text, lambda draft: _count((draft.opening + draft.body).splitlines(), "line")),
-)
-
-
-def _count(things: Sequence[object], what: str) -> str:
-    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
-
-
 def link_module(kind: str, requested: tuple[Symbol, ...], builder: Builder) -> FlatModule:
     """The flat module of `kind`; raises PG4xx where names clash or blocks cannot be ordered."""
-    draft = FlatModule(kind, requested, builder, Gathered(kind, None, (), (), ()))
-    passes: list[tuple[str, str]] = []
-    for name, step, describe in PASSES:
-        before, draft = draft, step(draft)
-        passes.append((name, "nothing to do" if draft == before else describe(draft)))
-    return replace(draft, passes=tuple(passes))
+    draft = FlatModule(kind, requested, builder, gather_blocks(kind, requested, builder))
+    draft = put_on_own_models(draft)
+    imports = find_imports(draft.gathered, builder)
+    draft = replace(draft, imports=imports, blocks=order_blocks(draft.gathered, builder))
+    return write_text(register_custom_code(draft))
 
 
 def assemble(blocks: Sequence[FlatBlock], tail: str, exports: str) -> str:
@@ -257,44 +226,59 @@ def _render_name(name: str, bound: str) -> str:
     return name if name == bound else f"{name} as {bound}"
 
 
+# What a class has that cannot be merged, but can be inherited.
+_OF_MERGING = {"PG201", "PG214", "PG223", "PG224", "PG225"}
 # The classes that are subclasses of a parent in the output, with the reason.
 Kept = Mapping[Symbol, str]
 
 
-@dataclass(frozen=True)
-class Linked:
-    """The modules of a modular file, and the builder that made their blocks."""
-
-    builder: Builder
-    modules: tuple[FlatModule, ...]
-
-
-def link_modules(make_builder: Callable[[Kept], Builder]) -> Linked:
-    """Link all outputs.  Raises PatchgenError with every problem of the first step that has any."""
+def link_modules(
+    make_builder: Callable[[Kept, frozenset[Symbol]], Builder],
+) -> tuple[Builder, tuple[FlatModule, ...]]:
+    """The builder and all outputs; raises the problems of the first step that has any."""
     kept: dict[Symbol, str] = {}
-    # Each round keeps at least one class more, so that there is a last one.
+    apart: frozenset[Symbol] = frozenset()
+    # Each round keeps at least one class or name more, so that there is a last one.
     while True:
-        builder = make_builder(kept)
-        merge_classes(builder)
-        modules = _link_all(builder)
+        builder = make_builder(kept, apart)
+        try:
+            subclasses = merge_classes(builder)
+            modules = () if subclasses else _link_all(builder)
+        except NameClash as clash:
+            sources = {symbol.module for symbol in clash.symbols}
+            if clash.symbols <= apart or not sources <= builder.naming.plan.prefixes.keys():
+                raise
+            apart |= clash.symbols
+            continue
         blocks = [block for module in modules for block in module.blocks]
-        subclasses = find_subclasses(blocks, builder)
+        subclasses = subclasses or find_subclasses(blocks, builder)
         if not subclasses:
-            return Linked(builder, modules)
+            return builder, modules
         kept |= subclasses
 
 
-def merge_classes(builder: Builder) -> None:
-    """Merge every declared class; raises Refusals with what is wrong with each of them."""
+def merge_classes(builder: Builder) -> dict[Symbol, str]:
+    """Merge every declared class; gives those that have to stay subclasses, and why.
+
+    Raises Refusals with what is wrong with each of the others.
+    """
     problems = list(find_conflicts(builder))
+    subclasses: dict[Symbol, str] = {}
     for declaration in builder.naming.plan.declarations:
         for block_id in builder.block_ids(declaration.symbol):
             try:
                 builder.block(block_id)
+            except NameClash:
+                raise
             except PatchgenError as error:
-                problems += problems_of(error)
+                wrong = problems_of(error)
+                if {each.code for each in wrong} <= _OF_MERGING and not declaration.rewrites:
+                    subclasses[declaration.symbol] = wrong[0].what
+                else:
+                    problems += wrong
     if problems:
         raise Refusals(problems)
+    return subclasses
 
 
 def find_subclasses(blocks: Sequence[FlatBlock], builder: Builder) -> dict[Symbol, str]:

@@ -180,14 +180,9 @@ def _find_refusal(
             why = "which sets attributes after __init__ that the child's __init__ uses"
             return why, "give the child's attribute another name"
     inits = [s.node for body in bodies[: level + 1] for s in body.binders("__init__")]
-    if len({_find_first_argument(node) for node in inits}) > 1:
+    functions = [node for node in inits if isinstance(node, Function)]
+    names = [[arg.arg for arg in node.args.args[1:2]] for node in functions]
+    if any(name != names[0] for name in names):
         why = "whose __init__ takes the configuration first, and the child's takes something else"
         return why, "take the same first argument under the same name"
     return None
-
-
-def _find_first_argument(node: ast.stmt) -> str | None:
-    """What a method calls its first parameter behind the object; None where it has none."""
-    if not isinstance(node, Function) or len(node.args.args) < 2:
-        return None
-    return node.args.args[1].arg

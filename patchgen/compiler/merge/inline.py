@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 from patchgen.compiler.merge.members import Function, Statement, is_placeholder
 from patchgen.compiler.merge.text import (
-    Fragment,
     Splice,
     find_colon,
     indent_of,
@@ -40,6 +39,7 @@ from patchgen.syntax.bound import (
     names_in,
     own_nodes,
 )
+from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.trees import decorator_names, list_arguments, walk
 
 # As an argument, each of these does more than give a value: it binds a name, or it suspends.

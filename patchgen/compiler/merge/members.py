@@ -21,21 +21,18 @@ from dataclasses import dataclass, replace
 
 from patchgen.compiler.merge.text import (
     INDENT,
-    Fragment,
-    Positioned,
     Splice,
     find_colon,
     indent_of,
     owns_lines,
-    parse_fragment,
     reindent,
     splice,
-    split_lines,
 )
 from patchgen.compiler.plan.model import RewrittenBlock
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location
+from patchgen.syntax.fragments import Fragment, Positioned, parse_fragment, split_lines
 from patchgen.syntax.scopes import references
 from patchgen.syntax.trees import called_function, parse_once
 

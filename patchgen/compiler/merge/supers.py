@@ -30,12 +30,13 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.merge.fields import Fields
 from patchgen.compiler.merge.inline import find_call_site, inline
 from patchgen.compiler.merge.members import ClassBody, Function, Statement, group_by_name
-from patchgen.compiler.merge.text import Fragment, Splice, splice
+from patchgen.compiler.merge.text import Splice, splice
 from patchgen.compiler.merge.uses import Misuse, SuperUse, find_super_uses
 from patchgen.compiler.plan.model import ClassPlan
 from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import local_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
+from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import is_same_code
 from patchgen.syntax.trees import called_function, decorator_names, find_name, walk
 

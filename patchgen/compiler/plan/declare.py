@@ -153,10 +153,10 @@ def make_plan(
 def check_language(index: ModuleIndex, bindings: Bindings) -> None:
     """Raise PG100 for what a file that is flattened has that is not in the language.
 
-    transformers' own files are on the page as they are.
+    transformers' own files are on the page as they are, and patchgen's parts by a test.
     """
     module, scope = index.source.module, bindings.flatten_scope
-    if module.startswith(f"{MODELS}.") or not scope.flattens(module):
+    if module.startswith(f"{MODELS}.") or _is_part(module) or not scope.flattens(module):
         return
 
     def is_carried(item: Import) -> bool:
@@ -261,7 +261,10 @@ def _declare(layer: ModuleIndex, name: str, known: _Known) -> Declaration:
     asked = [check_class_statement(bindings, b) for b in bases if flattens(b.symbol.module)]
     unknown = [problem for problem in asked if problem is not None]
     chain, rest, obstacle = split(symbol, bases, lineages, known.modules, at)
-    merged = Declaration(symbol, at, bases, chain, rest, _kind(symbol, chain), chain[1:])
+    # A class belongs into the file that its parents are in: `LlamaConfig` into a configuration.
+    kinds = [kind for parent in chain[1:] if (kind := kind_of_module(parent.module))]
+    kind = [*kinds, MODELING if len(chain) > 1 else kind_of_class(name)][0]
+    merged = Declaration(symbol, at, bases, chain, rest, kind, chain[1:])
     if not merged.is_merged:
         # A class over one of its own file may call what is merged into that one.
         if any(base.symbol.module in known.modules for base in bases):
@@ -310,13 +313,6 @@ def _makes_rewrites(chain: tuple[Symbol, ...], known: _Known) -> bool:
             return True
         behind.update(bound_names(body))
     return False
-
-
-def _kind(symbol: Symbol, chain: tuple[Symbol, ...]) -> str:
-    """The kind of output that a class stands in."""
-    # A class belongs into the file that its parents are in: `LlamaConfig` into a configuration.
-    kinds = [kind for ancestor in chain[1:] if (kind := kind_of_module(ancestor.module))]
-    return kinds[0] if kinds else MODELING if len(chain) > 1 else kind_of_class(symbol.name)
 
 
 def _find_bases(declared: list[Declaration], known: _Known) -> dict[str, str]:

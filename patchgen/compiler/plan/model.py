@@ -71,10 +71,6 @@ class RewrittenBlock:
         return Location(self.source.path, self.first + line - 1, max(column - shift, 0) + 1)
 
 
-def _unknown(_module: str, _name: str) -> None:
-    """Nothing is known of the bases."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClassPlan:
     """One flat class.
@@ -92,7 +88,7 @@ class ClassPlan:
     bases: tuple[str, ...]
     own_names: tuple[str, ...]
     beyond: Callable[[str, str], frozenset[str] | None] = field(
-        default=_unknown, repr=False, compare=False
+        default=lambda module, name: None, repr=False, compare=False
     )
 
 

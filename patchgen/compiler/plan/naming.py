@@ -43,6 +43,8 @@ class Naming:
 
     plan: ModulePlan
     bindings: Bindings
+    # Definitions that keep their names, or get one with that of their model: another has the name.
+    apart: frozenset[Symbol] = frozenset()
 
     def resolve(self, symbol: Symbol, home: str) -> Resolution:
         """Where code that stands in module `home` finds `symbol` in the flat files."""
@@ -140,6 +142,8 @@ class Naming:
         for kind, followed in self.plan.bases.items():
             if module == followed:
                 return self._declared(name) or Resolution(symbol, name, kind)
+        if symbol in self.apart and (from_its_own or module in self.plan.prefixes):
+            return Resolution(symbol, self._spell_apart(symbol), kind_of_module(module))
         # A source: its classes get the new prefix.
         if module in self.plan.prefixes:
             return self._renamed(symbol)
@@ -151,6 +155,15 @@ class Naming:
         if is_of_other_model and (not from_layer or self._is_class(symbol)):
             return imported
         return Resolution(symbol, name)
+
+    def _spell_apart(self, symbol: Symbol) -> str:
+        """`MistralAttention`, `mistral_rotate_half`."""
+        if self._is_class(symbol):
+            return symbol.name
+        model = symbol.module.rpartition(".")[2].removeprefix("modeling_")
+        bare = symbol.name.lstrip("_")
+        model = model.upper() if bare.isupper() else model
+        return symbol.name.removesuffix(bare) + f"{model}_{bare}"
 
     def _declared(self, name: str) -> Resolution | None:
         """The definition of `name` in the nearest layer that has one: it replaces a parent's."""

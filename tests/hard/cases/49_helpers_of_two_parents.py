@@ -1,5 +1,4 @@
-# expect: E PG401 toypack/modular_neo.py:5:1
-# hint: another name
+# expect: R
 # --- modeling_toy.py
 def rotate(x):
     return x + 1

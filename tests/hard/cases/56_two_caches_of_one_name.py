@@ -1,5 +1,4 @@
-# expect: E PG401 toypack/modular_neo.py:5:1
-# hint: define CACHE
+# expect: R
 # --- other.py
 CACHE = {}
 

@@ -1,5 +1,4 @@
-# expect: E PG401 toypack/other.py:4:1
-# hint: define made
+# expect: R
 # --- other.py
 import functools
 

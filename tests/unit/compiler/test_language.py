@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import patchgen
 from patchgen.compiler.flat import Flattened
 from patchgen.compiler.flatten import flatten
-from patchgen.compiler.language import check_class, check_code, check_statements
+from patchgen.compiler.language import check_class, check_code, check_file, check_statements
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import index
 from patchgen.syntax.locate import make_environment
@@ -126,6 +127,14 @@ def test_a_form_that_every_file_may_have(tmp_path: Path, text: str) -> None:
     path.write_text(f"{text}\n")
     module = index(read_source(path, "toypack.modular_toy"))
     assert not [*check_statements(module), *check_code(module, lambda item: False)]
+
+
+SHIPPED = sorted((Path(patchgen.__file__).parent / "parts").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_the_parts_of_patchgen_are_on_the_page(path: Path) -> None:
+    assert not check_file(index(read_source(path, "patchgen.parts.x")), lambda item: False)
 
 
 PARTS_OF_CLASSES = {
