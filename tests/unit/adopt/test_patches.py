@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.author.adopt.patch_search import Patched, find_patched
+from patchgen.author.adopt.patched import Patched, find_patched
 from patchgen.author.adopt.releases import Release, releases_in
 from patchgen.author.adopt.work import Adopted, adopt
 from patchgen.cli import main
