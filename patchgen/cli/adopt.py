@@ -52,16 +52,16 @@ def adopt_fork(
     settings = project.config.settings
     releases = _releases(package_root, asked, download, project)
     patched = find_patched(path, file, apply, releases, parent, settings)
-    candidates = [one.candidate for one in patched]
-    if not candidates:
+    if patched is not None:
+        candidates = [patched.candidate]
+    else:
         candidates = _candidates(read_fork(path, file, settings), parent, releases)
     name = f"modular_{path.stem.removeprefix('modeling_')}.py"
     report = _first_that_holds(candidates[:_TRIED], path, name, project)
     made = report.adopted
     written = _write(report, folder, name, force) if folder is not None else ""
     _print(replace(report, file=written), form, shows=folder is None)
-    notes = [note for one in patched if one.candidate is report.found for note in one.notes]
-    for note in notes:
+    for note in patched.notes if patched is not None else ():
         click.echo(f"note: {note}", err=folder is None or form == "json")
     if page and written:
         page_path = write_adopted_page(report, name, Path(written).parent, settings)

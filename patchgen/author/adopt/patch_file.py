@@ -251,9 +251,10 @@ class _Reader:
             self._set(target.value, target.attr, node, target, scope)
             return
         value = self.value(node, scope)
-        for one in (node, target) if isinstance(value, Unknown) else ():
-            self._evaluate(one, scope)
         is_name = isinstance(target, ast.Name)
+        if isinstance(value, Unknown) or not is_name:
+            self._evaluate(target, scope)
+            self._evaluate(node, scope)
         scope |= {n: value if is_name else Unknown(f"`{n}`") for n in bound_names([target])}
 
     def _set(self, base: ast.expr, attr: str, node: ast.expr, place: Node, scope: Scope) -> None:

@@ -92,8 +92,7 @@ class PatchNames:
             is_dead = not has_it and not is_known_word(self.root, attr)
             return f"{name} has no {attr}, and nothing calls it" if is_dead else ""
         reads = [one for one in self.parent.plain_reads if one.name == name]
-        through = [read for read in self.file.plain_reads if self._of_parent(read)[1] > 0]
-        if any(not one.eager for one in reads) or any(name in one.attributes for one in through):
+        if any(not one.eager for one in reads) or name in attributes(self.file.tree, ast.Load, ""):
             return ""
         when = " but while it is imported, before the patch" if reads else ""
         return f"nothing in the module reads {name}{when}"
@@ -139,9 +138,10 @@ class PatchNames:
         waiting += [read.name for node in self.methods.values() for read in reads_of([node])]
         while waiting:
             name = waiting.pop()
-            guard = self.file.guarded.get(name)
-            is_import = guard is None and isinstance(self._value(name), Imported | None)
-            if not is_import and name not in found:
+            guard, value = self.file.guarded.get(name), self._value(name)
+            is_import = name in self.file.imports or _path(value).startswith(f"{self.module}.")
+            is_import = value is None or isinstance(value, Imported) and is_import
+            if name not in found and (guard is not None or not is_import):
                 body = self.file.tree.body
                 found[name] = tuple(n for n in body if name in defined_names(n) or n is guard)
                 waiting += [read.name for read in reads_of(found[name])]
@@ -274,6 +274,10 @@ class PatchNames:
 
     def at(self, read: Reference) -> Location:
         return self.file.source.at(read.line, read.column)
+
+
+def _path(value: Value | None) -> str:
+    return value.path if isinstance(value, Imported) else ""
 
 
 def reads_of(nodes: Iterable[ast.stmt]) -> tuple[Reference, ...]:

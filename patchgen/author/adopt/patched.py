@@ -14,9 +14,10 @@ import ast
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen.author.adopt.classes import Doubts
 from patchgen.author.adopt.fit import lacking_imports
 from patchgen.author.adopt.forked import pair_with_parent
 from patchgen.author.adopt.parents import Candidate, find_file
@@ -28,13 +29,15 @@ from patchgen.author.adopt.patch_names import (
     find_target,
     reads_of,
 )
+from patchgen.author.adopt.proof import flatten_text
 from patchgen.author.adopt.releases import Release
+from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import Definition, File, defined_names, read_file
-from patchgen.compiler.emit.format import format_texts
+from patchgen.compiler.emit.format import format_modular, format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import FIELD_DECORATORS, RULES, Rule
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, Refusals, problems_of
 from patchgen.syntax.reads import Reference, is_private
 from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source, read_source
@@ -57,15 +60,15 @@ def find_patched(
     releases: Sequence[Release],
     model: str | None,
     settings: Settings,
-) -> list[Patched]:
-    """What the patch in a file makes of its model, first in the release that seems to fit it best.
+) -> Patched | None:
+    """What the patch in a file makes of its model, in the release that fits it best.
 
-    Nothing for a file that patches nothing.  Raises PatchgenError PG810 for what only the running
+    None for a file that patches nothing.  Raises PatchgenError PG810 for what only the running
     program knows and for what no release has, and PG808 for a patch of several models.
     """
     patch = read_patch(path, display_path, apply)
     if patch is None:
-        return []
+        return None
     matches: list[Patched] = []
     errors: list[PatchgenError] = []
     for release in reversed(releases):
@@ -73,9 +76,12 @@ def find_patched(
             matches.append(_patched(patch, release, model, settings))
         except PatchgenError as error:
             errors.append(error)
-    if not matches:
-        raise errors[0]
-    return sorted(matches, key=lambda one: (len(one.notes), one.candidate.rank))
+    for match in sorted(matches, key=lambda one: (len(one.notes), one.candidate.rank)):
+        try:
+            return _fitting(match, patch, settings)
+        except PatchgenError as error:
+            errors.append(error)
+    raise min(errors, key=lambda error: len(problems_of(error)))
 
 
 def _patched(patch: Patch, release: Release, model: str | None, settings: Settings) -> Patched:
@@ -99,22 +105,33 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
     parent = read_file(read_source(file, names[0], "/".join(file.parts[-4:])))
     fork = PatchNames(patch, parent, names[0], root)
     text = format_texts({"fork.py": _fork_text(fork)}, settings)["fork.py"]
-    text = _without_unused(parent, text)
     forked = pair_with_parent(parent, read_file(make_source(text, at.path)), names[0], root=root)
     return Patched(Candidate(forked, release), (*fork.notes, *fork.unset()))
 
 
-def _without_unused(parent: File, text: str) -> str:
-    """The fork without private functions that only replaced code has called, as convert has it."""
-    before = {read.name for read in parent.plain_reads if read.name[0] == "_"}
-    fork = read_file(make_source(text, "fork.py"))
-    left = before - {read.name for read in fork.plain_reads}
-    gone = [d.node for name, d in fork.definitions.items() if d.kind == "def" and name in left]
-    if not gone:
-        return text
+def _fitting(match: Patched, patch: Patch, settings: Settings) -> Patched:
+    """The patched model without the functions that only replaced code has called, as convert has it.
+
+    Raises PatchgenError PG810 for calls that do not fit the release.
+    """
+    forked, release = match.candidate.forked, match.candidate.release
+    text = format_modular(declare(forked, Doubts()).text, settings)
+    output, problems = flatten_text(text, "modular_patch.py", release.root(), settings)
+    if calls := [problem for problem in problems if problem.code in ("PG406", "PG412")]:
+        nodes = [n for n in ast.walk(patch.file.tree) if isinstance(n, ast.Attribute)]
+        places = {f"{ast.unparse(node)}(": patch.file.source.at_node(node) for node in nodes}
+        at = [places.get(one.what.partition("...")[0], one.at) for one in calls]
+        pairs = zip(calls, at, strict=True)
+        raise Refusals(replace(one, at=place, hint=ANOTHER_RELEASE) for one, place in pairs)
+    fork, there = forked.fork, read_file(make_source(output, "output.py")).definitions
+    has = {*there, *(read.name for read in fork.plain_reads)}
     lines = list(fork.source.lines)
-    del lines[first_line(gone[0]) - 1 : gone[0].end_lineno]
-    return _without_unused(parent, "".join(lines))
+    for name, definition in [*fork.definitions.items()][::-1] if output else ():
+        if name in forked.parent.definitions and name not in has:
+            del lines[first_line(definition.node) - 1 : definition.node.end_lineno]
+    fork = read_file(make_source("".join(lines), fork.source.path))
+    forked = pair_with_parent(forked.parent, fork, forked.module, root=forked.root)
+    return Patched(Candidate(forked, release), match.notes)
 
 
 # The text of the fork.

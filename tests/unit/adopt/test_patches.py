@@ -177,13 +177,13 @@ def test_one_of_several_models_is_named(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("text", "options", "says"),
     [
-        (_TWO, (), "PG808 patches llama and mistral"),
+        (_TWO, (), "PG808 patches llama.modeling_llama and mistral"),
         (
             _METHODS,
             (),
             "patch.py:4:1: PG810 defines the method forward, and says not of which class",
         ),
-        (_METHODS, ("--apply", "print(1)"), "--apply:1:1: PG810 assigns nothing"),
+        (_METHODS, ("--apply", "print(1)"), "--apply: PG810 assigns nothing"),
         (_METHODS, ("--apply", "x.forward ="), "--apply:1:12: PG006"),
         ("import transformers\nx = 1\n", (), "PG806 is no fork"),
         ("import transformers\nx = (\n", (), "patch.py:2:5: PG006"),

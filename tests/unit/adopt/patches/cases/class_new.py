@@ -19,11 +19,20 @@ modeling_llama.LlamaRMSNorm = MyNorm
 # +
 # +from transformers.models.llama.configuration_llama import LlamaConfig
 # -from .configuration_llama import LlamaConfig
+# -
+# -
+# -logger = logging.get_logger(__name__)
+# -
+# -
 # -@use_kernel_forward_from_hub("RMSNorm")
+# -class LlamaRMSNorm(nn.Module):
 # -    def __init__(self, hidden_size, eps: float = 1e-6) -> None:
 # -        """
 # -        LlamaRMSNorm is equivalent to T5LayerNorm
 # -        """
+# +
+# +
+# +class MyNorm(nn.Module):
 # +    def __init__(self, hidden_size, eps=1e-6):
 # -        self.variance_epsilon = eps
 # -
@@ -40,3 +49,14 @@ modeling_llama.LlamaRMSNorm = MyNorm
 # +
 # +    def forward(self, x):
 # +        return self.weight * x / (x.abs().mean(-1, keepdim=True) + self.eps)
+# +
+# +
+# +logger = logging.get_logger(__name__)
+# +
+# +
+# -        self.input_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+# -        self.post_attention_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+# +        self.input_layernorm = MyNorm(config.hidden_size, eps=config.rms_norm_eps)
+# +        self.post_attention_layernorm = MyNorm(config.hidden_size, eps=config.rms_norm_eps)
+# -        self.norm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+# +        self.norm = MyNorm(config.hidden_size, eps=config.rms_norm_eps)

@@ -13,10 +13,10 @@ modeling_llama.LlamaMLP = ScaledMLP
 # +
 # +from transformers.models.llama.configuration_llama import LlamaConfig
 # -from .configuration_llama import LlamaConfig
-# -        self.mlp = LlamaMLP(config)
-# +        self.mlp = ScaledMLP(config)
+# +
 # +
 # +class ScaledMLP(LlamaMLP):
 # +    def forward(self, x):
 # +        return super().forward(x) * 0.5
-# +
+# -        self.mlp = LlamaMLP(config)
+# +        self.mlp = ScaledMLP(config)

@@ -18,17 +18,13 @@ def forward(self, x):
 modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# +import math
+# +from math import pi as SCALE
 # +
 # +from transformers.models.llama.configuration_llama import LlamaConfig
 # -from .configuration_llama import LlamaConfig
 # +
 # +
-# +SCALE: float = math.pi
-# +
-# +
 # +SHIFTS = {"a": 0.25}
-# +SHIFTS["a"] = 0.125
 # +
 # +
 # +def shift(x):

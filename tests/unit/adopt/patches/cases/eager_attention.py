@@ -23,6 +23,18 @@ modeling_llama.eager_attention_forward = eager_attention_forward
 # +
 # +from transformers.models.llama.configuration_llama import LlamaConfig
 # -from .configuration_llama import LlamaConfig
+# +
+# +
+# +def eager_attention_forward_patched(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+# +    key = repeat_kv(key, module.num_key_value_groups)
+# +    value = repeat_kv(value, module.num_key_value_groups)
+# +    weights = torch.matmul(query, key.transpose(2, 3)) * scaling
+# +    weights = 5 * torch.tanh(weights / 5)
+# +    if attention_mask is not None:
+# +        weights = weights + attention_mask
+# +    weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(query.dtype)
+# +    output = torch.matmul(weights, value).transpose(1, 2).contiguous()
+# +    return output, weights
 # -def eager_attention_forward(
 # -    module: nn.Module,
 # -    query: torch.Tensor,
@@ -37,11 +49,7 @@ modeling_llama.eager_attention_forward = eager_attention_forward
 # -    value_states = repeat_kv(value, module.num_key_value_groups)
 # -
 # -    attn_weights = torch.matmul(query, key_states.transpose(2, 3)) * scaling
-# +def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
-# +    key = repeat_kv(key, module.num_key_value_groups)
-# +    value = repeat_kv(value, module.num_key_value_groups)
-# +    weights = torch.matmul(query, key.transpose(2, 3)) * scaling
-# +    weights = 5 * torch.tanh(weights / 5)
+# -    if attention_mask is not None:
 # -        attn_weights = attn_weights + attention_mask
 # -
 # -    attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32).to(query.dtype)
@@ -50,7 +58,5 @@ modeling_llama.eager_attention_forward = eager_attention_forward
 # -    attn_output = attn_output.transpose(1, 2).contiguous()
 # -
 # -    return attn_output, attn_weights
-# +        weights = weights + attention_mask
-# +    weights = nn.functional.softmax(weights, dim=-1, dtype=torch.float32).to(query.dtype)
-# +    output = torch.matmul(weights, value).transpose(1, 2).contiguous()
-# +    return output, weights
+# -            self.config._attn_implementation, eager_attention_forward
+# +            self.config._attn_implementation, eager_attention_forward_patched

@@ -21,5 +21,5 @@ def replace_mlp(gate=True, full=False):
     modeling_llama.LlamaMLP.forward = gated if gate else plain
 
 # says:
-# patch.py:21:48: PG810 LlamaMLP.forward depends on `gate`
-#     hint: say what it is: --apply 'replace_mlp(gate=True, full=False)'
+# patch.py:21:39: PG810 LlamaMLP.forward depends on `gate`
+#     hint: say how it is applied: --apply 'replace_mlp(gate=..., full=...)'

@@ -10,5 +10,5 @@ class Patcher:
         modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# patch.py:10:9: PG810 LlamaMLP.forward is assigned by a method of a class
-#     hint: say what it assigns: --apply 'LlamaMLP.forward = ...'
+# patch.py:10:9: PG810 is assigned where nothing in this file applies it
+#     hint: say what it assigns, as in --apply 'LlamaAttention.forward = forward'

@@ -8,5 +8,5 @@ def patch(k):
     modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# patch.py:6:20: PG810 reads `k` of the function around it, which depends on `k`
-#     hint: make it a constant of the file
+# patch.py:8:39: PG810 LlamaMLP.forward depends on a definition inside a function
+#     hint: say how it is applied: --apply 'patch(k=...)'

@@ -15,5 +15,3 @@ modeling_llama._get_unpad_data = g
 # says:
 # patch.py:12:1: PG810 LlamaModel._prepare_decoder_attention_mask has no effect: LlamaModel has no _prepare_decoder_attention_mask, and nothing calls it
 #     hint: name the release that the patch was written for: --release X
-# patch.py:13:1: PG810 _get_unpad_data has no effect: nothing in modeling_llama reads _get_unpad_data
-#     hint: name the release that the patch was written for: --release X

@@ -12,5 +12,5 @@ def patch():
     modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# patch.py:10:8: PG810 LlamaMLP.forward depends on `os.environ.get('NO')`
-#     hint: say what it assigns: --apply 'LlamaMLP.forward = ...'
+# patch.py:10:8: PG810 what follows depends on `os.environ.get('NO')`
+#     hint: say how it is applied: --apply 'patch()'

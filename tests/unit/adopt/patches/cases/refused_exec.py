@@ -6,5 +6,5 @@ exec(src)
 modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# patch.py:6:35: PG810 LlamaMLP.forward depends on `forward`
-#     hint: say what it assigns: --apply 'LlamaMLP.forward = ...'
+# patch.py:4:7: PG810 `inspect.getsource(modeling_llama.LlamaMLP.forward)` stands where this file does not say what becomes of it
+#     hint: say what it assigns, as in --apply 'LlamaAttention.forward = forward'

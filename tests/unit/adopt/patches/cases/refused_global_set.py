@@ -16,5 +16,5 @@ def apply(group=2):
 # apply: apply(3)
 
 # says:
-# patch.py:10:1: PG810 changes GROUP, which the patch reads
-#     hint: make it a constant
+# patch.py:11:5: PG810 what follows depends on `global GROUP`
+#     hint: say how it is applied: --apply 'apply(group=...)'

@@ -8,5 +8,5 @@ def forward(self, x):
 LlamaMLP.forward = forward
 
 # says:
-# patch.py:1:64: PG810 imports transformers.models.llama.modeling_llama._expand_mask, which this release does not have
+# patch.py:1:1: PG810 imports transformers.models.llama.modeling_llama._expand_mask, which this release does not have
 #     hint: name the release that the patch was written for: --release X

@@ -9,5 +9,5 @@ def patch(cls):
     cls.forward = forward
 
 # says:
-# patch.py:9:5: PG810 assigns to `cls.forward`, whose class only the running program knows
-#     hint: if it is that class: --apply 'CLASS.forward = forward'
+# patch.py:9:5: PG810 assigns to `cls.forward`, which is no class or module that the file imports
+#     hint: if it is of one class: --apply 'LlamaAttention.forward = ...', with your class

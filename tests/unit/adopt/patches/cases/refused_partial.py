@@ -9,5 +9,5 @@ def forward(self, x, k):
 modeling_llama.LlamaMLP.forward = partial(forward, k=2)
 
 # says:
-# patch.py:9:35: PG810 what `partial` does with its arguments stands in another file
+# patch.py:9:35: PG810 LlamaMLP.forward depends on `partial(forward, k=2)`
 #     hint: say what it assigns, as in --apply 'LlamaAttention.forward = forward'

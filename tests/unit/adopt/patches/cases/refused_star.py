@@ -8,5 +8,5 @@ def forward(self, x):
 LlamaMLP.forward = forward
 
 # says:
-# patch.py:8:1: PG810 assigns to `LlamaMLP.forward`, whose class only the running program knows
-#     hint: if it is that class: --apply 'CLASS.forward = forward'
+# patch.py:1:1: PG810 imports `*`
+#     hint: name what it imports

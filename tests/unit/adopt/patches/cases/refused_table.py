@@ -14,5 +14,5 @@ ALL_ATTENTION_FUNCTIONS["mine"] = mine
 modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# patch.py:13:1: PG810 changes the table transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS
+# patch.py:13:1: PG810 `ALL_ATTENTION_FUNCTIONS['mine']` stands where this file does not say what becomes of it
 #     hint: say what it assigns, as in --apply 'LlamaAttention.forward = forward'

@@ -10,5 +10,5 @@ torch.nn.functional.silu = torch.nn.functional.relu
 modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# patch.py:9:1: PG810 changes torch.nn.functional.silu, which is no part of a model of transformers
-#     hint: say what it assigns, as in --apply 'LlamaAttention.forward = forward'
+# patch.py:9:1: PG810 assigns to `torch.nn.functional.silu`, which is no class or module that the file imports
+#     hint: if it is of one class: --apply 'LlamaAttention.silu = ...', with your class

@@ -17,5 +17,5 @@ def slow():
     modeling_llama.LlamaMLP.forward = other
 
 # says:
-# patch.py:17:5: PG810 LlamaMLP.forward is assigned by another function, too
-#     hint: say what it assigns: --apply 'LlamaMLP.forward = ...'
+# patch.py:16:1: PG810 may apply the patch, and so may fast
+#     hint: say which: --apply 'slow()'

@@ -10,7 +10,5 @@ def forward(self, x):
 modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# patch.py:3:9: PG810 keeps what LlamaMLP.forward was before the patch
-#     hint: write the class, with a method that calls `super()`
 # patch.py:7:12: PG810 keeps what LlamaMLP.forward was before the patch
-#     hint: write the class, with a method that calls `super()`
+#     hint: write the class or function anew, without what it was before the patch

@@ -9,5 +9,5 @@ LlamaMLP._old = LlamaMLP.forward
 LlamaMLP.forward = forward
 
 # says:
-# patch.py:8:1: PG810 gives LlamaMLP._old a method of LlamaMLP
-#     hint: write the class, with a method that calls `super()`
+# patch.py:8:1: PG810 takes LlamaMLP.forward for another
+#     hint: write the class or function anew, without what it was before the patch

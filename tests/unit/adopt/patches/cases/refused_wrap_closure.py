@@ -9,5 +9,5 @@ def apply():
     modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# patch.py:7:16: PG810 keeps what LlamaMLP.forward was before the patch
-#     hint: write the class, with a method that calls `super()`
+# patch.py:9:39: PG810 LlamaMLP.forward depends on a definition inside a function
+#     hint: say how it is applied: --apply 'apply()'

@@ -21,5 +21,3 @@ modeling_llama.apply_rotary_pos_emb = rope
 # +    return q * 0.5, k
 # -        query_states, key_states = apply_rotary_pos_emb(query_states, key_states, cos, sin)
 # +        query_states, key_states = rope(query_states, key_states, cos, sin)
-# +_rope = apply_rotary_pos_emb
-# +

@@ -15,9 +15,5 @@ if LlamaSdpaAttention is not None:
     LlamaSdpaAttention.forward = forward
 
 # says:
-# +
-# +from transformers.models.llama.configuration_llama import LlamaConfig
-# -from .configuration_llama import LlamaConfig
-# -        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
-# -        return down_proj
-# +        return self.down_proj(self.up_proj(x))
+# patch.py:14:4: PG810 what follows depends on `LlamaSdpaAttention is not None`
+#     hint: say what it assigns, as in --apply 'LlamaAttention.forward = forward'

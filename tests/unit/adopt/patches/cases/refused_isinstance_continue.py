@@ -14,9 +14,5 @@ def enable(model):
         setattr(module, "forward", types.MethodType(cubed, module))
 
 # says:
-# +
-# +from transformers.models.llama.configuration_llama import LlamaConfig
-# -from .configuration_llama import LlamaConfig
-# -        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
-# -        return down_proj
-# +        return self.down_proj(self.act_fn(self.gate_proj(x)) ** 3 * self.up_proj(x))
+# patch.py:12:12: PG810 what follows depends on `isinstance(module, LlamaMLP)`
+#     hint: say how it is applied: --apply 'enable(model=...)'
