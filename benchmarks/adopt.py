@@ -1,35 +1,33 @@
 """Counts the forks that `patchgen adopt` reproduces, and the length of its declarations.
 
 python benchmarks/adopt.py FORKS RELEASES [--parent MODEL]
-python benchmarks/adopt.py --own RELEASE
+python benchmarks/adopt.py --made RELEASE ... [--count N] [--seed N]
 
 FORKS is a folder of changed copies of modeling files.  RELEASES is a folder of releases of
 transformers, unpacked or as wheels: `pip download --no-deps transformers==4.37.2` gets one.  Each
-fork is adopted in a process of its own.  `--own` adopts the generated files of this repository, and
-compares the declarations with those in `modular`.  The table goes to stdout as Markdown.
+fork is adopted in a process of its own.  `--made` makes forks at random, of models of each RELEASE,
+with one to five changes of the kinds that people make.  Short is a declaration that has at most the
+lines that the diff adds, six for each of its places, and six.  The tables go to stdout.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import resource
+import statistics
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchgen.author.adopt.parents import candidate, find_file
-from patchgen.author.adopt.read import read_fork
-from patchgen.author.adopt.releases import Release, releases_in
-from patchgen.author.adopt.work import adopt, code_lines
-from patchgen.compiler.settings import Settings
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-HERE = Path(__file__).resolve().parents[1]
-# As long as this many times the declaration in `modular`, an adopted one is called short.
-SHORT = 1.5
-PARENT = re.compile(r"^# Modified from (\S+);", re.MULTILINE)
+from patchgen.author.adopt.releases import releases_in
+from tests.population.forks import describe, forks, judge
+
+CACHE = Path.home() / ".cache" / "patchgen" / "releases"
 
 
 def main() -> int:
@@ -40,46 +38,40 @@ def main() -> int:
     parser.add_argument("forks", type=Path, nargs="?")
     parser.add_argument("releases", type=Path, nargs="?")
     parser.add_argument("--parent")
-    parser.add_argument("--own", type=Path, metavar="RELEASE")
+    parser.add_argument("--made", type=Path, nargs="*", metavar="RELEASE")
+    parser.add_argument("--count", type=int, default=67)
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    if options.own is not None:
-        return adopt_own(options.own)
+    if options.made:
+        return adopt_made(options.made, options.count, options.seed)
     if options.releases is None:
-        parser.error("name FORKS and RELEASES, or --own RELEASE")
-    print("| fork | parent | release | regenerates | lines | of | share | verdict | CPU |")
+        parser.error("name FORKS and RELEASES, or --made RELEASES")
+    print("| fork | parent | release | regenerates | lines | added | places | verdict | CPU |")
     print("|---|---|---|---|---:|---:|---:|---|---:|")
     for path in sorted(options.forks.glob("*.py")):
         print(f"| {' | '.join(row(path, options.releases, options.parent))} |", flush=True)
     return 0
 
 
-def adopt_own(folder: Path) -> int:
-    """Print a row for each generated file of this repository."""
-    (release,) = releases_in(folder, folder)
-    print("| file | regenerates | lines | ours | times |")
-    print("|---|---|---:|---:|---:|")
-    rows = []
-    for path in sorted((HERE / "generated").glob("*/modeling_*.py")):
-        rows.append(own_row(path, release))
-        holds, lines, ours = rows[-1]
-        cells = [path.stem, "yes" if holds else "no", str(lines), str(ours), f"{lines / ours:.2f}"]
-        print(f"| {' | '.join(cells)} |", flush=True)
-    held = sum(holds for holds, _, _ in rows)
-    short = sum(holds and lines <= SHORT * ours for holds, lines, ours in rows)
-    print(f"\n{held} of {len(rows)} come out again, {short} in {SHORT} times our lines.")
-    return 0
-
-
-def own_row(path: Path, release: Release) -> tuple[bool, int, int]:
-    """Whether a generated file comes out again, the lines that takes, and those in `modular`."""
-    fork = read_fork(path, str(path), Settings(), generated=True)
-    parent = PARENT.search(fork.source.text)
-    model = parent[1] if parent is not None else path.parent.name
-    found = candidate(fork, release, *find_file(release, model))
-    name = path.name.replace("modeling_", "modular_", 1)
-    made = adopt(found.forked, name, release.root(), Settings())
-    ours = (HERE / "modular" / path.parent.name / name).read_text(encoding="utf-8")
-    return made.proof.holds, made.lines, code_lines(ours)
+def adopt_made(places: list[Path], count: int, seed: int) -> int:
+    """Print what is not right or long, and a row for each release; 1 where one is wrong."""
+    print("| release | forks | regenerate | short | refused | wrong | CPU in the median |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    wrong = 0
+    for release in (one for place in places for one in releases_in(place, CACHE)):
+        results = []
+        for fork in forks(release, count, seed):
+            results.append(judge(fork, release))
+            if not results[-1].is_short or results[-1].state != "equal":
+                print(describe(results[-1]), file=sys.stderr, flush=True)
+        states = Counter(result.state for result in results)
+        short = sum(result.state == "equal" and result.is_short for result in results)
+        wrong += states["wrong"]
+        cells = [release.version, len(results), states["equal"], short]
+        cells += [states["refused"] + states["not"], states["wrong"]]
+        cells.append(f"{statistics.median(result.seconds for result in results):.1f} s")
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+    return int(bool(wrong))
 
 
 def row(path: Path, releases: Path, parent: str | None) -> Iterator[str]:
@@ -116,8 +108,8 @@ def row(path: Path, releases: Path, parent: str | None) -> Iterator[str]:
     yield data["release"]
     yield "yes" if data["regenerates"] else "no"
     yield str(data["lines"])
-    yield str(data["fork_lines"])
-    yield f"{data['share']:.0%}"
+    yield str(data["diff_lines"])
+    yield str(data["diff_places"])
     yield data["verdict"]
     yield f"{spent:.1f} s"
 

@@ -1,6 +1,14 @@
-"""Counts the methods of forks that `patchgen rebase` carries from one release to the next.
+"""Counts what `patchgen rebase` carries from one release of transformers to another.
 
-python benchmarks/rebase.py FORKS OLD NEW
+python benchmarks/rebase.py upgrades RELEASES [--count 500] [--seed 1] [--kind KIND]
+python benchmarks/rebase.py forks FORKS OLD NEW
+
+RELEASES is a folder of unpacked releases.  Changes of the kinds that people make are made at random
+in methods that differ between two of them, where the place of the change is there in both; the
+right answer is the same change made in the newer text (tests/population/upgrades.py).  The table
+has for each kind how many upgrades are `equal` to the answer, `asked` (left to a person), `wrong`
+and `broken`; each that is not equal is printed.  The exit code is 1 if one is wrong or broken, or
+fewer than nine of ten are equal.
 
 FORKS is a folder of changed copies of modeling files, made from the unpacked release OLD; NEW is
 the next release.  Each fork is adopted as a declaration, which is then rebased.  The table has the
@@ -24,22 +32,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests have the population
+
 from patchgen.author.adopt.parents import find_parents
 from patchgen.author.adopt.read import read_fork
-from patchgen.author.adopt.releases import Release, releases_in
+from patchgen.author.adopt.releases import Release, order_of, releases_in
 from patchgen.author.adopt.work import adopt
 from patchgen.author.align.file import File, read_file
-from patchgen.author.rebase.proof import Prover
-from patchgen.author.rebase.releases import Tree
-from patchgen.author.rebase.rewriting import member_of
-from patchgen.author.rebase.state import OPEN, State
-from patchgen.author.rebase.work import Rebase, Rebased
+from patchgen.author.rebase.releases import Prover, Tree, member_of
+from patchgen.author.rebase.work import OPEN, Rebase, Rebased, State
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
+from patchgen.project.markdown import table_lines
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import plain_text
 from patchgen.syntax.text import make_source
+from tests.population.upgrades import KINDS, Judge, upgrades
 
 SETTINGS = Settings()
 # What needs no person.  A fork that is not rebased, or a method that is not named, is not among
@@ -65,10 +74,47 @@ class Method:
 
 
 def main() -> int:
-    """Print a row for each method, and the sums."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--show", action="store_true", help="also print merged methods")
+    """Print one of the two tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    tables = parser.add_subparsers(dest="table", required=True)
+    upgrades = tables.add_parser("upgrades")
+    upgrades.add_argument("releases", type=Path)
+    upgrades.add_argument("--count", type=int, default=500)
+    upgrades.add_argument("--seed", type=int, default=1)
+    upgrades.add_argument("--kind", default="", help="only the kinds that have this text")
+    forks = tables.add_parser("forks")
+    for name in ("forks", "old", "new"):
+        forks.add_argument(name, type=Path)
+    forks.add_argument("--show", action="store_true", help="also print merged methods")
     options = parser.parse_args()
+    return count_upgrades(options) if options.table == "upgrades" else count_forks(options, forks)
+
+
+def count_upgrades(options: argparse.Namespace) -> int:
+    """Print what becomes of upgrades with a known answer, by kind."""
+    folders = [path for path in options.releases.iterdir() if (path / "transformers").is_dir()]
+    roots = sorted(folders, key=lambda path: order_of(path.name))
+    kinds = [kind for kind in KINDS if options.kind in kind]
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in [*kinds, "all"]}
+    judge = Judge(roots)
+    for upgrade in upgrades(roots, options.seed, options.count, kinds):
+        state, why = judge.state_of(upgrade)
+        for name in (upgrade.kind, "all"):
+            counts[name][state] += 1
+        if state != "equal":
+            print(state, upgrade.name, upgrade.kind, why, file=sys.stderr, flush=True)
+    states = ("equal", "asked", "wrong", "broken", "unmade")
+    rows = [(kind, *(str(count[state]) for state in states)) for kind, count in counts.items()]
+    print("\n".join(table_lines(("kind", *states), rows, numbers=states)))
+    total = counts["all"]
+    made = sum(total.values()) - total["unmade"]
+    return int(bool(total["wrong"] or total["broken"]) or total["equal"] < 0.9 * made)
+
+
+def count_forks(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    """Print a row for each method, and the sums."""
     old, new = (release_in(folder, parser) for folder in (options.old, options.new))
     print("| fork | method | rebase | git | one argument a line |")
     print("|---|---|---|---|---|")
@@ -100,16 +146,6 @@ def main() -> int:
     return 0
 
 
-def make_parser(about: str | None) -> argparse.ArgumentParser:
-    """A parser with the arguments FORKS, OLD and NEW."""
-    parser = argparse.ArgumentParser(
-        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name in ("forks", "old", "new"):
-        parser.add_argument(name, type=Path)
-    return parser
-
-
 def release_in(folder: Path, parser: argparse.ArgumentParser) -> Release:
     """The release in a folder; without one, the command ends with a message."""
     found = releases_in(folder, folder)
@@ -131,8 +167,10 @@ def methods_of(path: Path, old: Release, new: Release) -> Iterator[tuple[Method,
     name = f"modular_{path.stem.removeprefix('modeling_')}.py"
     made = adopt(parent.forked, name, old.root(), SETTINGS)
     modular = read_file(make_source(made.text, name))
+    trees_of = trees[0], trees[1]
     try:
-        rebased = Rebase(modular, Prover(name, (), SETTINGS), old.root(), new.root(), *trees).run()
+        prover = Prover(name, (), SETTINGS)
+        rebased = Rebase(modular, prover, old.root(), new.root(), trees_of).run()
     except PatchgenError as error:
         for method in changed:
             yield method, f"not rebased: {error.problem.what}", ""

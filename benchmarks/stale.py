@@ -11,6 +11,7 @@ changed has to be named, and no other may be.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
@@ -22,12 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rebase import _PARENT, make_parser, release_in
+from rebase import _PARENT, release_in
 
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.align.file import File
-from patchgen.author.rebase.releases import Tree
-from patchgen.author.rebase.rewriting import member_of
+from patchgen.author.rebase.releases import Tree, member_of
 from patchgen.cli import main as patchgen
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.locate import make_environment
@@ -52,7 +52,11 @@ class Override:
 
 def main() -> int:
     """Print a row for each copy, and the sums."""
-    parser = make_parser(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name in ("forks", "old", "new"):
+        parser.add_argument(name, type=Path)
     options = parser.parse_args()
     roots = [release_in(folder, parser).root() for folder in (options.old, options.new)]
     print("| fork | overrides | parent changed | named | named without need |")

@@ -4,9 +4,9 @@
 
 RELEASES is a folder of releases, unpacked or as wheels.  Each variant starts with its modular file
 as it is checked in, on the first release of the range on which that file converts.  It is rebased
-onto each release that follows.  What `rebase` leaves to a person gets the decision `keep`, because
-the declaration is known to fit the last release, and is rebased again.  On the last release it has
-to give the outputs that are checked in, byte for byte.  All of this happens in copies of the
+onto each release that follows.  What `rebase` leaves to a person stays as it is, because the
+declaration is known to fit the last release.  On the last release it has to give the outputs
+that the file gives as it is checked in, byte for byte.  All of this happens in copies of the
 project.
 Wheels are unpacked into the user's cache, 1.6 GB for 24 of them.
 
@@ -26,7 +26,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,8 @@ from convert import REPOSITORY
 from stale import printed
 
 from patchgen.author.adopt.releases import Release, chosen, releases_in
-from patchgen.author.rebase.cases import KEEP
-from patchgen.author.rebase.decisions import FILE, read_decisions, render_decisions
-from patchgen.author.rebase.state import OPEN, State
+from patchgen.author.rebase.work import OPEN, State
+from patchgen.author.rebase.write import without_comments
 from patchgen.project.markdown import table_lines
 from patchgen.project.places import LOCK, user_folder
 from patchgen.project.write import replace_file
@@ -45,10 +44,10 @@ from patchgen.project.write import replace_file
 Report = dict[str, Any]  # what `patchgen rebase` says of one modular file
 
 PROBLEM = "does not convert"
-FITTING = frozenset({State.MOVED, State.KEPT})
+FITTING = frozenset({State.MOVED})
 REWRITTEN = frozenset({State.REANCHORED, State.MERGED, State.ABSORBED})
 LEFT = OPEN | {PROBLEM}
-NUMBERS = ("changes", "moved", "rewritten", "decided", "left")
+NUMBERS = ("changes", "moved", "rewritten", "left")
 HEADS = ("variant", "from", "changes", "changed by", *NUMBERS[1:], "the end")
 HEAD = """\
 # Upgrading the gallery
@@ -61,12 +60,12 @@ which that file converts.
 - *changes* counts the methods and attributes of its parent that the modular file changes. It is 0
   where ready-made parts do all of it.
 - *changed by* has the releases in which upstream changed one of them, too.
-- *moved*, *rewritten* and *decided* count them once for each of these releases: those that fit as
+- *moved*, *rewritten* and *left* count them once for each of these releases: those that fit as
   they are, those that `rebase` wrote anew, and those that it left to a person
-  ([the states](../upgrading.md#the-states)). The person's decision was `keep` each time: the
-  declaration is known to fit {last}.
-- *left* counts what was still open with these decisions.
-- *the end* compares the outputs on {last} with those that are checked in, byte for byte.
+  ([the states](../upgrading.md#the-states)). The person left them as they were: the declaration is
+  known to fit {last}.
+- *the end* compares the outputs on {last} with those of the file as it is checked in, byte for
+  byte.
 
 Nearly all modular files convert on all of these releases as they are ([which](../survive.md)). So
 the table shows that `rebase` breaks nothing, and what it asks a person to look at. What it can
@@ -150,15 +149,20 @@ def upgraded(modular: Path, releases: Sequence[Release]) -> Row:
     """Carry a variant from release to release, in a copy of the project."""
     path = modular.relative_to(REPOSITORY)
     last = str(releases[-1].root())
-    with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as place:
-        project = Path(place)
-        shutil.copytree(REPOSITORY / "modular", project / "modular")
-        shutil.copy(REPOSITORY / "pyproject.toml", project)
-        with contextlib.chdir(project):
-            first, declared, changes = rebased(path, releases)
-            printed(["convert", "--package-root", last, str(path)])
-        is_equal = outputs_of(path, project) == outputs_of(path, REPOSITORY)
-    return Row(name_of(modular), first, declared, changes, is_equal)
+    outputs = []
+    first, declared = "", 0
+    changes: tuple[Change, ...] = ()
+    for is_rebased in (False, True):
+        with tempfile.TemporaryDirectory(prefix="patchgen-benchmark-") as place:
+            project = Path(place)
+            shutil.copytree(REPOSITORY / "modular", project / "modular")
+            shutil.copy(REPOSITORY / "pyproject.toml", project)
+            with contextlib.chdir(project):
+                if is_rebased:
+                    first, declared, changes = rebased(path, releases)
+                printed(["convert", "--package-root", last, str(path)])
+            outputs.append(outputs_of(path, project))
+    return Row(name_of(modular), first, declared, changes, outputs[0] == outputs[1] != {})
 
 
 def rebased(modular: Path, releases: Sequence[Release]) -> tuple[str, int, tuple[Change, ...]]:
@@ -173,21 +177,11 @@ def rebased(modular: Path, releases: Sequence[Release]) -> tuple[str, int, tuple
         (report,) = printed(["rebase", str(modular), *roots, "--write"])
         if not first and is_refused(report):
             continue
-        if keep_what_is_open():
-            (report,) = printed(["rebase", str(modular), *roots, "--write"])
+        # The person leaves the declaration as it is.
+        modular.write_text(without_comments(modular.read_text(encoding="utf-8")), encoding="utf-8")
         first, declared = first or old.version, len(report["changes"])
         changes += changes_in(report, new.version)
     return first or releases[-1].version, declared, tuple(changes)
-
-
-def keep_what_is_open() -> bool:
-    """Decide that each declaration that `rebase` left open stays; whether there was one."""
-    entries = read_decisions(Path())
-    decided = {key: replace(one, decision=one.decision or KEEP) for key, one in entries.items()}
-    if decided == entries:
-        return False
-    Path(FILE).write_text(render_decisions(decided), encoding="utf-8")
-    return True
 
 
 def is_refused(report: Report) -> bool:
@@ -244,12 +238,12 @@ def page_of(rows: Sequence[Row], versions: Sequence[str], gallery: int) -> str:
     """The page in Markdown."""
     count = sum(row.is_equal for row in rows)
     head = HEAD.format(releases=len(versions), first=versions[0], last=versions[-1])
-    result = f"{count} of {len(rows)} variants end with the outputs that are checked in"
+    result = f"{count} of {len(rows)} variants end with the outputs of the file that is checked in"
     result += f" ({len(rows)} of {gallery} variants were run)." if len(rows) < gallery else "."
     table = table_lines(HEADS, [cells_of(row) for row in rows], numbers=NUMBERS)
     left = [line for row in rows for line in left_in(row)]
     lines = [head, result, "", *table]
-    lines += ["", "## Decided by a person", "", *left] if left else []
+    lines += ["", "## Left to a person", "", *left] if left else []
     return "\n".join(lines) + "\n"
 
 
@@ -258,16 +252,16 @@ def cells_of(row: Row) -> tuple[str, ...]:
     releases = dict.fromkeys(change.release for change in row.changes)
     counts = [
         sum(change.state in states for change in row.changes)
-        for states in (FITTING, REWRITTEN, {State.DECIDED}, LEFT)
+        for states in (FITTING, REWRITTEN, LEFT)
     ]
     end = "as checked in" if row.is_equal else "**not as checked in**"
     return row.variant, row.first, str(row.declared), ", ".join(releases), *map(str, counts), end
 
 
 def left_in(row: Row) -> Iterator[str]:
-    """A line for each change that a person decided, or that was left."""
+    """A line for each change that was left."""
     for change in row.changes:
-        if change.state in LEFT | {State.DECIDED}:
+        if change.state in LEFT:
             yield f"- {row.variant}, {change.release}: `{change.name}`, {change.state}"
 
 

@@ -125,7 +125,7 @@ def _installed(project: Project) -> tuple[Release, ...]:
 
 def _write(report: Report, folder: str, name: str, force: bool) -> str:
     """Write the declaration and return its path, "" if it was refused."""
-    if not force and (report.verdict == "a rewrite" or not report.adopted.proof.holds):
+    if not force and not report.adopted.proof.holds:
         click.echo("nothing is written; --force writes the declaration", err=True)
         return ""
     return _put(Path(folder) / name, report.adopted.text, force)

@@ -12,23 +12,14 @@ import click
 
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.align.file import read_file
-from patchgen.author.rebase.decisions import FILE as DECISIONS
-from patchgen.author.rebase.decisions import (
-    Entries,
-    learn,
-    read_decisions,
-    render_decisions,
-    updated,
-)
-from patchgen.author.rebase.proof import Prover
-from patchgen.author.rebase.releases import Tree
+from patchgen.author.rebase.releases import Prover, Tree
 from patchgen.author.rebase.report import data_of, text_of
 from patchgen.author.rebase.work import Rebase, Rebased
 from patchgen.cli.session import Request, open_project
 from patchgen.cli.variants import find_variants
 from patchgen.project.config import FILE
 from patchgen.project.drift import text_of as text_of_symbol
-from patchgen.project.files import Modular, Project, confine, discover
+from patchgen.project.files import Modular, Project, discover
 from patchgen.project.lock import Record, load_records
 from patchgen.project.outcome import digest_of
 from patchgen.project.places import user_folder
@@ -57,41 +48,27 @@ def rebase_paths(
     project = open_project(Request())
     modulars = named_modulars(project, paths)
     records = load_records(project)
-    decisions = learn(read_decisions(project.home), project.home)
     new = _release(project, to_root, to_version, download)
     reports: list[dict[str, object]] = []
-    failed = is_recorded = False
+    failed = False
     for modular in modulars:
         mine = [record for record in records.values() if record.modular == modular.display_path]
         try:
             old = _release(project, from_root, from_version or _recorded(mine), download)
-            made = _rebase(project, modular, mine, (old, new), decisions)
+            made = _rebase(project, modular, mine, (old, new))
         except PatchgenError as error:
             failed = True
             _print_problems(error, modular, form, reports)
             continue
         written = write and made.text != made.modular.source.text
-        decisions = updated(decisions, made.results, made.modular, modular.display_path)
-        # What is open is recorded first: a run that is killed has then lost nothing.
-        is_recorded |= write and _write_decisions(project, decisions)
+        written = write and made.text != made.modular.source.text
         if written:
             replace_file(modular.path, made.text.encode())
         failed |= not made.is_done
         _print(made, modular, written, form, reports)
     if form == "json":
         click.echo(json.dumps(reports, indent=1))
-    elif is_recorded:
-        click.echo(f"updated {DECISIONS}")
     return int(failed)
-
-
-def _write_decisions(project: Project, decisions: Entries) -> bool:
-    """Write patchgen.decisions.toml if it says something else by now; whether it was written."""
-    if decisions == read_decisions(project.home):
-        return False
-    path = confine(project, project.home / DECISIONS)
-    replace_file(path, render_decisions(decisions).encode())
-    return True
 
 
 def _rebase(
@@ -99,17 +76,18 @@ def _rebase(
     modular: Modular,
     records: list[Record],
     releases: tuple[Release, Release],
-    decisions: Entries,
 ) -> Rebased:
     old, new = releases
     roots = (project.home, *(project.home / root for root in project.config.roots))
-    trees = [Tree(make_environment(project.home, release.root(), roots)) for release in (old, new)]
+    trees = (
+        Tree(make_environment(project.home, old.root(), roots)),
+        Tree(make_environment(project.home, new.root(), roots)),
+    )
     _require_recorded(modular, records, trees[0], old)
     prover = Prover(modular.path.name, roots, project.config.settings)
     file = read_file(read_source(modular.path, display_path=modular.display_path))
-    decided = {key: entry.decision for key, entry in decisions.items() if entry.decision}
     try:
-        return Rebase(file, prover, old.root(), new.root(), trees[0], trees[1], decided).run()
+        return Rebase(file, prover, old.root(), new.root(), trees).run()
     except Refusals as error:
         fits = not prover.flatten(file.source.text, new.root()).problems
         raise _not_on_its_own(error, modular, releases, fits) from error

@@ -203,6 +203,12 @@ def _check_suite(
                 hint = "write a list of strings"
             # `TABLE["fast"] = act`; of a class, an item or an attribute may be its parent's too.
             case ast.Assign(targets=targets):
+                if guarded:  # `flash, pad = _flash, _pad`
+                    targets = [
+                        part
+                        for target in targets
+                        for part in (target.elts if isinstance(target, ast.Tuple) else [target])
+                    ]
                 if all(_is_plain_target(target, index) for target in targets):
                     continue
             case ast.If() | ast.Try():
@@ -251,6 +257,13 @@ def _is_guard(node: ast.If | ast.Try) -> bool:
     for handler in node.handlers:
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
         caught |= {ast.unparse(kind) if kind else "" for kind in kinds}
+    plain = (ast.Constant, ast.Name, ast.Tuple)
+    if all(
+        isinstance(inner, ast.Import | ast.ImportFrom)
+        or (isinstance(inner, ast.Assign) and isinstance(inner.value, plain))
+        for inner in node.body
+    ):
+        caught -= {"", "Exception"}  # what is imported fails, and nothing else
     return caught <= {"ImportError", "ModuleNotFoundError"} and not node.finalbody
 
 

@@ -23,7 +23,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from patchgen.author.rebase.decisions import FILE as DECISIONS
 from patchgen.cli.commands import COMMANDS, load_command
 from patchgen.syntax.errors import catalogue
 from tests.pages import Block, Command, Page, Session, commands, fits, read_page, rendered
@@ -282,7 +281,7 @@ def _flags(verb: str) -> set[str]:
 def _is_file(code: str, page: Page) -> bool:
     written = [block.options["file"] for block in page.blocks if "file" in block.options]
     pattern = re.sub(r"[A-Z]{3,}|<\w+>", "*", code.rstrip("/"))
-    if code == DECISIONS or any(fnmatch.fnmatch(path, f"*{pattern}") for path in written):
+    if any(fnmatch.fnmatch(path, f"*{pattern}") for path in written):
         return True
     roots = [
         REPOSITORY,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from patchgen.author.adopt.edits import spoken
+from patchgen.author.adopt.edits import declare_edits, decorators_added
 from patchgen.author.adopt.words import Words
-from patchgen.author.align.drafts import drafts
 from patchgen.author.align.file import Definition, Member
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.same import Function, is_documenting, plain_text, without_docstring
+from patchgen.syntax.same import Function, plain_text, without_docstring
 
 _COPIED = 1.3
 
@@ -33,7 +31,7 @@ class Doubts:
         return replace(self, whole=self.whole | {name})
 
     def lacking(self, names: Iterable[str], statements: Iterable[ast.stmt] = ()) -> Doubts:
-        """Add definitions and statements that have to be declared."""
+        """Add definitions that have to be declared, and statements that cannot be."""
         definitions = self.definitions | {*names}
         return replace(self, definitions=definitions, statements=self.statements | {*statements})
 
@@ -74,33 +72,28 @@ def _over_parent(
     new: Definition, old: Definition, words: Words, doubts: Doubts
 ) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None if that is impossible."""
-    bases, decorators = _bases(new, old, words), _decorators_added(new, old)
+    bases, decorators = _bases(new, old, words), decorators_added(_class(old), _class(new))
     if bases is None or decorators is None or not _has_same_statements(new, old):
         return None
-    mixins = words.names.mixins.get(new.name, ())
-    words.read |= set(mixins)
-    above = ", ".join([*mixins, words.names.of_parents_own(old.name), *bases])
+    above = ", ".join([words.names.of_parents_own(old.name), *bases])
     head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
     lines = [*head]
     places: list[tuple[int, str]] = []
     taken = set(new.members) | set(old.members)
-    kept = _kept_of_parent(new, old)
     for name, member in new.members.items():
-        if name in kept:
-            continue
         text = declare_member(member, old.members.get(name), new.name, words, doubts, taken)
         if text is None:
             return None
         if text:
             places.append((len(lines), name))
-            lines += [*(_with_super(line, kept) for line in text), ""]
+            lines += [*text, ""]
     for name in old.members:
         if name not in new.members:
             lines += [*_removal(old.members[name]), ""]
     is_empty = lines == head
     if is_empty:
         lines.append("    pass")
-    state = "named" if is_empty and not decorators and not mixins else "edited"
+    state = "named" if is_empty and not decorators else "edited"
     return DeclaredDefinition(new.name, state, tuple(lines), tuple(places))
 
 
@@ -111,34 +104,15 @@ def _removal(member: Member) -> list[str]:
 
 
 def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
-    """The bases that the fork's class adds to the parent's."""
+    """What stands behind the parent's class: the fork's bases, if they are not the parent's."""
     child, parent = _class(new), _class(old)
     mine, theirs = ([*map(plain_text, one.bases)] for one in (child, parent))
     if [*map(plain_text, child.keywords)] != [*map(plain_text, parent.keywords)]:
         return None
-    if mine[: len(theirs)] == theirs:
-        more = child.bases[len(theirs) :]
-    elif _is_plain_module(parent.bases):
-        # What derives from `nn.Module` takes its place; the converter says whether it does.
-        more = child.bases
-    else:
-        return None
-    return [words.fork_code(base) for base in more]
-
-
-def _is_plain_module(bases: Sequence[ast.expr]) -> bool:
-    return [ast.unparse(base) for base in bases] in (["nn.Module"], ["torch.nn.Module"])
-
-
-def _decorators_added(new: Definition, old: Definition) -> Sequence[ast.expr] | None:
-    """The decorators that the fork has above the parent's; None if it lacks one of these."""
-    mine, theirs = (
-        [one for one in _class(definition).decorator_list if not is_documenting(one)]
-        for definition in (new, old)
-    )
-    above = len(mine) - len(theirs)
-    is_more = above >= 0 and [*map(plain_text, mine[above:])] == [*map(plain_text, theirs)]
-    return mine[:above] if is_more else None
+    if mine == theirs:
+        return []
+    # Behind the parent's class, they give the output the bases and the order of the fork.
+    return [words.fork_code(base) for base in child.bases]
 
 
 def _class(definition: Definition) -> ast.ClassDef:
@@ -149,39 +123,6 @@ def _class(definition: Definition) -> ast.ClassDef:
 def _has_same_statements(new: Definition, old: Definition) -> bool:
     """Whether statements of the body besides members are the parent's."""
     return [*map(plain_text, new.loose)] == [*map(plain_text, old.loose)]
-
-
-def _kept_of_parent(new: Definition, old: Definition) -> dict[str, str]:
-    """The methods in which patchgen kept one of the parent, with the name that it has there.
-
-    The class overrides the parent's method, and calls it by `super()` in the declaration.
-
-        def forward(self, x):
-            return self._forward_of_ToyMLP(x) * 2
-    """
-    methods = {name: one.method for name, one in new.members.items() if one.method is not None}
-    kept = {}
-    for name, member in old.members.items():
-        if member.method is None or name not in methods:
-            continue
-        private = re.compile(rf"_{re.escape(name.strip('_'))}_of_\w+")
-        for other, method in methods.items():
-            if private.fullmatch(other) and _is_same_method(method, member.method):
-                kept[other] = name
-    return kept
-
-
-def _is_same_method(new: Function, old: Function) -> bool:
-    """Whether two methods are the same but for their names."""
-    bodies = ([*map(plain_text, without_docstring(one.body))] for one in (new, old))
-    return type(new) is type(old) and _same_signature(new, old) and next(bodies) == next(bodies)
-
-
-def _with_super(line: str, kept: Mapping[str, str]) -> str:
-    """A line that calls the parent's methods by `super()`."""
-    for private, name in kept.items():
-        line = line.replace(f"self.{private}(", f"super().{name}(")
-    return line
 
 
 def declare_member(
@@ -264,30 +205,3 @@ def _passed(old: Function) -> list[str] | None:
     if a.vararg or a.kwarg or a.posonlyargs:
         return None
     return [x.arg for x in a.args[1:]] + [f"{x.arg}={x.arg}" for x in a.kwonlyargs]
-
-
-def declare_edits(new: Function, old: Function, words: Words, taken: set[str]) -> list[str] | None:
-    """A changed method as edits of the parent's."""
-    if type(new) is not type(old) or not _same_signature(new, old):
-        return None
-    made = drafts(old, new)
-    if made is None:
-        return None
-    lines: list[str] = []
-    for draft in made:
-        text = spoken(draft, old, new, words, taken)
-        if text is None:
-            return None
-        lines += [*text.lines, ""]
-    return lines[:-1]
-
-
-def _same_signature(new: Function, old: Function) -> bool:
-    mine = [plain_text(new.args), *_decorators(new)]
-    return mine == [plain_text(old.args), *_decorators(old)]
-
-
-def _decorators(function: Function) -> Iterator[str]:
-    for decorator in function.decorator_list:
-        if not is_documenting(decorator):
-            yield plain_text(decorator)

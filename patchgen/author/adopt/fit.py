@@ -61,13 +61,14 @@ def _definitions(root: Path) -> Mapping[str, str]:
     """The classes and functions of a release's general modules, each with its module."""
     found: dict[str, str] = {}
     for path in sorted((root / "transformers").glob("*.py")):
-        for name in _DEFINED.findall(_text(path)):
+        for name in _DEFINED.findall(read_text(path)):
             found.setdefault(name, f"transformers.{path.stem}")
     return found
 
 
 @lru_cache(maxsize=512)
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file of a release."""
     return path.read_text(encoding="utf-8", errors="replace")
 
 
@@ -95,7 +96,7 @@ def _has(root: Path, module: str, name: str) -> bool:
     for path in (base / "__init__.py", base.with_suffix(".py")):
         if path.is_file():
             inside = (base / name).is_dir() or (base / f"{name}.py").is_file()
-            return name == "*" or inside or re.search(rf"\b{name}\b", _text(path)) is not None
+            return name == "*" or inside or re.search(rf"\b{name}\b", read_text(path)) is not None
     return False
 
 

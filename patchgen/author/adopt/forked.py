@@ -7,7 +7,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from patchgen.syntax.text import make_source
 # With fewer of its classes called as in the parent, a fork is looked at as a model with names of
 # its own.
 _SAME_NAMES = 0.34
+# With so much of its code in a class of another name, a class is that class renamed.
+_SAME_CODE = 0.6
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,7 @@ class ForkedModel:
     `parent` has the fork's names for what is in `pairs`.
 
     `module` is the parent's dotted name; `pairs` are names of the fork with those of the parent.
-    `root` is the folder of the release.  `mixins` are classes of the fork with those of patchgen's
-    parts that they have, and which `parent` has too; `borrowed` are names that a part defines, with
-    its module.
+    `root` is the folder of the release; `alone` are classes that were renamed without the others.
     """
 
     parent: File
@@ -55,13 +55,17 @@ class ForkedModel:
     pairs: Mapping[str, str]
     title: str = ""
     root: Path | None = None
-    mixins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    borrowed: Mapping[str, str] = field(default_factory=dict)
+    alone: frozenset[str] = frozenset()
 
     @property
     def renames(self) -> bool:
         """Whether the fork is a model with names of its own."""
-        return any(new != old for new, old in self.pairs.items())
+        return any(new != old and new not in self.alone for new, old in self.pairs.items())
+
+    @property
+    def follows(self) -> bool:
+        """Whether a class has its name, so that the output is the parent with changes."""
+        return any(self.pairs.get(name) == name for name in self.fork.classes)
 
     @cached_property
     def alias(self) -> str:
@@ -90,9 +94,41 @@ def pair_with_parent(
             alike = [old for old in parent.definitions if tail and old.partition("_")[2] == tail]
             pairs |= {name: alike[0]} if len(alike) == 1 and alike[0] not in pairs.values() else {}
     renamed = {old: new for new, old in pairs.items() if new != old}
-    # With an ending more, the code of the parent goes on to mean its own.
-    beginning = r"^(?:class|def) " if renaming.behind else r"\b"
-    return ForkedModel(_renamed(parent, renamed, beginning), fork, module, pairs, title, root)
+    # In a model with names of its own, a class with another name is another class.
+    by_code = {} if renaming.new and not renaming.behind else _pair_by_code(parent, fork, pairs)
+    alone = {old: new for new, old in by_code.items()}
+    if renaming.behind:
+        alone, renamed = renamed | alone, {}
+    pairs |= {new: old for old, new in alone.items()}
+    # Of classes that were renamed alone, the code of the parent goes on to mean its own.
+    text = _renamed(_renamed(parent, renamed, r"\b"), alone, r"^(?:class|def) ")
+    return ForkedModel(text, fork, module, pairs, title, root, frozenset(alone.values()))
+
+
+def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[str, str]:
+    """The classes of the fork that have no pair, with those of the parent that have their code."""
+    left = [
+        name
+        for name in parent.classes
+        if name not in pairs.values() and name not in fork.definitions
+    ]
+    texts = {name: _lines(parent, name) for name in left}
+    found: dict[str, str] = {}
+    for name in fork.classes:
+        mine = _lines(fork, name) if name not in pairs and texts else Counter[str]()
+        shares = {
+            old: (mine & theirs).total() / max(theirs.total(), 1) for old, theirs in texts.items()
+        }
+        best = max(shares, key=lambda old: shares[old], default="")
+        if best and mine.total() > 2 and shares[best] >= _SAME_CODE:
+            found[name] = best
+            del texts[best]
+    return found
+
+
+def _lines(file: File, name: str) -> Counter[str]:
+    body = getattr(file.definitions[name].node, "body", [])
+    return Counter(line for node in body for line in ast.unparse(node).split("\n"))
 
 
 def find_renaming(parent: File, fork: File) -> Renaming:

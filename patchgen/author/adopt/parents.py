@@ -6,6 +6,7 @@ releases by the length of the declaration that each would need.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from patchgen.author.adopt.classes import Doubts
-from patchgen.author.adopt.fit import blockers, lacking_imports, unbound
+from patchgen.author.adopt.fit import blockers, lacking_imports, read_text, unbound
 from patchgen.author.adopt.forked import ForkedModel, pair_with_parent, rename_classes
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.write import declare
@@ -59,11 +60,11 @@ class Candidate:
 
         Names that only another release has weigh more than lines.
         """
-        forked, fork = self.forked, self.forked.fork
-        text = declare(forked, Doubts()).text if forked.pairs else fork.source.text
-        lacking = len(unbound(forked)) + len(lacking_imports(fork, self.release.root()))
+        forked = self.forked
+        text = declare(forked, Doubts()).text if forked.pairs else forked.fork.source.text
         written = [line.lstrip() for line in text.split("\n")]
-        return sum(1 for one in written if one and not one.startswith("#")) + _NAME * lacking
+        unread = _NAME * len(unbound(forked))
+        return sum(1 for one in written if one and not one.startswith("#")) + unread
 
     @cached_property
     def common(self) -> float:
@@ -74,12 +75,14 @@ class Candidate:
     @cached_property
     def blockers(self) -> int:
         """How much prevents a declaration over this parent."""
-        return len(list(blockers(self.forked)))
+        lacking = lacking_imports(self.forked.fork, self.release.root())
+        return len(lacking) + len(list(blockers(self.forked)))
 
-    @property
-    def rank(self) -> tuple[int, int, float, tuple[int, ...]]:
-        """The sort key: may reproduce the fork, then shortest, most similar, newest."""
+    @cached_property
+    def rank(self) -> tuple[bool, int, int, float, tuple[int, ...]]:
+        """The sort key: called as in the fork, may reproduce it, shortest, most similar, newest."""
         return (
+            self.forked.renames,
             self.blockers,
             self.lines,
             -self.common,
@@ -131,7 +134,7 @@ def lines_of(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _lines_of_file(path: Path) -> frozenset[str]:
-    return lines_of(path.read_text(encoding="utf-8", errors="replace"))
+    return lines_of(read_text(path))
 
 
 def alike(fork: File, release: Release) -> list[Similarity]:
@@ -175,7 +178,7 @@ class _Near:
 
 def _near(fork: File, release: Release, module: str, path: Path) -> _Near:
     """How far a parent is from the fork, in the fork's names."""
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = read_text(path)
     classes = _CLASS.findall(text)
     renaming = rename_classes(classes, fork.classes)
     renamed = text
@@ -220,7 +223,7 @@ def find_parents(
         return found
     found.sort(key=lambda one: one.rank)
     best = found[0]
-    equal = {c.forked.module: c for c in found if c.rank[:3] == best.rank[:3]}
+    equal = {c.forked.module: c for c in found if c.rank[:4] == best.rank[:4]}
     if len(equal) > 1:
         names = " and ".join(
             sorted(name.rpartition(".")[2].removeprefix("modeling_") for name in equal)
@@ -242,8 +245,9 @@ def _declare_nearest(fork: File, near: Sequence[_Near]) -> list[Candidate]:
         if number >= _DECLARED and any(not other.blockers for other in found):
             break
         forked = _beside(fork, one.release, one.module, one.path)
-        if number < _DECLARED or not any(blockers(forked)):
-            found.append(Candidate(forked, one.release))
+        candidate = Candidate(forked, one.release)
+        if number < _DECLARED or not candidate.blockers:
+            found.append(candidate)
     return found
 
 
@@ -270,6 +274,24 @@ def _models(fork: File, releases: Sequence[Release]) -> list[str]:
             "PG806", Location(fork.source.path), what, "name the model with --parent to adopt it so"
         )
     ranked = [one for one in ranked if one.share >= best.share / 2]
-    return list(dict.fromkeys(one.module for one in sorted(ranked, key=lambda one: -one.weight)))[
-        : _FINALISTS + 1
+    alike_most = [one.module for one in sorted(ranked, key=lambda one: -one.weight)]
+    return [*dict.fromkeys([*_named(fork, some), *alike_most[: _FINALISTS + 1]])]
+
+
+def _named(fork: File, releases: Sequence[Release]) -> list[str]:
+    """The models that have most of the fork's names: its classes, and what it imports of them."""
+    names: Counter[str] = Counter()
+    for node, alias in fork.imports.values():
+        if isinstance(node, ast.ImportFrom) and ".modeling_" in (node.module or ""):
+            names[f"{node.module} {alias.name}"] += 1
+    for release in releases:
+        for module, path in modeling_files(release):
+            there = {*_CLASS.findall(read_text(path))} & {*fork.classes}
+            names.update(f"{module} {name}" for name in there)
+    counts = Counter(key.partition(" ")[0] for key in names)
+    known = {module for release in releases for module, _ in modeling_files(release)}
+    return [
+        module
+        for module, count in counts.most_common(_FINALISTS)
+        if module in known and count >= max(2, len(fork.classes) / 3)
     ]

@@ -3,19 +3,116 @@
 from __future__ import annotations
 
 import ast
+import re
 import tempfile
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.author.adopt.bare import lost_statements
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
+from patchgen.syntax.bound import bound_by, bound_names
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
+from patchgen.syntax.same import Function, is_documenting, plain_text
 from patchgen.syntax.text import make_source
+
+
+def has_changes(forked: ForkedModel) -> bool:
+    """Whether a fork does anything else than its parent.
+
+    Documentation, the order of members and what it leaves out do nothing.
+    """
+    return forked.renames or bool(forked.alone or differing(forked) or own_statements(forked))
+
+
+def differing(forked: ForkedModel) -> list[str]:
+    """The classes and functions of the fork that are not the parent's."""
+    return [
+        name
+        for name, definition in forked.fork.definitions.items()
+        if definition.kind in ("class", "def") and not _is_of_parent(forked, definition)
+    ]
+
+
+def own_statements(forked: ForkedModel) -> list[ast.stmt]:
+    """The statements at the top level that the parent does not have, but for documentation.
+
+    They are neither imports nor classes nor functions.
+    """
+    read = _read_by_code(forked.fork)
+    # What follows the parent has its statements; a model of its own has those that it reads.
+    followed = [
+        node
+        for node in forked.parent.tree.body
+        if forked.follows or not (names := {*bound_names([node])}) or names & read
+    ]
+    theirs = {plain_text(node) for node in followed}
+    found = []
+    for node in forked.fork.tree.body:
+        names = set(bound_names([node]))
+        if isinstance(node, ast.ClassDef | Function | ast.Import | ast.ImportFrom | ast.Pass):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        imported = {
+            bound_by(alias)
+            for n in ast.walk(node)
+            if isinstance(n, ast.Import | ast.ImportFrom)
+            for alias in n.names
+        }
+        # What is imported and read by nobody is no statement of its own.
+        if (
+            isinstance(node, ast.If | ast.Try)
+            and imported
+            and not (names - imported or names & read)
+        ):
+            continue
+        documents = {name for name in names - read if _is_documentation(forked.fork, name)}
+        if (
+            "__all__" not in names
+            and plain_text(node) not in theirs
+            and not (names and names <= documents)
+        ):
+            found.append(node)
+    return found
+
+
+def _is_of_parent(forked: ForkedModel, definition: Definition) -> bool:
+    """Whether a definition is the parent's, apart from documentation."""
+    if definition.name not in forked.pairs:
+        return False
+    # The converter puts heads on the file's own model, and will again.
+    theirs = plain_definition(forked.parent.definitions[definition.name])
+    return theirs in (plain_definition(definition), plain_definition(without_written(definition)))
+
+
+def _read_by_code(file: File) -> set[str]:
+    """The names that something reads beside documenting decorators."""
+    found: set[str] = set()
+    stack: list[ast.AST] = [file.tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        decorators = getattr(node, "decorator_list", ())
+        stack += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if not (child in decorators and isinstance(child, ast.expr) and is_documenting(child))
+        ]
+    return found
+
+
+def _is_documentation(file: File, name: str) -> bool:
+    """Whether a constant is there for decorators that document: it is a text or such a list."""
+    documented = any(reference.name == name for reference in file.reads)
+    return (
+        documented
+        or re.search(r"DOCSTRING|_FOR_DOC$|_ARCHIVE_|^_EXPECTED|^_CHECKPOINT", name) is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -51,8 +148,19 @@ def prove(
     output, problems = flatten_text(text, name, root, settings)
     if problems:
         return Proof("", problems)
-    lost = lost_statements(forked, read_file(make_source(output, "output.py")))
+    made = "\n".join(plain_text(node) for node in ast.parse(output).body)
+    lost = tuple(n for n in own_statements(forked) if not _is_made(n, forked.fork, made))
     return replace(compare(output, forked.fork), lost=lost)
+
+
+def _is_made(node: ast.stmt, fork: File, made: str) -> bool:
+    """Whether the output has a statement; what it has of other models may have another name."""
+    text = re.escape(plain_text(node))
+    for name in {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}:
+        source = fork.imports[name][0] if name in fork.imports else None
+        if isinstance(source, ast.ImportFrom) and (source.module or "").startswith("transformers."):
+            text = text.replace(re.escape(f"N:{name};"), r"N:\w+;")
+    return re.search(f"^{text}$", made, re.MULTILINE) is not None
 
 
 def flatten_text(
@@ -74,18 +182,21 @@ def compare(output: str, fork: File) -> Proof:
     """Compare the fork's classes and functions with the text `output`."""
     made = read_file(make_source(output, "output.py")).definitions
     there = {name: d for name, d in fork.definitions.items() if d.kind in ("class", "def")}
-    heads = {
+    placed = {
         name
         for name, d in there.items()
         if name in made and is_placed(made[name]) and not _has_init(d)
     }
-    same = {
-        name
-        for name, d in there.items()
-        if name in made
-        and plain_definition(without_written(made[name], d.members if d.kind == "class" else ()))
-        == plain_definition(d)
-    }
+    same = set()
+    for name, d in there.items():
+        theirs = made.get(name)
+        if theirs is not None:
+            text = plain_definition(without_written(theirs, d.members if d.kind == "class" else ()))
+            wanted = plain_definition(d)
+            if text != wanted and _with_auto_models(text) == _with_auto_models(wanted):
+                placed.add(name)
+                text = wanted
+            same |= {name} if text == wanted else set()
     missing = tuple(name for name in there if name not in made)
     differ = tuple(name for name in there if name in made and name not in same)
     strict = frozenset(
@@ -99,7 +210,15 @@ def compare(output: str, fork: File) -> Proof:
         # The converter writes a decorator of this name.
         if d.kind in ("class", "def") and name not in there and name != "auto_docstring"
     )
-    return Proof(output, (), strict, differ, missing, more, tuple(sorted(heads & same)))
+    return Proof(output, (), strict, differ, missing, more, tuple(sorted(placed & same)))
+
+
+def _with_auto_models(text: str) -> str:
+    """A plain text in which AutoModel builds the parts of a model.
+
+    The converter names the model of the output where AutoModel would build transformers' own.
+    """
+    return re.sub(r"N:\w+;\.(?:_from_config|from_config);", "AutoModel;", text)
 
 
 def is_placed(definition: Definition) -> bool:

@@ -1,20 +1,24 @@
-"""The report on an adopted fork: how equal it is, how long, and whether it is worth it."""
+"""The report on an adopted fork: how equal it is, and how long beside its diff."""
 
 from __future__ import annotations
 
 import ast
+import copy
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from patchgen.author.adopt.parents import Candidate
 from patchgen.author.adopt.work import Adopted
 from patchgen.author.align.file import File, read_file
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.same import Function, is_docstring
 from patchgen.syntax.text import make_source
 
-THIN, THICK = 0.35, 0.50
+# What a changed place may cost beside the lines that its diff adds, and what a file may.
+A_PLACE, A_FILE = 6, 6
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,21 @@ class Report:
     found: Candidate
     file: str
 
+    @cached_property
+    def diff(self) -> tuple[int, int]:
+        """The lines of code that the fork's diff adds to the parent, and its places."""
+        forked = self.adopted.forked
+        old, new = (_lines_of_code(file) for file in (forked.parent, forked.fork))
+        blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        changed = [m - j for tag, _, _, j, m in blocks if tag != "equal"]
+        return sum(changed), len(changed)
+
     @property
     def verdict(self) -> str:
-        """Whether a declaration is worth it."""
-        share = self.adopted.share
-        return "thin" if share <= THIN else "thick" if share <= THICK else "a rewrite"
+        """Whether the declaration is about as long as the diff."""
+        added, places = self.diff
+        is_short = self.adopted.lines <= added + A_PLACE * places + A_FILE
+        return "short" if is_short else "long"
 
     @property
     def equality(self) -> str:
@@ -54,8 +68,7 @@ class Report:
             for name, d in fork.definitions.items()
             if d.kind in ("class", "def")
         }
-        borrowed = {name: "of a part" for name in self.adopted.forked.borrowed if name in found}
-        return found | borrowed | dict.fromkeys(self.adopted.proof.more, "gone")
+        return found | dict.fromkeys(self.adopted.proof.more, "gone")
 
     def data(self) -> dict[str, Any]:
         """The report as data for JSON."""
@@ -69,8 +82,8 @@ class Report:
             "equality": self.equality,
             "verdict": self.verdict,
             "lines": adopted.lines,
-            "fork_lines": adopted.fork_lines,
-            "share": round(adopted.share, 3),
+            "diff_lines": self.diff[0],
+            "diff_places": self.diff[1],
             "definitions": self.states(),
             "differ": list(adopted.proof.differ),
             "missing": list(adopted.proof.missing),
@@ -93,8 +106,8 @@ class Report:
             f"{self.found.release.version}",
             *rows,
             f"  {same} more unchanged" if same else "",
-            f"{self.equality}; {adopted.lines} lines of code for {adopted.fork_lines} "
-            f"({adopted.share:.0%}): {self.verdict}",
+            f"{self.equality}; {adopted.lines} lines of code for a diff that adds {self.diff[0]} "
+            f"in {self.diff[1]} places: {self.verdict}",
         ]
         gone = adopted.proof.more
         if gone and adopted.proof.output:
@@ -118,6 +131,19 @@ def _code(file: File) -> list[str]:
         if definition.kind in ("class", "def"):
             node = definition.node
             found.append(file.source.slice(first_line(node), node.end_lineno or 0))
+    return found
+
+
+def _lines_of_code(file: File) -> list[str]:
+    """The lines of the definitions, without docstrings, comments and layout."""
+    found: list[str] = []
+    for node in file.tree.body:
+        if not isinstance(node, ast.Import | ast.ImportFrom) and not is_docstring(node):
+            bare = copy.deepcopy(node)
+            for inner in ast.walk(bare):
+                if isinstance(inner, ast.ClassDef | Function) and is_docstring(inner.body[0]):
+                    inner.body = inner.body[1:] or [ast.Pass()]
+            found += ast.unparse(bare).split("\n")
     return found
 
 

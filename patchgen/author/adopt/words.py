@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from patchgen.author.align.ellipsis import is_made_up
+from patchgen.author.align.drafts import is_made_up
 from patchgen.author.align.file import File
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.blocks import first_line
@@ -38,13 +38,12 @@ class Names:
     alias: str
     pairs: Mapping[str, str]
     declared: frozenset[str]
-    mixins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    borrowed: Mapping[str, str] = field(default_factory=dict)
+    alone: frozenset[str] = frozenset()
 
     @property
     def renames(self) -> bool:
         """Whether the fork is a model with names of its own."""
-        return any(new != old for new, old in self.pairs.items())
+        return any(new != old and new not in self.alone for new, old in self.pairs.items())
 
     def of_fork(self, name: str) -> str:
         """A global name of the fork's code as the modular file writes it."""
@@ -64,8 +63,13 @@ class Names:
         if name in self.parent.definitions:
             return name if name in self.declared else self.of_parents_own(name)
         if name in self.pairs.values():
-            return f"{self.alias}.{name}"
+            return name if self.renamed_alone else f"{self.alias}.{name}"
         return name
+
+    @property
+    def renamed_alone(self) -> bool:
+        """Whether the old names of classes that were renamed go on to be names of these."""
+        return bool(self.alone) and any(self.pairs.get(n) == n for n in self.fork.classes)
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
@@ -83,9 +87,15 @@ class Names:
                 lines[reference.line - 1] = changed.decode()
         for node in ast.walk(fork.tree):
             # Those at the top are written anew, with the imports.
-            if isinstance(node, ast.ImportFrom) and node.level in _OWN and node.col_offset:
-                if node.lineno == node.end_lineno:
-                    lines[node.lineno - 1] += f"  {KEPT}"
+            if isinstance(node, ast.ImportFrom) and node.level and node.col_offset:
+                line = lines[node.lineno - 1]
+                if node.level in _OWN:
+                    lines[node.lineno - 1] = f"{line}  {KEPT}"
+                else:  # three dots lead to the top of transformers
+                    dots = "." * node.level
+                    above = ".".join(self.parent.source.module.split(".")[: -node.level])
+                    name = f"{above}.{node.module}" if node.module else above
+                    lines[node.lineno - 1] = line.replace(f"{dots}{node.module or ''}", name, 1)
         return tuple(lines)
 
 
@@ -152,9 +162,8 @@ class Words:
         reads = self.names.parent.globals_read
         for name in (n.id for n in _names(node) if (n.lineno, n.col_offset) in reads):
             names = self.names
-            known = name in names.parent.imports or name in names.borrowed
-            # A mixin reads what its own module imports, and so does the fork.
-            if names.of_parent(name) == name and (known or name in names.fork.imports):
+            known = name in names.parent.imports or name in names.fork.imports
+            if names.of_parent(name) == name and known:
                 self.read.add(name)
         return _unparsed(node, reads, self.names.of_parent)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from patchgen.author.adopt.classes import DeclaredDefinition, Doubts
 from patchgen.author.adopt.forked import ForkedModel
-from patchgen.author.adopt.parts import find_parts
-from patchgen.author.adopt.proof import Proof, prove
-from patchgen.author.adopt.write import declare, differing
+from patchgen.author.adopt.proof import Proof, has_changes, own_statements, prove
+from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import Definition, read_file
 from patchgen.compiler.emit.format import format_modular
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
+from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.same import is_docstring, plain_text
 from patchgen.syntax.text import make_source
@@ -41,11 +41,6 @@ class Adopted:
         """The fork's lines of code."""
         return code_lines(self.forked.fork.source.text)
 
-    @property
-    def share(self) -> float:
-        """The length of the declaration as a share of the fork."""
-        return self.lines / max(self.fork_lines, 1)
-
 
 def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings) -> Adopted:
     """The declaration of a fork as the file `name`.
@@ -54,11 +49,13 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
 
     Raises PatchgenError PG806 for a copy in which nothing was changed.
     """
-    forked = find_parts(forked, name, root, settings)
-    if not forked.renames and not forked.mixins and not differing(forked):
-        what = f"is {forked.module} but for documentation: there is nothing to declare"
+    if not has_changes(forked):
+        what = f"is {forked.module} but for documentation, order and what it leaves out"
         raise PatchgenError(
-            "PG806", Location(forked.fork.source.path), what, "use the model of transformers"
+            "PG806",
+            Location(forked.fork.source.path),
+            what,
+            "use the model of transformers: there is nothing to declare",
         )
     doubts = Doubts()
     best: Adopted | None = None
@@ -90,9 +87,16 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
     """`doubts` and what the converter could not reproduce in `made`."""
     proof = made.proof
     for problem in proof.problems:
-        owner, method = _place(made.text, problem.at.line)
+        # `transformers/models/...` is the parent's file.
+        is_own = problem.at.path.rpartition("/")[2].startswith("modular_")
+        owner, method = _place(made, problem.at.line) if is_own else ("", "")
+        refused = _statement_at(made, problem.at.line) if is_own and not owner else None
+        owner = owner or ("" if is_own else _class_of_parent(made.forked, problem.at.line))
         if owner:
+            doubts = doubts.lacking([owner] if owner in made.forked.fork.definitions else [])
             doubts = doubts.about(owner, method)
+        elif refused is not None and problem.code == "PG100":
+            doubts = doubts.lacking([], [refused])
         else:
             for one in made.definitions:
                 if one.state == "edited":
@@ -103,7 +107,16 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
             doubts = doubts.lacking([name]).about(name)
         else:
             doubts = _of_class(doubts, by_name[name], _differing(made, name))
-    return doubts.lacking(proof.missing, proof.lost)
+    return doubts.lacking(proof.missing)
+
+
+def _class_of_parent(forked: ForkedModel, line: int) -> str:
+    """The class of the fork whose parent stands at `line` of the parent's file."""
+    for name in forked.parent.classes:
+        node = forked.parent.definitions[name].node
+        if first_line(node) <= line <= (node.end_lineno or 0) and name in forked.fork.definitions:
+            return name
+    return ""
 
 
 def _differing(made: Adopted, name: str) -> frozenset[str]:
@@ -141,13 +154,26 @@ def _of_class(doubts: Doubts, declared: DeclaredDefinition, differ: frozenset[st
     return doubts
 
 
-def _place(text: str, line: int) -> tuple[str, str]:
-    """The class at `line` of a declaration, and the method that is edited there."""
-    for node in ast.parse(text).body:
+def _statement_at(made: Adopted, line: int) -> ast.stmt | None:
+    """The statement of the fork that stands at `line` of its declaration."""
+    for node in ast.parse(made.text).body:
+        if node.lineno <= line <= (node.end_lineno or 0):
+            said = ast.unparse(node).replace(f"{made.forked.alias}.", "")
+            own = own_statements(made.forked)
+            alike = [one for one in own if ast.unparse(one) == said]
+            names = {*bound_names([node])}
+            alike += [one for one in own if names and names == {*bound_names([one])}]
+            return alike[0] if alike else None
+    return None
+
+
+def _place(made: Adopted, line: int) -> tuple[str, str]:
+    """The class or function at `line` of a declaration, and the method that is edited there."""
+    for node in ast.parse(made.text).body:
         if not first_line(node) <= line <= (node.end_lineno or 0):
             continue
         if not isinstance(node, ast.ClassDef):
-            return "", ""
+            return getattr(node, "name", ""), ""
         for inner in node.body:
             match inner:
                 case ast.FunctionDef(

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from patchgen.author.adopt.classes import DeclaredDefinition, Doubts, declare_class
 from patchgen.author.adopt.fit import homes
 from patchgen.author.adopt.forked import ForkedModel
-from patchgen.author.adopt.proof import without_written
+from patchgen.author.adopt.proof import differing, own_statements
 from patchgen.author.adopt.words import Names, Words
-from patchgen.author.align.file import Definition, File, plain_definition
+from patchgen.author.align.file import Definition
 from patchgen.compiler.plan.bindings import KEPT
-from patchgen.syntax.same import is_documenting, plain_text
+from patchgen.syntax.bound import bound_names
 
-_EDIT_WORDS = ("edit", "new", "old")
+# The words of patchgen.edits, and how each is used.
+_EDIT_WORDS = {
+    "edit": "@edit",
+    **{word: rf"\n +with {word}:\n" for word in ("new", "old", "before", "after")},
+    **{word: rf": {word}\b" for word in ("New", "Old")},
+}
+_BANNER = re.compile(r"do not edit|automatically generated", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -28,274 +36,206 @@ class Declaration:
 
 def declare(forked: ForkedModel, doubts: Doubts) -> Declaration:
     """The declaration of a fork; whatever is in doubt is written in full."""
-    declared = _declared(forked, doubts)
-    while True:
-        names = Names(
-            forked.parent,
-            forked.fork,
-            forked.alias,
-            forked.pairs,
-            frozenset(declared),
-            forked.mixins,
-            forked.borrowed,
-        )
-        words = Words(names)
-        parts = [_part(forked, forked.fork.definitions[name], words, doubts) for name in declared]
-        bare = {node.lineno: words.statements([node], 0) for node in doubts.statements}
-        lacking = [n for n in _lacking(forked, words) if n not in declared]
-        lacking = lacking or _beside_guarded(forked, declared) or _anchor(forked, parts)
-        if not lacking:
-            return Declaration(_text(forked, parts, bare, words), tuple(parts))
+    return _Writer(forked, doubts).declaration()
+
+
+@dataclass
+class _Writer:
+    forked: ForkedModel
+    doubts: Doubts
+
+    def declaration(self) -> Declaration:
+        forked = self.forked
         order = list(forked.fork.definitions)
-        declared = sorted({*declared, *lacking}, key=order.index)
+        declared = self._declared()
+        statements = [n for n in own_statements(forked) if n not in self.doubts.statements]
+        while True:
+            names = Names(
+                forked.parent,
+                forked.fork,
+                forked.alias,
+                forked.pairs,
+                frozenset(declared) | {*bound_names(statements)},
+                forked.alone,
+            )
+            words = Words(names)
+            parts = [self._part(forked.fork.definitions[name], words) for name in declared]
+            texts = {node.lineno: words.statements([node], 0) for node in statements}
+            more = self._guards_read(words, statements)
+            lacking = [n for n in self._lacking(words) if n not in declared]
+            lacking = lacking or (self._anchor(parts) if not more else [])
+            if not lacking and not more:
+                return Declaration(self._text(parts, texts, statements, words), tuple(parts))
+            statements += more
+            declared = sorted({*declared, *lacking}, key=order.index)
+
+    @cached_property
+    def _paired(self) -> list[str]:
+        return [name for name in self.forked.fork.classes if name in self.forked.pairs]
+
+    def _declared(self) -> list[str]:
+        """What differs from the parent, and what has to be named for the rest to come along."""
+        forked, fork = self.forked, self.forked.fork
+        found = [*differing(forked), *self.doubts.definitions, *forked.alone]
+        if forked.renames:
+            # Nothing of the fork would bring along a class that no other class names.
+            classes = [d for d in fork.definitions.values() if d.kind == "class"]
+            used = set[str]().union(*map(_reads, classes))
+            found += [name for name in self._paired if name not in used]
+        # What derives from a class of transformers becomes one class with it.
+        for name in [name for name in found if name in fork.classes]:
+            bases = _bases(fork.definitions[name])
+            old = forked.parent.definitions.get(name) if name in self._paired else None
+            if old is None or name in self.doubts.whole or _bases(old) != bases:
+                found += [base for base in bases if base in self._paired]
+        # Without a class that has a parent, the file would have no parent.
+        if not {*found} & {*self._paired}:
+            found += self._paired[-1:]
+        return sorted({*found}, key=list(fork.definitions).index)
+
+    def _anchor(self, parts: Iterable[DeclaredDefinition]) -> list[str]:
+        """A class that derives from the parent's, where none does: it says whose variant it is."""
+        if any(part.state in ("edited", "named") for part in parts):
+            return []
+        declared = {part.name for part in parts}
+        return [name for name in self._paired if name not in declared][-1:]
+
+    def _lacking(self, words: Words) -> Iterator[str]:
+        """The fork's own definitions that the declared code reads, and that it does not have."""
+        for name in words.read:
+            definition = self.forked.fork.definitions.get(name)
+            if definition and definition.kind in ("class", "def") and name not in self.forked.pairs:
+                yield name
+
+    def _part(self, definition: Definition, words: Words) -> DeclaredDefinition:
+        old = None
+        if definition.name in self.forked.pairs:
+            old = self.forked.parent.definitions[definition.name]
+        if definition.kind == "class":
+            return declare_class(definition, old, words, self.doubts)
+        lines = [line for node in definition.nodes for line in words.statements([node], 0)]
+        state = "new" if old is None else "replaced"
+        return DeclaredDefinition(definition.name, state, tuple(lines))
+
+    def _guards_read(self, words: Words, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The fork's statements that a declared one needs, and that are not written yet.
+
+        A model with names of its own does not follow the parent, which has them.
+        """
+        fork = self.forked.fork
+        own = (name for name in words.read if words.names.of_fork(name) == name)
+        needed = set()
+        for name in own:
+            definition = fork.definitions.get(name)
+            if definition and definition.kind in ("assign", "other"):
+                needed |= {*definition.nodes}
+            elif name in fork.guarded and name not in fork.imports:
+                needed.add(fork.guarded[name])
+        done = {*statements, *self.doubts.statements}
+        return [node for node in fork.tree.body if node in needed - done]
+
+    # The text
+
+    def _text(
+        self,
+        parts: Iterable[DeclaredDefinition],
+        texts: dict[int, list[str]],
+        statements: Sequence[ast.stmt],
+        words: Words,
+    ) -> str:
+        forked = self.forked
+        package, _, module = forked.module.rpartition(".")
+        alias = f" as {forked.alias}" if forked.alias != module else ""
+        # Imports under a condition stand below the others.
+        top = [n for n in statements if isinstance(n, ast.If | ast.Try)]
+        guards = ["\n".join(texts.pop(node.lineno)) for node in sorted(top, key=lambda n: n.lineno)]
+        guards = [*guards, *self._guards_of_parent(words)]
+        places = {}
+        for part in parts:
+            places[forked.fork.definitions[part.name].node.lineno] = part.lines
+            if part.name in forked.alone and words.names.renamed_alone:
+                # The parent's code, which the output follows, calls it so.
+                old = f"{forked.pairs[part.name]} = {part.name}"
+                places[forked.fork.definitions[part.name].node.end_lineno or 0] = (old,)
+        ordered = [lines for _, lines in sorted({**places, **texts}.items())]
+        body = "\n\n\n".join("\n".join(lines).rstrip() for lines in ordered)
+        imports = [*self._imports(words), f"from {package} import {module}{alias}"]
+        if "@edit(" in body:
+            used = [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, body)]
+            imports.append(f"from patchgen.edits import {', '.join(used)}")
+        below = "\n\n".join(["\n".join(imports), *guards])
+        return f'{self._header()}"""{forked.title}"""\n\n{below}\n\n\n{body}\n'
+
+    def _guards_of_parent(self, words: Words) -> list[str]:
+        """The parent's guarded imports of names that a new model reads and does not import.
+
+        A fork has such names from `from transformers.models.llama.modeling_llama import *`.
+        """
+        fork, parent = self.forked.fork, self.forked.parent
+        if self.forked.follows:
+            return []
+        lacking = {*words.read} - {*fork.definitions, *fork.imports, *fork.guarded, *parent.imports}
+        nodes = dict.fromkeys(parent.guarded[n] for n in sorted(lacking) if n in parent.guarded)
+        return [words.parent_code(node) for node in nodes]
+
+    def _header(self) -> str:
+        """The comments at the top of the fork: its licence, its authors, where it came from."""
+        found: list[str] = []
+        for line in self.forked.fork.source.lines:
+            if not line.startswith("#") and line.strip():
+                break
+            found.append(line)
+        # A banner that forbids to edit is about the file that it was copied with.
+        blocks = re.split(r"(?<=\n)(?=\s*\n)", "".join(found))
+        blocks = [_without_banner(block) for block in blocks]
+        text = "".join(blocks).strip("\n")
+        return text + "\n\n" if text else ""
+
+    def _imports(self, words: Words) -> list[str]:
+        """The fork's imports of what the declared code reads, and all of its own package."""
+        forked, kept = self.forked, dict[str, list[str]]()
+        lines: list[str] = []
+        fork, parent = forked.fork, forked.parent
+        used = {reference.name for reference in fork.reads}
+        own = {n for n, (node, _) in fork.imports.items() if _is_own(node) and n in used}
+        for name in sorted(words.read | own):
+            if words.names.of_fork(name) != name:
+                continue
+            if name in fork.imports and _is_own(fork.imports[name][0]):
+                node, alias = fork.imports[name]
+                module = "." * getattr(node, "level", 0) + (getattr(node, "module", "") or "")
+                kept.setdefault(module, []).append(ast.unparse(alias))
+            elif name in fork.imports:
+                lines.append(self._import(*fork.imports[name]))
+            elif name in parent.imports and name not in {*fork.guarded, *fork.definitions}:
+                lines.append(self._import(*parent.imports[name]))
+        lines += [f"from {module} import {name}" for name, module in homes(forked).items()]
+        lines += [f"from {m} import {', '.join(names)}  {KEPT}" for m, names in kept.items()]
+        return list(dict.fromkeys(lines))
+
+    def _import(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+        """The import of one name; three dots lead to the top of transformers."""
+        name = ast.unparse(alias)
+        if isinstance(node, ast.Import):
+            return f"import {name}"
+        above = self.forked.module.split(".")[: -node.level] if node.level else []
+        return f"from {'.'.join([*above, *([node.module] if node.module else [])])} import {name}"
 
 
-def differing(forked: ForkedModel) -> list[str]:
-    """The definitions of the fork that are not the parent's."""
-    read = _read_by_code(forked.fork)
-    return [
-        name
-        for name, definition in forked.fork.definitions.items()
-        if definition.kind in ("class", "def")
-        and name not in forked.borrowed
-        and not _is_of_parent(forked, definition)
-        or definition.kind == "assign"
-        and name in read
-        and (name in forked.pairs or name in forked.parent.guarded)
-        and not _is_of_parent(forked, definition)
-    ]
+def _without_banner(block: str) -> str:
+    lines = [line for line in block.split("\n") if line.startswith("#")]
+    return "" if any(map(_BANNER.search, lines)) else block
 
 
-def _is_of_parent(forked: ForkedModel, definition: Definition) -> bool:
-    """Whether a definition is the parent's, apart from documentation."""
-    if definition.name not in forked.pairs:
-        return False
-    # The converter puts heads on the file's own model, and will again.
-    theirs = plain_definition(forked.parent.definitions[definition.name])
-    return theirs in (plain_definition(definition), plain_definition(without_written(definition)))
+def _is_own(node: ast.stmt) -> bool:
+    """Whether an import stays in the fork's own package."""
+    return getattr(node, "level", 0) in (1, 2)
 
 
-def _declared(forked: ForkedModel, doubts: Doubts) -> list[str]:
-    """What differs from the parent, and what has to be named for the rest to come along."""
-    fork = forked.fork
-    found = [*differing(forked), *forked.mixins, *doubts.definitions]
-    paired = [name for name in fork.classes if name in forked.pairs]
-    if forked.renames:
-        # Nothing of the fork would bring along a class that no other class names.
-        used: set[str] = set()
-        for definition in fork.definitions.values():
-            if definition.kind == "class":
-                used |= set(_reads(definition))
-        found += [name for name in paired if name not in used]
-    # Without a class that has a parent, the file would have no parent.
-    if not any(fork.definitions[name].kind == "class" and name in paired for name in found):
-        found += paired[-1:]
-    order = list(fork.definitions)
-    return sorted(set(found), key=order.index)
-
-
-def _beside_guarded(forked: ForkedModel, declared: Sequence[str]) -> list[str]:
-    """What the fork defines of a parent's guarded import of which it declares a name.
-
-    The converter replaces such a statement as a whole, or not at all.
-    """
-    guarded = forked.parent.guarded
-    replaced = {guarded[name] for name in declared if name in guarded}
-    return [
-        name
-        for name in forked.fork.definitions
-        if name not in declared and name in guarded and guarded[name] in replaced
-    ]
-
-
-def _anchor(forked: ForkedModel, parts: Iterable[DeclaredDefinition]) -> list[str]:
-    """A class that derives from the parent's, where none does.
-
-    It says whose variant the file is.
-    """
-    declared = {part.name for part in parts}
-    if any(part.state in ("edited", "named") for part in parts):
-        return []
-    return [name for name in forked.fork.classes if name in forked.pairs and name not in declared][
-        -1:
-    ]
+def _bases(definition: Definition) -> list[str]:
+    return [ast.unparse(base) for base in getattr(definition.node, "bases", [])]
 
 
 def _reads(definition: Definition) -> set[str]:
     nodes = [inner for node in definition.nodes for inner in ast.walk(node)]
     return {n.id for n in nodes if isinstance(n, ast.Name)} - {definition.name}
-
-
-def _read_by_code(file: File) -> set[str]:
-    """The names that something reads beside documenting decorators."""
-    found: set[str] = set()
-    stack: list[ast.AST] = [file.tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            found.add(node.id)
-        stack += [
-            child
-            for child in ast.iter_child_nodes(node)
-            if not (isinstance(child, ast.expr) and _documents(node, child))
-        ]
-    return found
-
-
-def _documents(node: ast.AST, decorator: ast.expr) -> bool:
-    """Whether `decorator` is one of `node`, and nothing but documentation."""
-    return decorator in getattr(node, "decorator_list", ()) and is_documenting(decorator)
-
-
-def _lacking(forked: ForkedModel, words: Words) -> Iterable[str]:
-    """What the declared code reads and neither file nor parent has: the fork's own definitions."""
-    for name in words.read:
-        definition = forked.fork.definitions.get(name)
-        known = name in forked.pairs or name in forked.borrowed
-        if definition is not None and definition.kind != "other" and not known:
-            yield name
-
-
-def _part(
-    forked: ForkedModel, definition: Definition, words: Words, doubts: Doubts
-) -> DeclaredDefinition:
-    old = (
-        forked.parent.definitions.get(definition.name) if definition.name in forked.pairs else None
-    )
-    if definition.kind == "class":
-        return declare_class(definition, old, words, doubts)
-    lines = [line for node in definition.nodes for line in words.statements([node], 0)]
-    return DeclaredDefinition(definition.name, "new" if old is None else "replaced", tuple(lines))
-
-
-def _text(
-    forked: ForkedModel,
-    parts: Iterable[DeclaredDefinition],
-    bare: Mapping[int, Sequence[str]],
-    words: Words,
-) -> str:
-    package, _, module = forked.module.rpartition(".")
-    own = f"from {package} import {module}" + (
-        f" as {forked.alias}" if forked.alias != module else ""
-    )
-    places = {forked.fork.definitions[part.name].nodes[0].lineno: part.lines for part in parts}
-    ordered = [lines for _, lines in sorted({**places, **bare}.items())]
-    body = "\n\n\n".join("\n".join(lines).rstrip() for lines in ordered)
-    guards = _guards(forked, words)
-    imports = [*_imports(forked, words), own]
-    if "@edit(" in body:
-        imports.append(f"from patchgen.edits import {', '.join(_EDIT_WORDS)}")
-    below = "\n\n".join(["\n".join(imports), *guards])
-    return f'{_header(forked)}"""{forked.title}"""\n\n{below}\n\n\n{body}\n'
-
-
-def _guards(forked: ForkedModel, words: Words) -> list[str]:
-    """The imports and constants under `if` and `try` that the declared code reads.
-
-    The fork's come first, then the parent's.
-    """
-    fork, parent = forked.fork, forked.parent
-    texts: dict[ast.stmt, str] = {}
-    waiting = sorted(words.read)
-    while waiting:
-        before = set(words.read)
-        for name in waiting:
-            for node in _guards_of(name, fork, words):
-                texts[node] = texts.get(node) or "\n".join(words.statements([node], 0))
-            theirs = _guard_of_parent(name, words.names)
-            if theirs is not None:
-                texts[theirs] = texts.get(theirs) or words.parent_code(theirs)
-        waiting = sorted(words.read - before)
-    needed = [node for node in (*fork.tree.body, *parent.tree.body) if node in texts]
-    return [texts[node] for node in needed]
-
-
-def _guards_of(name: str, fork: File, words: Words) -> list[ast.stmt]:
-    if words.names.of_fork(name) != name or name in fork.imports:
-        return []
-    definition = fork.definitions.get(name)
-    if definition is not None:
-        return list(definition.nodes) if definition.kind == "other" else []
-    guard, theirs = fork.guarded.get(name), words.names.parent.guarded.get(name)
-    if guard is None or (
-        not words.names.renames and theirs is not None and plain_text(guard) == plain_text(theirs)
-    ):
-        return []
-    return [guard]
-
-
-def _guard_of_parent(name: str, names: Names) -> ast.stmt | None:
-    """The parent's guarded import of a name that a new model reads and does not import.
-
-    A fork has such names from `from transformers.models.llama.modeling_llama import *`.
-    """
-    fork, parent = names.fork, names.parent
-    bound = name in fork.definitions or name in fork.imports or name in fork.guarded
-    if not names.renames or bound or name in parent.imports:
-        return None
-    return parent.guarded.get(name)
-
-
-def _header(forked: ForkedModel) -> str:
-    """The comments at the top of the fork: its licence, its authors, where it came from."""
-    found: list[str] = []
-    for line in forked.fork.source.lines:
-        if not line.startswith("#") and line.strip():
-            break
-        found.append(line)
-    while found and not found[-1].strip():
-        found.pop()
-    return "".join(found) + "\n" if found else ""
-
-
-def _imports(forked: ForkedModel, words: Words) -> list[str]:
-    """The fork's imports of what the declared code reads, and all of its own package."""
-    lines: list[str] = []
-    used = {reference.name for reference in forked.fork.reads}
-    own = {
-        name
-        for name, (node, _) in forked.fork.imports.items()
-        if getattr(node, "level", 0) in (1, 2) and name in used
-    }
-    for name in sorted(words.read | own):
-        if words.names.of_fork(name) != name:
-            continue
-        if name in forked.borrowed and name not in words.names.declared:
-            lines.append(f"from {forked.borrowed[name]} import {name}")
-        elif name in forked.fork.imports:
-            node, alias = forked.fork.imports[name]
-            lines.append(_import(node, alias, *_module_of(node, forked)))
-        elif name in forked.parent.imports and name not in {
-            *forked.fork.guarded,
-            *forked.fork.definitions,
-        }:
-            node, alias = forked.parent.imports[name]
-            lines.append(_import(node, alias, _absolute(node, forked), ""))
-    lines += [f"from {module} import {name}" for name, module in homes(forked).items()]
-    return list(dict.fromkeys(lines))
-
-
-def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias, module: str, mark: str) -> str:
-    """The import of one name."""
-    said_as = f" as {alias.asname}" if alias.asname else ""
-    if isinstance(node, ast.ImportFrom):
-        return f"from {module} import {alias.name}{said_as}{mark}"
-    return f"import {alias.name}{said_as}"
-
-
-def _module_of(node: ast.Import | ast.ImportFrom, forked: ForkedModel) -> tuple[str, str]:
-    """The module that a fork imports from, and the mark of one of its own package.
-
-    Three dots lead to the top of transformers: such a fork was copied inside it.
-    """
-    if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
-        return "." * node.level + (node.module or ""), f"  {KEPT}"
-    return _absolute(node, forked), ""
-
-
-def _absolute(node: ast.Import | ast.ImportFrom, forked: ForkedModel) -> str:
-    """The module that an import names, as seen from the parent's."""
-    if isinstance(node, ast.Import):
-        return ""
-    above = forked.module.split(".")[: -node.level] if node.level else []
-    return ".".join([*above, *([node.module] if node.module else [])])

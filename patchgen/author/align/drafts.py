@@ -1,31 +1,33 @@
-"""The smallest changes that turn one method into another, each found by its own words.
+"""The shortest changes that turn one method into another, each found by its own words.
 
-A draft is what an edit says: code of the parent, and code in its stead.  Statements around a change
-are added to it until the place is unique; where an expression is enough, it is the expression.
+A draft is a pair of an edit: code of the parent, and code in its stead, before or behind it.
+Statements around a change are added to it until the place is unique; where an expression is enough,
+it is the expression.
 """
 
 from __future__ import annotations
 
 import ast
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from patchgen.author.align.ellipsis import headed, make_ellipsis, replace_suite
 from patchgen.author.align.expressions import differing, expressions
 from patchgen.author.align.suites import Aligned, Row, align_methods, key, suites_of
-from patchgen.compiler.edits.pattern import Run, find_statements, suites
+from patchgen.compiler.edits.pattern import Run, arguments, find, find_statements, suites
 from patchgen.syntax.same import Function
 
 _WIDTH = 96
-# What an edit costs beside its code: decorator, `def`, `with old:`, `with new:`, a blank line.
-OVERHEAD = 5
-_MOST_RANGES = 400
+# What a pair costs beside its code: `with old:` and `with new:`.
+_OVERHEAD = 2
+# Longer runs of statements are not looked at to find a place.
+_WIDEST = 24
 
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """One edit: `old` becomes `new`, in `count` places.
+    """One pair: `new` in the place of `old`, or `before` or `after` it, in `count` places.
 
     Nodes can be made up, with `...` in them.
     """
@@ -33,23 +35,80 @@ class Draft:
     old: tuple[ast.stmt, ...] | ast.expr
     new: tuple[ast.stmt, ...] | ast.expr
     count: int = 1
+    word: str = "new"
 
     @property
     def cost(self) -> int:
-        """The lines that it takes."""
-        return OVERHEAD + _lines(self.old) + max(_lines(self.new), 1)
+        """The lines that it takes; a count needs an edit of its own."""
+        return _OVERHEAD * self.count + _lines(self.old) + max(_lines(self.new), 1)
 
 
 def drafts(old: Function, new: Function) -> list[Draft] | None:
-    """The edits that turn `old` into `new`, in order; None if there are none."""
+    """The drafts that turn the body of `old` into that of `new`; None if there are none.
+
+    Those with a count stand behind the others.
+    """
     aligned = align_methods(old, new)
-    work = _Work(old, _group(aligned))
-    return work.of_suite(aligned)
+    work = _Work(old)
+    repeated = work.repeat(aligned)
+    for covered in (repeated, {}) if repeated else ({},):
+        work.repeated = covered
+        made = work.of_suite(aligned.rows)
+        if made is not None:
+            return [*made, *dict.fromkeys(covered.values())]
+    return None
+
+
+def is_made_up(node: ast.AST) -> bool:
+    """Whether a node is in neither file, because it has `...` for what is left out."""
+    return getattr(node, "_made_up", False)
+
+
+def _make_up(node: ast.stmt) -> ast.stmt:
+    node._made_up = True  # type: ignore[attr-defined]
+    return ast.fix_missing_locations(node)
+
+
+def make_ellipsis() -> ast.stmt:
+    """`...` as a statement."""
+    return _make_up(ast.Expr(ast.Constant(...)))
+
+
+def headed(node: ast.stmt) -> ast.stmt:
+    """A compound statement by its head alone, and a long call without its arguments."""
+    match node:
+        case ast.If() | ast.For() | ast.AsyncFor() | ast.While() | ast.With() | ast.AsyncWith():
+            suites = [name for name in ("body", "orelse") if getattr(node, name, None)]
+            changed: dict[str, object] = {name: [make_ellipsis()] for name in suites}
+        case ast.Assign(value=ast.Call() as call) | ast.Return(value=ast.Call() as call):
+            if _lines_of(node) < 2:
+                return node
+            changed = {"value": ast.Call(call.func, [ast.Constant(...)], [])}
+        case _:
+            return node
+    return _make_up(type(node)(**(dict(ast.iter_fields(node)) | changed)))
+
+
+def _with_rest(old: ast.expr, new: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """Two calls of the same with `...` for the arguments with which both begin."""
+    if not isinstance(old, ast.Call) or not isinstance(new, ast.Call):
+        return None
+    if key(old.func) != key(new.func):
+        return None
+    sides = arguments(old), arguments(new)
+    same = len(os.path.commonprefix([[*map(key, side)] for side in sides]))
+    if same < 2 or same == min(map(len, sides)) == max(map(len, sides)):
+        return None
+    calls = []
+    for call, side in zip((old, new), sides, strict=True):
+        plain = [one for one in side[same:] if isinstance(one, ast.expr)]
+        named = [one for one in side[same:] if isinstance(one, ast.keyword)]
+        calls.append(ast.Call(call.func, [ast.Constant(...), *plain], named))
+    return calls[0], calls[1]
 
 
 def _lines(code: Sequence[ast.stmt] | ast.expr) -> int:
-    nodes = code if isinstance(code, Sequence) else [code]
-    return sum(_lines_of(node) for node in nodes)
+    return sum(map(_lines_of, code if isinstance(code, Sequence) else [code]))
 
 
 def _lines_of(node: ast.AST) -> int:
@@ -73,242 +132,187 @@ def _atoms(row: Row) -> Iterator[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]
         yield from differing(*head)
 
 
-def _group(aligned: Aligned) -> Counter[tuple[str, str]]:
-    """How often each change occurs."""
-    found: Counter[tuple[str, str]] = Counter()
-    for row in aligned.rows:
-        found.update({(key(a), key(b)) for a, b in _atoms(row)})
+def _all_atoms(
+    rows: Sequence[Row],
+) -> Iterator[list[tuple[ast.stmt | ast.expr, ast.stmt | ast.expr]]]:
+    for row in rows:
+        yield list(_atoms(row))
         for inner in row.inside:
-            found += _group(inner)
-    return found
+            yield from _all_atoms(inner.rows)
+
+
+def _code(node: ast.stmt | ast.expr) -> tuple[ast.stmt, ...] | ast.expr:
+    return (node,) if isinstance(node, ast.stmt) else node
+
+
+_Drafts = tuple[Draft, ...]
 
 
 @dataclass
 class _Work:
     """The method that is edited, counted once.
 
-    `changes_drafted` are changes that a draft with a count covers already.
+    `repeated` are changes of several places, by the keys of both sides, each with its draft.
     """
 
     method: Function
-    groups: Counter[tuple[str, str]]
-    changes_drafted: set[tuple[str, str]] = field(default_factory=set)
+    repeated: dict[tuple[str, str], Draft] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.expressions = Counter(expressions(self.method.body))
         self.suites = list(suites(self.method))
+        self.places: dict[str, list[tuple[int, int]]] = {}
+        self.keys = [[*map(key, suite)] for suite in self.suites]
+        for number, suite in enumerate(self.keys):
+            for place, text in enumerate(suite):
+                self.places.setdefault(text, []).append((number, place))
 
-    def places(self, pattern: Sequence[ast.stmt]) -> list[Run]:
-        """The places where a converter would find a run of statements."""
-        return [m.place for m in find_statements(pattern, self.suites) if isinstance(m.place, Run)]
-
-    def is_unique(self, pattern: Sequence[ast.stmt], wanted: Run | None = None) -> bool:
-        """Whether `pattern` is found once, at `wanted`."""
-        if len(pattern) == 1 and isinstance(pattern[0], ast.Expr):
-            return self.expressions[key(pattern[0].value)] == 1
-        found = self.places(pattern)
-        if len(found) != 1:
-            return False
-        place = found[0]
-        return wanted is None or (
-            place.suite is wanted.suite
-            and place.start == wanted.start
-            and (place.stop == wanted.stop)
-        )
-
-    def of_suite(self, aligned: Aligned) -> list[Draft] | None:
-        """The drafts for one suite; None where something in it has no place of its own."""
-        rows = aligned.rows
-        inner = {
-            place: self._opened(row) for place, row in enumerate(rows) if row.state == "opened"
-        }
-        found: list[tuple[int, int, list[Draft]]] = []
-        place = 0
-        while place < len(rows):
-            row = rows[place]
-            if row.state == "same":
-                place += 1
-                continue
-            made = self._at(rows, place, inner, found[-1][1] if found else 0)
-            while made is None and found:
-                # What stands between belongs to both: they become one.
-                gone = found.pop()
-                made = self._grown(rows, gone[0], place + 1, found[-1][1] if found else 0)
-            if made is None:
-                return None
-            while found and made[0] < found[-1][1]:
-                found.pop()
-            found.append(made)
-            place = max(made[1], place + 1)
-        return [draft for _, _, made in self._joined(rows, found) for draft in made]
-
-    def _joined(
-        self, rows: Sequence[Row], found: Sequence[tuple[int, int, list[Draft]]]
-    ) -> list[tuple[int, int, list[Draft]]]:
-        """Neighbours as one draft where that is shorter."""
-        joined: list[tuple[int, int, list[Draft]]] = []
-        for start, stop, made in found:
-            if (
-                joined
-                and all(d.count == 1 for d in [*joined[-1][2], *made])
-                and made
-                and joined[-1][2]
-            ):
-                both = self._run(rows[joined[-1][0] : stop])
-                separate = sum(draft.cost for draft in [*joined[-1][2], *made])
-                if both is not None and both.cost <= separate:
-                    joined[-1] = (joined[-1][0], stop, [both])
+    def repeat(self, aligned: Aligned) -> dict[tuple[str, str], Draft]:
+        """The same change in several places, where that is all that its code matches."""
+        rows = list(_all_atoms(aligned.rows))
+        times = Counter(pair for row in rows for pair in {(key(a), key(b)) for a, b in row})
+        repeated: dict[tuple[str, str], Draft] = {}
+        for row in rows:
+            for old, new in row:
+                pair = key(old), key(new)
+                if times[pair] < 2 or isinstance(old, ast.Expr):
                     continue
-            joined.append((start, stop, made))
-        return joined
+                if isinstance(old, ast.stmt):
+                    occurs = self.occurs([old])
+                else:
+                    occurs = self.expressions[pair[0]]
+                if occurs == times[pair]:
+                    repeated.setdefault(pair, Draft(_code(old), _code(new), times[pair]))
+                    break
+        return repeated
 
-    def _at(
-        self, rows: Sequence[Row], place: int, inner: dict[int, list[Draft] | None], floor: int
-    ) -> tuple[int, int, list[Draft]] | None:
-        """The drafts for the row at `place`, and the rows that they cover."""
-        row = rows[place]
-        own = inner[place] if row.state == "opened" else self._atomic(row)
-        grown = self._grown(rows, place, place + 1, floor)
-        if own is None:
-            dotted = self._dotted(row) if row.state == "opened" else None
-            if dotted is not None and (grown is None or dotted.cost < grown[2][0].cost):
-                return place, place + 1, [dotted]
-            return grown
-        whole = (place, place + 1, own)
-        # At the same length a statement is easier to read than a part of one.
-        if (
-            grown is not None
-            and grown[2][0].cost <= sum(draft.cost for draft in own)
-            and grown[2][0].count == 1
-            and (own and all(draft.count == 1 for draft in own))
-        ):
-            return grown
-        return whole
+    def is_repeated(self, row: Row) -> bool:
+        """Whether a draft with a count makes all of what changes in `row`."""
+        return any((key(a), key(b)) in self.repeated for a, b in _atoms(row))
 
-    def _opened(self, row: Row) -> list[Draft] | None:
-        found: list[Draft] = []
-        for old, new in row.heads:
-            head = self._expression(old, new)
+    def has_repeated(self, row: Row) -> bool:
+        """Whether it makes a part of what changes in `row`."""
+        inside = (inner for suite in row.inside for inner in suite.rows)
+        return self.is_repeated(row) or any(map(self.has_repeated, inside))
+
+    def occurs(self, pattern: Sequence[ast.stmt]) -> int:
+        """How often a converter would find a run of statements."""
+        if len(pattern) == 1 and isinstance(pattern[0], ast.Expr):
+            return self.expressions[key(pattern[0].value)]
+        if any(map(is_made_up, pattern)):
+            return len(list(find_statements(pattern, self.suites)))
+        texts = [*map(key, pattern)]
+        starts = self.places.get(texts[0], [])
+        return sum(self.keys[n][place : place + len(texts)] == texts for n, place in starts)
+
+    def of_suite(self, rows: Sequence[Row]) -> _Drafts | None:
+        """The shortest drafts for one suite; None where something in it has no place of its own."""
+        # best[i] are the lines and the drafts of the first i rows.
+        best: list[tuple[int, _Drafts] | None] = [(0, ())]
+        for stop, row in enumerate(rows, 1):
+            before, choice = best[stop - 1], None
+            if before is not None:
+                done = row.state == "same" or (row.state == "changed" and self.is_repeated(row))
+                inner = () if done else self._of_row(row)
+                if inner is not None:
+                    choice = before[0] + sum(draft.cost for draft in inner), (*before[1], *inner)
+            cost = 0
+            for start in range(stop - 1, max(-1, stop - 1 - _WIDEST), -1):
+                cost += _cost(rows[start])
+                before = best[start]
+                if self.has_repeated(rows[start]):
+                    break
+                if before is None or all(row.state == "same" for row in rows[start:stop]):
+                    continue
+                # An expression of the same length says less of where it stands than a statement.
+                if choice is not None and before[0] + cost > choice[0]:
+                    continue
+                run = self._of_run(rows[start:stop])
+                # Of two anchors, the one above says more of what is inserted.
+                worth = before[0] + run.cost + (run.word == "before") if run is not None else 0
+                if run is not None and (choice is None or worth <= choice[0]):
+                    choice = before[0] + run.cost, (*before[1], run)
+            best.append(choice)
+        return best[-1][1] if best[-1] is not None else None
+
+    def _of_row(self, row: Row) -> _Drafts | None:
+        """The drafts inside a row, which leave its statement where it is."""
+        if row.state == "changed":
+            return self._of_statement(row) if len(row.old) == len(row.new) == 1 else None
+        made: list[Draft] = []
+        for pair in row.heads:
+            head = self._smallest(differing(*pair))
+            if head is None and all(inside.is_same for inside in row.inside):
+                old, new = headed(row.old[0]), headed(row.new[0])
+                head = (Draft((old,), (new,)),) if self.occurs([old]) == 1 else None
             if head is None:
                 return None
-            found += head
+            made += head
         for suite in row.inside:
-            made = self.of_suite(suite)
-            if made is None:
+            inner = self.of_suite(suite.rows)
+            if inner is None:
                 return None
-            found += made
-        return found
+            made += inner
+        return tuple(made)
 
-    def _atomic(self, row: Row) -> list[Draft] | None:
-        """The draft of a row by its own words."""
-        if len(row.old) != 1 or len(row.new) != 1:
+    def _of_statement(self, row: Row) -> _Drafts | None:
+        (old,), (new,) = row.old, row.new
+        if type(old) is not type(new) or suites_of(old):
             return None
-        pair = key(row.old[0]), key(row.new[0])
-        if pair in self.changes_drafted:
-            return []
-        # The same change in several places: all that the statement matches.
-        if self.groups[pair] > 1 and not isinstance(row.old[0], ast.Expr):
-            if len(self.places(row.old)) == self.groups[pair]:
-                self.changes_drafted.add(pair)
-                return [Draft(row.old, row.new, self.groups[pair])]
-        if type(row.old[0]) is not type(row.new[0]) or suites_of(row.old[0]):
-            return None
-        return self._smallest(differing(row.old[0], row.new[0]))
-
-    def _expression(self, old: ast.expr, new: ast.expr) -> list[Draft] | None:
         return self._smallest(differing(old, new))
 
-    def _smallest(self, chain: Sequence[tuple[ast.expr, ast.expr]]) -> list[Draft] | None:
+    def _smallest(self, chain: Sequence[tuple[ast.expr, ast.expr]]) -> _Drafts | None:
         """The first of the expressions that is found where it changes, and nowhere else."""
-        if any((key(a), key(b)) in self.changes_drafted for a, b in chain):
-            return []
+        if any((key(a), key(b)) in self.repeated for a, b in chain):
+            return ()
         for old, new in chain:
-            times = self.groups[key(old), key(new)]
-            if isinstance(old, ast.Name | ast.Constant) and times < 2:
-                continue  # a name alone says nothing of where it stands
-            if times and self.expressions[key(old)] == times:
-                if times > 1:
-                    self.changes_drafted.add((key(old), key(new)))
-                return [Draft(old, new, times)]
+            brief = _with_rest(old, new)
+            if brief is not None and len(find([ast.Expr(brief[0])], self.method)) == 1:
+                return (Draft(*brief),)
+            # A name alone says nothing of where it stands.
+            if not isinstance(old, ast.Name | ast.Constant) and self.expressions[key(old)] == 1:
+                return (Draft(old, new),)
         return None
 
-    def _grown(
-        self, rows: Sequence[Row], start: int, stop: int, floor: int
-    ) -> tuple[int, int, list[Draft]] | None:
-        """The shortest run of rows around `start` to `stop` whose statements are found once."""
-        ranges = [(a, b) for a in range(floor, start + 1) for b in range(stop, len(rows) + 1)]
-        ranges = sorted(ranges, key=lambda r: self._cost(rows, *r))[:_MOST_RANGES]
-        for a, b in ranges:
-            draft = self._run(rows[a:b])
-            if draft is not None:
-                return a, b, [draft]
-        return None
-
-    def _cost(self, rows: Sequence[Row], a: int, b: int) -> int:
-        return sum(_lines(row.old) + _lines(row.new) for row in rows[a:b])
-
-    def _run(self, rows: Sequence[Row]) -> Draft | None:
+    def _of_run(self, rows: Sequence[Row]) -> Draft | None:
         """The statements of `rows` as one draft, if they are found once."""
         old = tuple(node for row in rows for node in row.old)
         new = tuple(node for row in rows for node in row.new)
-        if not old:
+        if not old or self.occurs(old) != 1:
             return None
-        if not self.is_unique(old):
-            return None
-        if len(old) == 1 and isinstance(old[0], ast.Expr):
-            return Draft(old, new)
-        (place,) = self.places(old)
-        return Draft(self._brief(old, place), new)
+        word = "new"
+        for inserted, others, name in (
+            (rows[-1], rows[:-1], "after"),
+            (rows[0], rows[1:], "before"),
+        ):
+            if not inserted.old and all(row.state == "same" for row in others):
+                word, new = name, inserted.new
+        return Draft(self._brief(old), new, word=word)
 
-    def _brief(self, old: tuple[ast.stmt, ...], place: Run) -> tuple[ast.stmt, ...]:
+    def _brief(self, old: tuple[ast.stmt, ...]) -> tuple[ast.stmt, ...]:
         """`old` with `...` for everything that is not needed to find it."""
-        if _lines(old) <= 3:
+        if _lines(old) < 2 or (len(old) == 1 and isinstance(old[0], ast.Expr)):
             return old
-        ends = (old[0], make_ellipsis(), old[-1]) if len(old) > 2 else old
-        choices = [
-            tuple(headed(node) for node in ends),
-            ends,
-            tuple(headed(node) for node in old),
-        ]
-        choices = [choice for choice in choices if _lines(choice) < _lines(old)]
+        dots = make_ellipsis()
+        ends = (old[0], dots, old[-1]) if len(old) > 2 else old
+        choices = [tuple(map(headed, ends)), ends, tuple(map(headed, old))]
         for choice in sorted(choices, key=_lines):
-            if not (len(choice) == 1 and isinstance(choice[0], ast.Expr)) and self.is_unique(
-                choice, place
-            ):
+            if _lines(choice) < _lines(old) and self._is_found(choice, old):
                 return choice
         return old
 
-    def _dotted(self, row: Row) -> Draft | None:
-        """A compound statement with `...` for a run that stays, found by what changes in it."""
-        if row.heads:
-            return None
-        changed = [number for number, suite in enumerate(row.inside) if not suite.is_same]
-        if len(changed) != 1:
-            return None
-        rows = row.inside[changed[0]].rows
-        first = next(n for n, one in enumerate(rows) if one.state != "same")
-        last = max(n for n, one in enumerate(rows) if one.state != "same") + 1
-        best: Draft | None = None
-        for before, behind in ((rows[:first], None), (None, rows[last:])):
-            old = _with_ellipsis(before, rows[first:last], behind, new=False)
-            new = _with_ellipsis(before, rows[first:last], behind, new=True)
-            pattern = (replace_suite(row.old[0], changed[0], old),)
-            if not self.is_unique(pattern):
-                continue
-            draft = Draft(pattern, (replace_suite(row.new[0], changed[0], new),))
-            best = draft if best is None or draft.cost < best.cost else best
-        return best
+    def _is_found(self, choice: Sequence[ast.stmt], old: Sequence[ast.stmt]) -> bool:
+        """Whether `choice` is found once, where `old` stands."""
+        if len(choice) == 1 and isinstance(choice[0], ast.Expr):
+            return False
+        places = [match.place for match in find_statements(choice, self.suites)]
+        return [
+            [id(node) for node in place.nodes] for place in places if isinstance(place, Run)
+        ] == [[*map(id, old)]]
 
 
-def _with_ellipsis(
-    before: Sequence[Row] | None, rows: Sequence[Row], behind: Sequence[Row] | None, *, new: bool
-) -> list[ast.stmt]:
-    def with_ellipsis(some: Sequence[Row]) -> list[ast.stmt]:
-        return [node for row in some for node in (row.new if new else row.old)]
-
-    middle = with_ellipsis(rows)
-    return [
-        *(with_ellipsis(before) if before is not None else [make_ellipsis()]),
-        *middle,
-        *(with_ellipsis(behind) if behind is not None else [make_ellipsis()]),
-    ]
+def _cost(row: Row) -> int:
+    """At least so many lines are needed where a run has this row."""
+    if row.state == "same":
+        return 1
+    return _lines(row.new)

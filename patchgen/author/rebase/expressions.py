@@ -1,23 +1,24 @@
-"""Merge three versions of an expression; arguments and elements are merged one by one.
+"""Three versions of an expression as one, part by part.
 
     base     self.attn(x, mask)
     ours     self.attn(x, mask, seq=seq)
     theirs   self.attn(x, mask=mask)
     merged   self.attn(x, mask=mask, seq=seq)
 
-Two changes within one arithmetic expression, one condition or one comparison are a clash: there the
-parts mean something together.
+Arguments and elements are merged one by one.  Two changes within one sum, one condition or one
+comparison are a clash: there the parts mean something together.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Mapping, Sequence
 
-from patchgen.author.rebase.sides import Clash, Three, as_operand
+from patchgen.author.rebase.code import Clash, Three, as_operand
 from patchgen.syntax.same import plain_text
 
 _BOTH = "both changed this expression"
+_Entry = ast.expr | None
 
 
 def merge_expression(three: Three, base: ast.expr, ours: ast.expr, theirs: ast.expr) -> str | Clash:
@@ -26,81 +27,60 @@ def merge_expression(three: Three, base: ast.expr, ours: ast.expr, theirs: ast.e
         return three.theirs.code(theirs)
     if _same(base, theirs):
         return _standing(three.ours.code(ours))
-    clash = three.clash(_BOTH, base, ours, theirs)
     if _holds(ours, theirs) and not _holds(base, theirs):
+        # The declaration does what upstream does, and more.
         return _standing(three.ours.code(ours))
     match base, ours, theirs:
         case ast.Call(), ast.Call(), ast.Call():
             return _merge_call(three, base, ours, theirs)
-        case ast.Attribute(attr=a), ast.Attribute(attr=b), ast.Attribute(attr=c) if a == b == c:
-            value = merge_expression(three, base.value, ours.value, theirs.value)
-            return _put(three, theirs, theirs.value, value)
-        case ast.Subscript(), ast.Subscript(), ast.Subscript():
-            if not _same(base.slice, ours.slice) or not _same(base.slice, theirs.slice):
-                return clash
-            value = merge_expression(three, base.value, ours.value, theirs.value)
-            return _put(three, theirs, theirs.value, value)
-        case (
-            ast.List() | ast.Tuple() | ast.Set(),
-            ast.List() | ast.Tuple() | ast.Set(),
-            ast.List() | ast.Tuple() | ast.Set(),
-        ) if type(base) is type(ours) is type(theirs):
-            return _merge_elements(three, base, ours, theirs)
-        case ast.Dict(), ast.Dict(), ast.Dict():
-            return _merge_dict(three, base, ours, theirs)
-        case ast.Starred(), ast.Starred(), ast.Starred():
-            merged = merge_expression(three, base.value, ours.value, theirs.value)
-            return merged if isinstance(merged, Clash) else f"*{merged}"
+        case (ast.List() | ast.Set(), ast.List() | ast.Set(), ast.List() | ast.Set()) if (
+            _are_strings([*base.elts, *ours.elts, *theirs.elts])
+        ):
+            return _merge_names(three, base, ours, theirs)
+        case _ if type(base) is type(ours) is type(theirs):
+            return _merge_parts(three, base, ours, theirs)
         case _:
-            return _merge_operand(three, base, ours, theirs) or clash
+            return three.clash(_BOTH, base, ours, theirs)
 
 
-def _merge_operand(
-    three: Three, base: ast.expr, ours: ast.expr, theirs: ast.expr
-) -> str | Clash | None:
-    """An operation whose one operand both changed, where all else of it is as it was."""
-    kinds = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp)
-    if not isinstance(base, kinds) or not type(base) is type(ours) is type(theirs):
-        return None
+def _merge_parts(three: Three, base: ast.expr, ours: ast.expr, theirs: ast.expr) -> str | Clash:
+    """An expression in which both changed one part, and nothing else differs."""
     parts = [list(ast.iter_child_nodes(node)) for node in (base, ours, theirs)]
-    if len({len(one) for one in parts}) > 1:
-        return None
+    is_alike = _bare(base) == _bare(ours) == _bare(theirs)
+    if not is_alike or len({len(one) for one in parts}) > 1:
+        return three.clash(_BOTH, base, ours, theirs)
     differ = [
         (a, b, c) for a, b, c in zip(*parts, strict=True) if not (_same(a, b) and _same(a, c))
     ]
-    match differ:
-        case [(ast.expr() as a, ast.expr() as b, ast.expr() as c)]:
-            return _put(three, theirs, c, merge_expression(three, a, b, c))
-        case _:
-            return None
+    if len(differ) > 1 and not isinstance(base, ast.Tuple | ast.List | ast.Set):
+        return three.clash(_BOTH, base, ours, theirs)
+    pieces: list[tuple[ast.expr, str]] = []
+    for a, b, c in differ:
+        if not (isinstance(a, ast.expr) and isinstance(b, ast.expr) and isinstance(c, ast.expr)):
+            return three.clash(_BOTH, base, ours, theirs)
+        text = merge_expression(three, a, b, c)
+        if isinstance(text, Clash):
+            return text
+        tree = ast.parse(f"({text})" if "\n" in text else text.lstrip("*"), mode="eval").body
+        is_whole = isinstance(theirs, ast.Tuple | ast.List | ast.Set | ast.Starred)
+        pieces.append((c, text if is_whole else as_operand(tree, text)))
+    return three.theirs.spliced(theirs, pieces)
 
 
-def _holds(one: ast.AST, other: ast.AST) -> bool:
-    """Whether an expression is another with more calls of methods, as `a.float() * b` to `a`."""
-    if plain_text(one) == plain_text(other):
-        return True
-    if type(one) is type(other):
-        parts = [list(ast.iter_child_nodes(node)) for node in (one, other)]
-        bare = ast.dump(_without_parts(one)) == ast.dump(_without_parts(other))
-        if bare and len(parts[0]) == len(parts[1]) and all(map(_holds, *parts)):
-            return True
-    match one:
-        case ast.Call(func=ast.Attribute(value=value)):
-            return _holds(value, other)
-        case _:
-            return False
-
-
-def _without_parts(node: ast.AST) -> ast.AST:
+def _bare(node: ast.AST) -> str:
     """What a node says itself, beside the nodes in it."""
     fields = {k: v for k, v in ast.iter_fields(node) if not isinstance(v, ast.AST | list)}
-    return type(node)(**fields)
+    return f"{type(node).__name__} {fields}"
 
 
 def _same(one: ast.AST | None, other: ast.AST | None) -> bool:
     if one is None or other is None:
         return one is other
     return plain_text(one) == plain_text(other)
+
+
+def _holds(one: ast.expr, other: ast.expr) -> bool:
+    return any(_same(node, other) for node in ast.walk(one) if isinstance(node, ast.expr))
 
 
 def _standing(text: str) -> str:
@@ -114,48 +94,37 @@ def _standing(text: str) -> str:
     return text
 
 
-def _put(three: Three, node: ast.expr, inner: ast.expr, text: str | Clash) -> str | Clash:
-    """`node` of the new parent with `text` in the place of `inner`."""
-    if isinstance(text, Clash):
-        return text
-    operand = as_operand(ast.parse(text, mode="eval").body, text)
-    return three.theirs.spliced(node, [(inner, operand)])
-
-
 # Calls
 
 
 def _merge_call(three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call) -> str | Clash:
-    called = _merge_called(three, base, ours, theirs)
+    called = merge_expression(three, base.func, ours.func, theirs.func)
     if isinstance(called, Clash):
         return called
-    given = _merge_positional(three, base, ours, theirs)
-    if isinstance(given, Clash):
-        return given
-    named = _merge_keywords(three, base, ours, theirs)
-    if isinstance(named, Clash):
-        return named
-    return f"{called}({', '.join([*given, *named])})"
-
-
-def _merge_called(three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call) -> str | Clash:
-    """What is called.  The arguments of the other side are not meant for another function."""
-    names = [_called(node.func) for node in (base, ours, theirs)]
-    arguments = [_arguments(node) for node in (base, ours, theirs)]
-    mine, upstream = names[0] != names[1], names[0] != names[2]
-    if (mine and arguments[0] != arguments[2]) or (upstream and arguments[0] != arguments[1]):
+    # The arguments of the other side are not meant for another function.
+    calls = base, ours, theirs
+    names = [
+        n.func.attr if isinstance(n.func, ast.Attribute) else plain_text(n.func) for n in calls
+    ]
+    texts = [[*map(plain_text, n.args), *sorted(map(plain_text, n.keywords))] for n in calls]
+    if (names[0] != names[1] and texts[0] != texts[2]) or (
+        names[0] != names[2] and texts[0] != texts[1]
+    ):
         what = "one side calls something else, the other changed the arguments"
         return three.clash(what, base, ours, theirs)
-    return merge_expression(three, base.func, ours.func, theirs.func)
-
-
-def _called(node: ast.expr) -> str:
-    """The name that a call ends in; the text of what has none."""
-    return node.attr if isinstance(node, ast.Attribute) else plain_text(node)
-
-
-def _arguments(node: ast.Call) -> list[str]:
-    return [*map(plain_text, node.args), *sorted(map(plain_text, node.keywords))]
+    merged = _merge_positional(three, base, ours, theirs)
+    if isinstance(merged, Clash):
+        return merged
+    before, mine, upstream = ({_key(k): k.value for k in node.keywords} for node in calls)
+    added = mine.keys() - before.keys(), upstream.keys() - before.keys()
+    if all(added) and added[0] != added[1] and "**" in "".join([*added[0], *added[1]]):
+        what = "one side added unpacked arguments, which may hold what the other added"
+        return three.clash(what, base, ours, theirs)
+    entries = _merge_entries(three, before, mine, upstream)
+    if isinstance(entries, Clash):
+        return entries
+    named = [f"**{v}" if k.startswith("**") else f"{k}={v}" for k, v in entries.items()]
+    return f"{called}({', '.join([*merged, *named])})"
 
 
 def _merge_positional(
@@ -167,13 +136,11 @@ def _merge_positional(
     if texts[0] == texts[2]:
         return [three.ours.code(a) for a in ours.args]
     shared = len(base.args)
-    if len(ours.args) < shared or len(theirs.args) < shared:
+    if min(len(ours.args), len(theirs.args)) != shared:
         return three.clash("both changed the positional arguments", base, ours, theirs)
-    if len(ours.args) > shared and len(theirs.args) > shared:
-        return three.clash("both added positional arguments", base, ours, theirs)
     found: list[str] = []
-    for three_of in zip(base.args, ours.args, theirs.args, strict=False):
-        merged = merge_expression(three, *three_of)
+    for one in zip(base.args, ours.args, theirs.args, strict=False):
+        merged = merge_expression(three, *one)
         if isinstance(merged, Clash):
             return merged
         found.append(merged)
@@ -181,77 +148,30 @@ def _merge_positional(
     return [*found, *more, *(three.theirs.code(a) for a in theirs.args[shared:])]
 
 
-def _merge_keywords(
-    three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call
-) -> list[str] | Clash:
-    before, mine, upstream = map(_keywords, (base, ours, theirs))
-    if _may_repeat(mine.keys() - before.keys(), upstream.keys() - before.keys()):
-        return _merge_unpacked(three, base, ours, theirs)
-    found: list[str] = []
-    for name in dict.fromkeys([*upstream, *mine, *before]):
-        one = _merge_entry(three, before.get(name), mine.get(name), upstream.get(name))
-        if isinstance(one, Clash):
-            return one
-        if one is not None:
-            found.append(f"**{one}" if name.startswith("**") else f"{name}={one}")
-    # What is unpacked comes last, as it did.
-    return [k for k in found if not k.startswith("**")] + [k for k in found if k.startswith("**")]
-
-
-def _keywords(node: ast.Call) -> dict[str, ast.expr]:
-    return {_key(k): k.value for k in node.keywords}
-
-
-def _may_repeat(mine: Set[str], upstream: Set[str]) -> bool:
-    """Whether what one side added unpacked may hold what the other added: the call would fail."""
-    unpacked = [any(name.startswith("**") for name in names) for names in (mine, upstream)]
-    return mine != upstream and bool((unpacked[0] and upstream) or (unpacked[1] and mine))
-
-
-def _merge_unpacked(
-    three: Three, base: ast.Call, ours: ast.Call, theirs: ast.Call
-) -> list[str] | Clash:
-    """The keywords where upstream added only what its method passes on; a clash otherwise."""
-    before = _keywords(base).keys()
-    if _keywords(theirs).keys() - before != {f"**{plain_text(ast.Name(three.rest))}"}:
-        what = "one side added unpacked arguments, which may hold what the other added"
-        return three.clash(what, base, ours, theirs)
-    shared = _with_keywords(ours, before), _with_keywords(theirs, before)
-    merged = _merge_keywords(three, base, *shared)
-    if isinstance(merged, Clash):
-        return merged
-    more = [k for k in ours.keywords if _key(k) not in before]
-    return [*merged, _both_passed_on(three, more)]
-
-
-def _with_keywords(node: ast.Call, names: Iterable[str]) -> ast.Call:
-    """A call with some of its keywords."""
-    keywords = [k for k in node.keywords if _key(k) in names]
-    return ast.copy_location(ast.Call(node.func, node.args, keywords), node)
-
-
-def _both_passed_on(three: Three, keywords: Sequence[ast.keyword]) -> str:
-    """What upstream passes on of its own arguments, with those that the declaration gives by name.
-
-    `**{**kwargs, "layer": self}`: the declaration's are the ones that count where both have one.
-    """
-    given = [
-        f"**{three.ours.code(k.value)}"
-        if k.arg is None
-        else f'"{k.arg}": {three.ours.code(k.value)}'
-        for k in keywords
-    ]
-    return f"**{{**{three.rest}, {', '.join(given)}}}"
-
-
 def _key(keyword: ast.keyword) -> str:
     return keyword.arg or f"**{plain_text(keyword.value)}"
 
 
-def _merge_entry(
-    three: Three, base: ast.expr | None, ours: ast.expr | None, theirs: ast.expr | None
-) -> str | Clash | None:
-    """One keyword argument, or one entry of a dictionary; None where it is gone."""
+def _merge_entries(
+    three: Three,
+    before: Mapping[str, ast.expr],
+    mine: Mapping[str, ast.expr],
+    upstream: Mapping[str, ast.expr],
+) -> dict[str, str] | Clash:
+    """Keyword arguments by their names, unpacked ones last."""
+    names = dict.fromkeys([*upstream, *mine, *before])
+    found: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: name.startswith("**")):
+        one = _merge_entry(three, before.get(name), mine.get(name), upstream.get(name))
+        if isinstance(one, Clash):
+            return one
+        if one is not None:
+            found[name] = one
+    return found
+
+
+def _merge_entry(three: Three, base: _Entry, ours: _Entry, theirs: _Entry) -> str | Clash | None:
+    """One keyword argument; None where it is gone."""
     if _same(base, ours) or _same(ours, theirs):
         return None if theirs is None else three.theirs.code(theirs)
     if _same(base, theirs):
@@ -262,53 +182,20 @@ def _merge_entry(
     return merge_expression(three, base, ours, theirs)
 
 
-# Lists, tuples, sets, dictionaries
-
-
-def _merge_elements(
-    three: Three,
-    base: ast.List | ast.Tuple | ast.Set,
-    ours: ast.List | ast.Tuple | ast.Set,
-    theirs: ast.List | ast.Tuple | ast.Set,
-) -> str | Clash:
-    if len(base.elts) == len(ours.elts) == len(theirs.elts):
-        pieces: list[tuple[ast.expr, str]] = []
-        for one in zip(base.elts, ours.elts, theirs.elts, strict=True):
-            merged = merge_expression(three, *one)
-            if isinstance(merged, Clash):
-                return merged
-            pieces.append((one[2], merged))
-        return three.theirs.spliced(theirs, pieces)
-    if isinstance(base, ast.Tuple) or not _are_strings([*base.elts, *ours.elts, *theirs.elts]):
-        return three.clash("both changed the elements", base, ours, theirs)
-    # Names in a list, such as those of layers that are not split: added and removed one by one.
-    before, mine = {*map(plain_text, base.elts)}, {*map(plain_text, ours.elts)}
-    kept = [e for e in theirs.elts if plain_text(e) in mine or plain_text(e) not in before]
-    known = {*map(plain_text, theirs.elts)}
-    more = [e for e in ours.elts if plain_text(e) not in before | known]
-    texts = [*map(three.theirs.code, kept), *map(three.ours.code, more)]
-    return f"[{', '.join(texts)}]" if isinstance(base, ast.List) else f"{{{', '.join(texts)}}}"
+# Lists of names
 
 
 def _are_strings(elements: Sequence[ast.expr]) -> bool:
     return all(isinstance(e, ast.Constant) and isinstance(e.value, str) for e in elements)
 
 
-def _merge_dict(three: Three, base: ast.Dict, ours: ast.Dict, theirs: ast.Dict) -> str | Clash:
-    sides = []
-    for node, side in ((base, three.base), (ours, three.ours), (theirs, three.theirs)):
-        if any(k is None for k in node.keys):
-            return three.clash(_BOTH, base, ours, theirs)
-        keys = [(plain_text(k), side.code(k)) for k in node.keys if k is not None]
-        sides.append({k: (text, v) for (k, text), v in zip(keys, node.values, strict=True)})
-    before, mine, upstream = sides
-    found: list[str] = []
-    for name in dict.fromkeys([*upstream, *mine, *before]):
-        values = [side[name][1] if name in side else None for side in sides]
-        one = _merge_entry(three, values[0], values[1], values[2])
-        if isinstance(one, Clash):
-            return one
-        if one is not None:
-            text = (upstream.get(name) or mine[name])[0]
-            found.append(f"{text}: {one}")
-    return f"{{{', '.join(found)}}}"
+def _merge_names(
+    three: Three, base: ast.List | ast.Set, ours: ast.List | ast.Set, theirs: ast.List | ast.Set
+) -> str:
+    """Names, such as those of layers that are not split: added and removed one by one."""
+    before, mine = {*map(plain_text, base.elts)}, {*map(plain_text, ours.elts)}
+    kept = [e for e in theirs.elts if plain_text(e) in mine or plain_text(e) not in before]
+    known = {*map(plain_text, theirs.elts)}
+    more = [e for e in ours.elts if plain_text(e) not in before | known]
+    text = ", ".join([*map(three.theirs.code, kept), *map(three.ours.code, more)])
+    return f"[{text}]" if isinstance(base, ast.List) else f"{{{text}}}"

@@ -1,9 +1,9 @@
-"""Whether the names in a merged method still mean what they meant to the side that wrote them.
+"""Whether the names that a declaration reads still mean what they meant when it was written.
 
 A merge can fit and be wrong: upstream assigns another value to a variable, and the declaration's
-statement below goes on to read it.  So for each statement that one side wrote, the names that it
-reads must come from the same assignments as in that side's own version.  What is called may be
-given more or fewer arguments; another value is refused:
+statement below goes on to read it.  So for each statement that the declaration wrote, the names
+that it reads must come from the same assignments as before, and so must the attributes of `self`.
+What is called may be given more or fewer arguments; another value is refused:
 
     ours      scores = scores * self.scale            written below  scores = q @ k
     theirs    scores = (q @ k) * self.scale           so `scores` means something else now
@@ -12,72 +12,49 @@ given more or fewer arguments; another value is refused:
 from __future__ import annotations
 
 import ast
-import builtins
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from patchgen.author.rebase.flow import Flow, Spot, flow_of
-from patchgen.author.rebase.pairing import alikeness
-from patchgen.author.rebase.sides import Clash
-from patchgen.syntax.bound import local_names
+from patchgen.author.rebase.code import Clash, Flow, Spot, Three, flow_of
+from patchgen.author.rebase.releases import Tree
+from patchgen.author.rebase.statements import alikeness
 from patchgen.syntax.same import Function, plain_text
 
 _ENOUGH = 0.5
-_ALWAYS = frozenset(dir(builtins)) | {"__class__", "super"}
-_NAME = re.compile(r"N:(\w+);")  # a name in a plain text
 
 
 def changed_meanings(
-    merged: Function, base: Function, ours: Function, theirs: Function, known: Mapping[str, str]
+    merged: Function, base: Function, ours: Function, theirs: Function, *, is_merge: bool
 ) -> tuple[Clash, ...]:
-    """The doubts about a merged method.
-
-    `known` are the global names that it may read, with the paths of what is imported by them.
-    """
+    """The doubts about a method; in a merge, upstream's new statements are looked at, too."""
     flow, old, mine, upstream = (flow_of(one) for one in (merged, base, ours, theirs))
-    found = [*_unbound(flow, (mine, upstream), known)]
-    local = {name for one in (merged, base, ours, theirs) for name in local_names(one)}
-    paths = {name: path for name, path in known.items() if path and name not in local}
-    found += _moved_meanings(flow, mine, upstream, old, paths, "the declaration")
-    found += _moved_meanings(flow, upstream, mine, old, paths, "upstream")
+    found = [*_unbound(flow, (mine, upstream))]
+    found += _moved_meanings(flow, mine, upstream, old, "the declaration")
+    if is_merge:
+        found += _moved_meanings(flow, upstream, mine, old, "upstream")
     return tuple(dict.fromkeys(found))
 
 
-# Names that nothing gives a value
-
-
-def _unbound(merged: Flow, sides: Sequence[Flow], known: Mapping[str, str]) -> Iterator[Clash]:
-    """Names that are read before anything binds them, or that no file has."""
-    local = local_names(merged.function)
-    foreign = [local_names(side.function) - local for side in sides]
+def _unbound(merged: Flow, sides: Sequence[Flow]) -> Iterator[Clash]:
+    """Names that nothing gives a value where they are read, and that are no global of a side."""
+    known = {
+        name
+        for side in sides
+        for place, spot in enumerate(side.spots)
+        for name in spot.reads
+        if side.binder(name, place) is None
+    }
     for place, spot in enumerate(merged.spots):
-        for name in sorted(spot.reads):
-            if name in local:
-                is_early = merged.binder(name, place) is None
-                # A side may read it early too, in a loop.
-                if is_early and not any(_is_early(side, name) for side in sides):
-                    yield Clash(f"{name} is read before it is assigned", ours=_code(spot))
-                continue
-            was_local = any(name in names for names in foreign)
-            if was_local and name not in known and name not in _ALWAYS:
-                yield Clash(f"{name} is assigned nowhere any more", ours=_code(spot))
-
-
-def _is_early(version: Flow, name: str) -> bool:
-    """Whether a version itself reads `name` above what assigns it, as in a loop."""
-    return name in local_names(version.function) and any(
-        name in spot.reads and version.binder(name, place) is None
-        for place, spot in enumerate(version.spots)
-    )
+        for name in sorted(spot.reads - known):
+            if merged.binder(name, place) is None:
+                yield Clash(f"{name} has no value where it is read", ours=_code(spot))
 
 
 # Names that mean something else
 
 
-def _moved_meanings(
-    merged: Flow, side: Flow, other: Flow, old: Flow, paths: Mapping[str, str], who: str
-) -> Iterator[Clash]:
-    """Where a statement that `side` wrote would read what the other side made of a name."""
+def _moved_meanings(merged: Flow, side: Flow, other: Flow, old: Flow, who: str) -> Iterator[Clash]:
+    """Where a statement that one side wrote would read what the other side made of a name."""
     elsewhere = {spot.text for spot in other.spots}
     for place, spot in enumerate(merged.spots):
         if spot.text in elsewhere:
@@ -86,7 +63,7 @@ def _moved_meanings(
         for name in sorted(_own_reads(spot, old)):
             before = [side.binder(name, n) for n in origins if name in side.spots[n].reads]
             now = merged.binder(name, place)
-            if before and not any(_is_same(one, now, paths) for one in before):
+            if before and not any(_is_same(one, now) for one in before):
                 yield Clash(
                     f"{name} means something else where {who} reads it",
                     base=_code(before[0]),
@@ -135,11 +112,11 @@ def _origins(spot: Spot, side: Flow) -> list[int]:
     return [best[1]] if best[0] >= _ENOUGH else []
 
 
-def _is_same(before: Spot | str | None, now: Spot | str | None, paths: Mapping[str, str]) -> bool:
+def _is_same(before: Spot | str | None, now: Spot | str | None) -> bool:
     """Whether a name comes from the same statement, or a call with more or fewer arguments."""
     if not isinstance(before, Spot) or not isinstance(now, Spot):
         return before == now
-    if _in_full(before.text, paths) == _in_full(now.text, paths):
+    if before.text == now.text:
         return True
     match before.node, now.node:
         case (
@@ -154,15 +131,6 @@ def _is_same(before: Spot | str | None, now: Spot | str | None, paths: Mapping[s
             return plain_text(a) == plain_text(b) and is_same_value(one, other)
         case _:
             return False
-
-
-def _in_full(text: str, paths: Mapping[str, str]) -> str:
-    """A plain text by whole paths: `F.linear` is `torch.nn.functional.linear`."""
-    return _NAME.sub(lambda found: _whole(found, paths), text)
-
-
-def _whole(found: re.Match[str], paths: Mapping[str, str]) -> str:
-    return f"N:{paths.get(found[1], found[1]).replace('.', ';.')};"
 
 
 def is_same_value(one: ast.expr, other: ast.expr) -> bool:
@@ -184,24 +152,8 @@ def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
     shared = zip(one.args, other.args, strict=False)
     if any(plain_text(a) != plain_text(b) for a, b in shared):
         return False
-    mine, theirs = dict(_named(one)), dict(_named(other))
+    mine, theirs = ({k.arg: plain_text(k.value) for k in call.keywords} for call in (one, other))
     return all(mine[name] == theirs[name] for name in mine.keys() & theirs.keys())
-
-
-def _named(call: ast.Call) -> Iterator[tuple[str, str]]:
-    """The arguments that a call gives by name; `**{**a, "b": c}` is `**a, b=c`."""
-    for keyword in call.keywords:
-        match keyword:
-            case ast.keyword(arg=str(name), value=value):
-                yield name, plain_text(value)
-            case ast.keyword(value=ast.Dict(keys=keys, values=values)):
-                for key, value in zip(keys, values, strict=True):
-                    if isinstance(key, ast.Constant):
-                        yield str(key.value), plain_text(value)
-                    else:
-                        yield f"**{plain_text(value)}", ""
-            case _:
-                yield f"**{plain_text(keyword.value)}", ""
 
 
 def _code(spot: Spot | str | None) -> str:
@@ -209,3 +161,87 @@ def _code(spot: Spot | str | None) -> str:
         return spot or "nothing"
     text = ast.unparse(spot.node)
     return text.partition("\n")[0]
+
+
+# What it uses of its class and its file
+
+
+def changed_uses(
+    three: Three, trees: tuple[Tree, Tree], parent: tuple[str, str]
+) -> Iterator[Clash]:
+    """Attributes and functions that the declaration uses more often than the parent's method.
+
+    They have to have the value that they had, and to take the arguments that they took.
+    """
+    uses = [Counter(_uses(side.nodes)) for side in three.sides[:2]]
+    before, after = ({}, {}) if uses[1] <= uses[0] else (set_by(tree, parent) for tree in trees)
+    for name in sorted(uses[1] - uses[0]):
+        attribute = name.removeprefix("self.")
+        if attribute != name:
+            old, new = before.get(attribute), after.get(attribute)
+        else:
+            found = (tree.definition(parent[0], name) for tree in trees)
+            old, new = (one[1].node if one is not None else None for one in found)
+        lines = [ast.unparse(one).partition("\n")[0] if one else "" for one in (old, new)]
+        if old is not None and new is None:
+            yield Clash(f"{name}, which the change uses, is gone", *lines)
+        elif old is not None and new is not None and not _is_same_use(old, new):
+            is_call = isinstance(old, Function) and isinstance(new, Function)
+            what = "calls, takes other arguments" if is_call else "uses, means something else"
+            yield Clash(f"{name}, which the change {what} now", lines[0], "", lines[1])
+
+
+def _uses(nodes: Sequence[ast.stmt]) -> Iterator[str]:
+    for node in (inner for one in nodes for inner in ast.walk(one)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()):
+                yield f"self.{name}"
+            case ast.Call(func=ast.Name(id=name)):
+                yield name
+
+
+def set_by(tree: Tree, parent: tuple[str, str]) -> dict[str, ast.stmt]:
+    """What gives each attribute of a class its value: a member, or an assignment in a method."""
+    found: dict[str, ast.stmt] = {}
+    for _, definition in tree.ancestry(*parent):
+        for name, member in definition.members.items():
+            for node in ast.walk(member.method) if member.method is not None else ():
+                if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    for target in (inner for one in targets for inner in ast.walk(one)):
+                        match target:
+                            case ast.Attribute(value=ast.Name(id="self"), attr=attribute):
+                                found.setdefault(attribute, node)
+            found.setdefault(name, member.nodes[-1])
+    return found
+
+
+def _is_same_use(old: ast.stmt, new: ast.stmt) -> bool:
+    """Whether an attribute has the same value, or a function takes what it took."""
+    if isinstance(old, Function) and isinstance(new, Function):
+        return takes_the_same(old, new)
+    match old, new:
+        case (
+            (ast.Assign(value=one) | ast.AnnAssign(value=ast.expr() as one)),
+            (ast.Assign(value=other) | ast.AnnAssign(value=ast.expr() as other)),
+        ):
+            # Two calls of one class make the same kind of module.
+            calls = [node.func for node in (one, other) if isinstance(node, ast.Call)]
+            is_kind = len(calls) == 2 and plain_text(calls[0]) == plain_text(calls[1])
+            return is_kind or is_same_value(one, other)
+        case _:
+            return type(old) is type(new)
+
+
+def takes_the_same(old: Function, new: Function) -> bool:
+    """Whether every call that fits the one function fits the other, with the same meaning."""
+    before, after = [a.arg for a in old.args.args], [a.arg for a in new.args.args]
+    required = len(after) - len(new.args.defaults)
+    if after[: len(before)] != before or required > len(before) - len(old.args.defaults):
+        return False
+    keywords = {a.arg: d for a, d in zip(new.args.kwonlyargs, new.args.kw_defaults, strict=True)}
+    known = {a.arg for a in old.args.kwonlyargs}
+    if any(default is None and name not in known for name, default in keywords.items()):
+        return False
+    takes_more = new.args.kwarg is not None or old.args.kwarg is None
+    return type(old) is type(new) and takes_more and known <= keywords.keys() | {*after}

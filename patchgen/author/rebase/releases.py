@@ -1,28 +1,33 @@
-"""The members of classes of one release of transformers, read as files."""
+"""One release of transformers: its classes and members, and what a modular file gives on it."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from patchgen.author.adopt.forked import pair_with_parent
 from patchgen.author.align.file import Definition, File, Member, read_file
-from patchgen.author.rebase.declared import absolute, resolve
-from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.locate import Environment
+from patchgen.author.rebase.code import Code, cut_out
+from patchgen.author.rebase.declared import Declared, absolute, resolve
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.locate import Environment, make_environment
 from patchgen.syntax.text import make_source
 
 _RELATIVE = re.compile(r"from\s+\.+[\w.]*\s+import")
 
 
-@dataclass(frozen=True)
-class Found:
-    """A member with the file and the class that define it."""
-
-    file: File
-    owner: str
-    member: Member
+def member_of(file: File, owner: str, name: str) -> Member | None:
+    """A member that a file's own class has; without an owner, a function."""
+    definition = file.definitions.get(owner or name)
+    if definition is None or definition.kind != ("class" if owner else "def"):
+        return None
+    return definition.members.get(name) if owner else Member(name, definition.nodes)
 
 
 @dataclass
@@ -60,16 +65,16 @@ class Tree:
             module, name = origin
         return None
 
-    def member(self, module: str, owner: str, name: str) -> Found | None:
-        """A member of a class, its own or inherited; without an owner, a function of the module."""
+    def member(self, module: str, owner: str, name: str) -> tuple[File, str, Member] | None:
+        """A member with the file and the class that have it; without an owner, a function."""
         if not owner:
             found = self.definition(module, name)
             if found is None or found[1].kind != "def":
                 return None
-            return Found(found[0], "", Member(name, found[1].nodes))
+            return found[0], "", Member(name, found[1].nodes)
         for file, definition in self.ancestry(module, owner):
             if name in definition.members:
-                return Found(file, definition.name, definition.members[name])
+                return file, definition.name, definition.members[name]
         return None
 
     def ancestry(self, module: str, owner: str) -> Iterator[tuple[File, Definition]]:
@@ -90,6 +95,18 @@ class Tree:
                 elif (origin := resolve(file, base)) is not None:
                     waiting.append(origin)
 
+    def parent_of(self, change: Declared, output: File) -> tuple[File, Code] | None:
+        """The member that a change is about, in the names of the output, and its file."""
+        found = self.member(change.module, change.parent, change.member)
+        if found is None:
+            return None
+        file, owner, _ = found
+        if file.source.module == change.module and change.owner != change.parent:
+            file = pair_with_parent(file, output, change.module).parent
+        members = (member_of(file, name, change.member) for name in (change.owner, owner))
+        member = next((one for one in members if one is not None), None)
+        return (file, cut_out(file, member.nodes)) if member is not None else None
+
 
 def _with_whole_names(file: File) -> File:
     """The file with absolute imports, as outputs have them.
@@ -99,8 +116,83 @@ def _with_whole_names(file: File) -> File:
     lines = list(file.source.lines)
     for node in ast.walk(file.tree):
         if isinstance(node, ast.ImportFrom) and node.level:
-            line = lines[node.lineno - 1]
             new = f"from {absolute(file, node)} import"
-            lines[node.lineno - 1] = _RELATIVE.sub(new, line, count=1)
-    text = "".join(lines)
-    return read_file(make_source(text, file.source.path, file.source.module))
+            lines[node.lineno - 1] = _RELATIVE.sub(new, lines[node.lineno - 1], count=1)
+    return read_file(make_source("".join(lines), file.source.path, file.source.module))
+
+
+# What a modular file gives
+
+
+@dataclass(frozen=True)
+class Given:
+    """The outputs of a modular file by their names, or its problems."""
+
+    outputs: Mapping[str, File]
+    problems: tuple[Problem, ...]
+
+    def file_of(self, module: str) -> File | None:
+        """The output that is made from `module` of transformers: modeling, configuration, ..."""
+        kind = module.rpartition(".")[2].partition("_")[0]
+        return next((file for name, file in self.outputs.items() if name.startswith(kind)), None)
+
+    def member(self, change: Declared) -> Code | None:
+        """The member of a change."""
+        file = self.file_of(change.module)
+        member = member_of(file, change.owner, change.member) if file is not None else None
+        return cut_out(file, member.nodes) if file is not None and member is not None else None
+
+
+@dataclass(frozen=True)
+class Prover:
+    """Flattens texts of the modular file `name`; `roots` are where its own project has modules.
+
+    What a text gives on a release is worked out once: a rebase asks again and again.
+    """
+
+    name: str
+    roots: tuple[Path, ...]
+    settings: Settings
+    _known: dict[tuple[str, Path | None], Given] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def flatten(self, text: str, release: Path | None) -> Given:
+        """What `text` gives on the release whose folder is `release`, else on the installed one."""
+        if (text, release) not in self._known:
+            self._known[text, release] = self._flatten(text, release)
+        return self._known[text, release]
+
+    def _flatten(self, text: str, release: Path | None) -> Given:
+        with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
+            home = Path(folder).resolve()
+            path = home / "modular" / self.name
+            path.parent.mkdir()
+            path.write_text(text, encoding="utf-8")
+            result = flatten(path, make_environment(home, release, self.roots), self.settings)
+        try:
+            files = {f.name: read_file(make_source(f.text, f.name)) for f in result.files}
+        except PatchgenError as error:
+            return Given({}, (*result.problems, error.problem))
+        return Given(files, tuple(result.problems))
+
+
+def without_bases(text: str, is_gone: Callable[[str, str], bool]) -> str:
+    """A modular file whose classes derive from `object` where their parent is gone.
+
+    So the rest of it can be proved.  The missing parent is reported anyway.
+    """
+    file = read_file(make_source(text, "modular.py"))
+    lines = [line.encode() for line in file.source.lines]
+    bases = [
+        base
+        for definition in file.definitions.values()
+        if isinstance(definition.node, ast.ClassDef)
+        for base in definition.node.bases
+        if (parent := resolve(file, base)) is not None and is_gone(*parent)
+    ]
+    for base in reversed(bases):
+        line, last = base.lineno - 1, base.end_lineno or 0
+        head, tail = lines[line][: base.col_offset], lines[last - 1][base.end_col_offset :]
+        lines[line:last] = [head + b"object" + tail]
+    return b"".join(lines).decode()

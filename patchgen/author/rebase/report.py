@@ -6,23 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from patchgen.author.rebase.cases import Result
-from patchgen.author.rebase.sides import Clash
-from patchgen.author.rebase.state import State
-from patchgen.author.rebase.work import Rebased
+from patchgen.author.rebase.code import Clash
+from patchgen.author.rebase.work import Rebased, Result, State
 
 _SIDES = ("was", "declared", "upstream")
-_QUIET = frozenset({State.UNCHANGED})
 
 
 def text_of(made: Rebased, display_path: str) -> str:
     """The report on one modular file."""
     lines = [f"{display_path}: {summary(made.results) or 'changes nothing of its parent'}"]
     for result in made.results:
-        if result.state not in _QUIET:
+        if result.state is not State.UNCHANGED:
             lines += _lines_of(result)
-    if made.is_retired:
-        lines.append("  upstream does all of it now: the variant can be retired")
+    if made.is_absorbed:
+        lines.append("  upstream does all of it now: the file can be deleted")
     for problem in made.problems:
         lines.append(f"  {problem.code} {problem.what}")
         lines += [f"    {line}" for line in problem.hint.split("\n") if line]
@@ -37,6 +34,8 @@ def summary(results: Sequence[Result]) -> str:
 
 def _lines_of(result: Result) -> Iterator[str]:
     yield f"  {result.change.name}: {result.state}"
+    if result.renamed:
+        yield f"    upstream renamed: {result.renamed}"
     for clash in result.clashes:
         yield f"    {clash.what}"
         yield from _sides_of(clash)
@@ -57,7 +56,7 @@ def data_of(made: Rebased, display_path: str, written: bool) -> dict[str, Any]:
     return {
         "modular": display_path,
         "done": made.is_done,
-        "retired": made.is_retired,
+        "absorbed": made.is_absorbed,
         "written": written,
         "changes": [_data_of(result) for result in made.results],
         "problems": [
@@ -75,6 +74,7 @@ def _data_of(result: Result) -> dict[str, Any]:
         "kind": change.kind,
         "parent": f"{change.module}.{change.parent}",
         "state": str(result.state),
+        "renamed": result.renamed,
         "upstream": "\n".join(result.upstream),
         "doubts": [
             {"what": c.what, "was": c.base, "declared": c.ours, "upstream": c.theirs}

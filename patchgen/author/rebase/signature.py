@@ -9,187 +9,123 @@ merged   def forward(self, x, mask=None, cache=None, seq=None):
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from patchgen.author.rebase.sides import Clash, Side, Three
+from patchgen.author.rebase.code import Clash, Three
 from patchgen.syntax.same import Function, is_documenting, plain_text
 
+_Functions = tuple[Function, Function, Function]
 
-@dataclass(frozen=True)
-class _Parameter:
-    """One parameter: its kind ("p", "k", "*", "**"), its text without the default, its default."""
+
+class _Parameter(NamedTuple):
+    """One parameter: its kind ("p", "k", "*", "**"), its default, and its name with a type."""
 
     kind: str
+    default: str
     text: str
-    default: ast.expr | None
+
+    @property
+    def code(self) -> str:
+        equals = " = " if ":" in self.text else "="
+        return f"{self.text}{equals}{self.default}" if self.default else self.text
 
 
-def merge_signature(
-    three: Three, base: Function, ours: Function, theirs: Function
-) -> list[str] | Clash:
+def merge_signature(three: Three, functions: _Functions) -> list[str] | Clash:
     """The lines above the body of the merged method, without indentation."""
-    decorators = _merge_decorators(three, base, ours, theirs)
-    if isinstance(decorators, Clash):
-        return decorators
-    if any(f.args.posonlyargs for f in (base, ours, theirs)):
-        return Clash("both changed a signature with positional-only parameters")
-    parameters = _merge_parameters(three, base, ours, theirs)
-    if isinstance(parameters, Clash):
-        return parameters
+    decorators = _merge_decorators(three, functions)
+    parameters = _merge_parameters(functions)
+    if isinstance(decorators, Clash) or isinstance(parameters, Clash):
+        return decorators if isinstance(decorators, Clash) else parameters
+    _, ours, theirs = functions
     returns = theirs.returns or ours.returns
-    side = three.theirs if theirs.returns else three.ours
-    arrow = f" -> {side.code(returns)}" if returns is not None else ""
+    arrow = f" -> {ast.unparse(returns)}" if returns is not None else ""
     word = "async def" if isinstance(theirs, ast.AsyncFunctionDef) else "def"
     return [*decorators, f"{word} {theirs.name}({', '.join(parameters)}){arrow}:"]
 
 
-def _merge_decorators(
-    three: Three, base: Function, ours: Function, theirs: Function
-) -> list[str] | Clash:
-    texts = [
-        [plain_text(d) for d in f.decorator_list if not is_documenting(d)]
-        for f in (base, ours, theirs)
-    ]
-    upstream = [f"@{three.theirs.code(d)}" for d in theirs.decorator_list]
-    if texts[0] == texts[1] or texts[1] == texts[2]:
-        return upstream
-    if texts[0] == texts[2]:
-        decorators = [
-            f"@{three.theirs.code(d)}" for d in theirs.decorator_list if is_documenting(d)
-        ]
+def _merge_decorators(three: Three, functions: _Functions) -> list[str] | Clash:
+    """The decorators of the side that changed them.
+
+    A decorator that the declaration drops may have another name and the same arguments now.
+    """
+    base, ours, theirs = functions
+    before, mine, upstream = (
+        [plain_text(d) for d in f.decorator_list if not is_documenting(d)] for f in functions
+    )
+    if not mine and len(base.decorator_list) == len(theirs.decorator_list):
+        pairs = zip(base.decorator_list, theirs.decorator_list, strict=True)
+        if all(_arguments(one) == _arguments(other) for one, other in pairs):
+            kept = [d for d in theirs.decorator_list if is_documenting(d)]
+            return [f"@{three.theirs.code(d)}" for d in kept]
+    if before == upstream != mine:
+        documenting = [d for d in theirs.decorator_list if is_documenting(d)]
         own = [f"@{three.ours.code(d)}" for d in ours.decorator_list if not is_documenting(d)]
-        return [*own, *decorators]
-    before, mine, upstream_texts = map(set, texts)
-    dropped = before - mine
-    # What one side put in the place of a decorator that the other dropped may be that decorator.
-    if mine - before or (dropped - upstream_texts and upstream_texts - before):
-        words = [[f"@{ast.unparse(d)}" for d in f.decorator_list] for f in (base, ours, theirs)]
-        return Clash("both changed the decorators", *map("\n".join, words))
-    wanted = [d for d in theirs.decorator_list if plain_text(d) not in dropped]
-    return [f"@{three.theirs.code(d)}" for d in wanted]
+        return [*own, *(f"@{three.theirs.code(d)}" for d in documenting)]
+    if mine not in (before, upstream):
+        texts = [[f"@{ast.unparse(d)}" for d in f.decorator_list] for f in functions]
+        return Clash("both changed the decorators", *map("\n".join, texts))
+    return [f"@{three.theirs.code(d)}" for d in theirs.decorator_list]
 
 
-def _parameters(function: Function, side: Side) -> dict[str, _Parameter]:
+def _arguments(decorator: ast.expr) -> list[str]:
+    calls = [decorator] if isinstance(decorator, ast.Call) else []
+    return [plain_text(one) for call in calls for one in (*call.args, *call.keywords)]
+
+
+def _parameters(function: Function) -> dict[str, _Parameter]:
     a = function.args
-    found: dict[str, _Parameter] = {}
-    defaults = [None] * (len(a.args) - len(a.defaults)) + list(a.defaults)
-    for one, default in zip(a.args, defaults, strict=True):
-        found[one.arg] = _Parameter("p", side.code(one), default)
-    if a.vararg:
-        found["*"] = _Parameter("*", f"*{side.code(a.vararg)}", None)
-    for one, value in zip(a.kwonlyargs, a.kw_defaults, strict=True):
-        found[one.arg] = _Parameter("k", side.code(one), value)
-    if a.kwarg:
-        found["**"] = _Parameter("**", f"**{side.code(a.kwarg)}", None)
+    defaults = [*[None] * (len(a.args) - len(a.defaults)), *a.defaults]
+    every = [("p", *one) for one in zip(a.args, defaults, strict=True)]
+    every += [("*", a.vararg, None)] if a.vararg else []
+    every += [("k", *one) for one in zip(a.kwonlyargs, a.kw_defaults, strict=True)]
+    every += [("**", a.kwarg, None)] if a.kwarg else []
+    found = {}
+    for kind, argument, default in every:
+        stars = kind if "*" in kind else ""
+        value = ast.unparse(default) if default else ""
+        name = stars or argument.arg
+        found[name] = _Parameter(kind, value, f"{stars}{ast.unparse(argument)}")
     return found
 
 
-def _merge_parameters(
-    three: Three, base: Function, ours: Function, theirs: Function
-) -> list[str] | Clash:
-    before = _parameters(base, three.base)
-    mine = _parameters(ours, three.ours)
-    upstream = _parameters(theirs, three.theirs)
-    both = [n for n in mine if n in upstream and n not in before]
-    if any(_text(mine[n]) != _text(upstream[n]) for n in both):
-        return _clash("both added a parameter of one name", base, ours, theirs)
+def _merge_parameters(functions: _Functions) -> list[str] | Clash:
+    def clash(what: str) -> Clash:
+        return Clash(what, *(ast.unparse(f.args) for f in functions))
+
+    if any(f.args.posonlyargs for f in functions):
+        return clash("a signature with positional-only parameters")
+    before, mine, upstream = map(_parameters, functions)
     if [n for n in mine if n in before] != [n for n in before if n in mine]:
-        return _clash("the declaration has the parameters in another order", base, ours, theirs)
-    found: dict[str, tuple[str, str]] = {}
-    for name in _order(before, mine, upstream):
-        old, own, new = before.get(name), mine.get(name), upstream.get(name)
-        if old is not None and (own is None or new is None):
-            gone, left = ("declaration", new) if own is None else ("upstream", own)
-            if left is not None and _text(left) != _text(old):
-                return _clash(f"{gone} removed a parameter that was changed", base, ours, theirs)
-            continue
-        merged = _merge_one(three, old, own, new)
-        if merged is None:
-            return _clash(f"both changed the parameter {name}", base, ours, theirs)
-        found[name] = merged
-    return _without_default_last(_order_by_kind(found.values())) or _clash(
-        "no order of the parameters suits both", base, ours, theirs
-    )
-
-
-def _order_by_kind(parameters: Collection[tuple[str, str]]) -> list[str]:
-    """The texts of parameters, given with their kinds, as a signature has them.
-
-    `x`, `*rest`, `key=1`, `**more`; without `*rest`, a bare `*` stands before `key`.
-    """
-    by_kind = {
-        wanted: [text for kind, text in parameters if kind == wanted]
-        for wanted in ("p", "*", "k", "**")
-    }
-    if by_kind["k"] and not by_kind["*"]:
-        by_kind["*"] = ["*"]
-    return [text for texts in by_kind.values() for text in texts]
-
-
-def _order(
-    before: dict[str, _Parameter], mine: dict[str, _Parameter], upstream: dict[str, _Parameter]
-) -> list[str]:
-    """The declaration's order if upstream did not change it, else upstream's.
-
-    In that, what the declaration adds in front of a parameter of the parent, or without a default,
-    stands behind what it stood behind: the declaration's calls may count on its place.
-    """
-    if list(before) == list(upstream):
-        return list(dict.fromkeys([*mine, *before]))
-    order = list(upstream)
-    names = list(mine)
-    for place, name in enumerate(names):
-        if name in upstream or name in before:
-            continue
-        known = [n for n in names[:place] if n in order]
-        in_front = any(mine[n].kind == "p" and n in before for n in names[place + 1 :])
-        is_placed = mine[name].kind == "p" and (in_front or mine[name].default is None)
-        if is_placed and known:
-            order.insert(order.index(known[-1]) + 1, name)
+        return clash("the declaration has the parameters in another order")
+    # Without a change of upstream, the order is the declaration's.
+    is_changed = list(before) != list(upstream)
+    new = [name for name in mine if name not in before and mine[name].kind == "p"]
+    if is_changed and new and new != [n for n in mine if mine[n].kind == "p"][-len(new) :]:
+        return clash("the declaration has a new parameter in front of others")
+    names = [*upstream, *mine, *before] if is_changed else [*mine, *before]
+    found: list[_Parameter] = []
+    for name in dict.fromkeys(names):
+        # An annotation documents, a default does not.
+        old, own, theirs = before.get(name), mine.get(name), upstream.get(name)
+        says = [one[:2] if one is not None else None for one in (old, own, theirs)]
+        if own is None or theirs is None:
+            left = own or theirs
+            if old is None and left is not None:
+                found.append(left)
+            elif left is not None and says[0] != left[:2]:
+                return clash(f"one side removed the parameter {name}, the other changed it")
+        elif says[0] == says[1] or says[1] == says[2]:
+            found.append(theirs)
+        elif says[0] == says[2]:
+            found.append(theirs._replace(kind=own.kind, default=own.default))
         else:
-            order.append(name)
-    return [*order, *(n for n in before if n not in order)]
-
-
-def _without_default_last(texts: list[str]) -> list[str] | None:
+            return clash(f"both changed the parameter {name}")
+    texts = {kind: [p.code for p in found if p.kind == kind] for kind in ("p", "*", "k", "**")}
+    if texts["k"] and not texts["*"]:
+        texts["*"] = ["*"]
+    merged = [text for of_kind in texts.values() for text in of_kind]
     try:
-        ast.parse(f"def f({', '.join(texts)}): pass")
+        ast.parse(f"def f({', '.join(merged)}): pass")
     except SyntaxError:
-        return None
-    return texts
-
-
-def _merge_one(
-    three: Three, old: _Parameter | None, own: _Parameter | None, new: _Parameter | None
-) -> tuple[str, str] | None:
-    """The kind and the text of a parameter; None where both changed its default."""
-    if own is None or new is None:
-        one, side = (own, three.ours) if own is not None else (new, three.theirs)
-        assert one is not None
-        default = side.code(one.default) if one.default is not None else None
-        return one.kind, _joined(one.text, default)
-    texts = [_text(p) if p is not None else None for p in (old, own, new)]
-    if texts[0] == texts[1] or texts[1] == texts[2]:
-        default = three.theirs.code(new.default) if new.default is not None else None
-        return new.kind, _joined(new.text, default)
-    if texts[0] == texts[2]:
-        default = three.ours.code(own.default) if own.default is not None else None
-        return own.kind, _joined(new.text, default)
-    return None
-
-
-def _text(parameter: _Parameter) -> str:
-    """What of a parameter is compared: its annotation documents, its default does not."""
-    default = plain_text(parameter.default) if parameter.default is not None else "-"
-    return f"{parameter.kind} {default}"
-
-
-def _joined(text: str, default: str | None) -> str:
-    if default is None:
-        return text
-    return f"{text} = {default}" if ":" in text else f"{text}={default}"
-
-
-def _clash(what: str, base: Function, ours: Function, theirs: Function) -> Clash:
-    return Clash(what, *(ast.unparse(f.args) for f in (base, ours, theirs)))
+        return clash("no order of the parameters suits both")
+    return merged

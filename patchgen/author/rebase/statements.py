@@ -9,18 +9,86 @@ return x            x = cap(x)            return x               x = cap(x)
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from patchgen.author.align.suites import head_texts, suites_of
-from patchgen.author.rebase.order import commute
-from patchgen.author.rebase.pairing import Hunk, Paired, pair_statements
-from patchgen.author.rebase.sides import Clash, Three
-from patchgen.author.rebase.simple import merge_simple
+from patchgen.author.align.expressions import differing
+from patchgen.author.align.suites import best_pairs, head_texts, measure_similarity, suites_of
+from patchgen.author.rebase.code import Clash, Code, Three, as_operand
+from patchgen.author.rebase.expressions import merge_expression
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.same import Function, plain_text
 
 _Suite = Sequence[ast.stmt]
+_ALIKE = 0.5
+_WORD = re.compile(r"\w+")
+
+
+# Which statement of a suite is which of another version
+
+
+class Hunk(NamedTuple):
+    """Statements `start` to `stop` of the old suite that `first` to `last` of the new replace."""
+
+    start: int
+    stop: int
+    first: int
+    last: int
+
+
+class Paired(NamedTuple):
+    """The pairs of statements of two suites by place, and what lies between them."""
+
+    pairs: dict[int, int]
+    hunks: tuple[Hunk, ...]
+
+    def hunk_of(self, place: int) -> Hunk | None:
+        """The hunk that replaces the old statement at `place`."""
+        return next((h for h in self.hunks if h.start <= place < h.stop), None)
+
+
+def pair_statements(old: _Suite, new: _Suite) -> Paired:
+    """Equal statements first, then alike ones between them."""
+    texts = [*map(plain_text, old)], [*map(plain_text, new)]
+    pairs: dict[int, int] = {}
+    matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
+    for tag, i, k, j, m in matcher.get_opcodes():
+        if tag == "equal":
+            pairs |= dict(zip(range(i, k), range(j, m), strict=True))
+        else:
+            alike = best_pairs(old[i:k], new[j:m], alikeness, _ALIKE)
+            pairs |= {i + a: j + b for a, b in alike}
+    return Paired(pairs, tuple(_hunks(pairs, len(old), len(new))))
+
+
+def _hunks(pairs: dict[int, int], old: int, new: int) -> Iterator[Hunk]:
+    start = first = 0
+    for i, j in [*sorted(pairs.items()), (old, new)]:
+        if i > start or j > first:
+            yield Hunk(start, i, first, j)
+        start, first = i + 1, j + 1
+
+
+def alikeness(old: ast.stmt, new: ast.stmt) -> float:
+    """How much two statements say the same, from 0 to 1.3."""
+    kinds = [ast.Assign if isinstance(n, ast.AnnAssign) else type(n) for n in (old, new)]
+    if kinds[0] is not kinds[1]:
+        return 0.0
+    if suites_of(old):
+        return measure_similarity(old, new)
+    words = [Counter(_WORD.findall(ast.unparse(node))) for node in (old, new)]
+    share = (words[0] & words[1]).total() * 2 / max(words[0].total() + words[1].total(), 1)
+    # Two assignments to the same names are versions of one more often than not.
+    targets = [ast.unparse(node).partition(" = ") for node in (old, new)]
+    is_named = targets[0][1] and targets[0][0] == targets[1][0]
+    return share + 0.3 if is_named else share
+
+
+# Patches
 
 
 @dataclass(frozen=True)
@@ -34,22 +102,21 @@ class Patch:
     last: int
     lines: tuple[str, ...]
 
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Where it goes.  At one place, what ends a block comes before what follows the block."""
+        margins = [len(line) - len(line.lstrip()) for line in self.lines if line.strip()]
+        return self.first, self.last, -min(margins, default=0)
 
-@dataclass(frozen=True)
-class Changes:
-    """What the declaration changes in the new parent, and what is in doubt."""
 
-    patches: tuple[Patch, ...] = ()
-    clashes: tuple[Clash, ...] = ()
-
-    def __add__(self, other: Changes) -> Changes:
-        return Changes(self.patches + other.patches, self.clashes + other.clashes)
+# What the declaration changes in the new parent, and what is in doubt.
+Changes = list[Patch | Clash]
 
 
 def merge_suites(three: Three, base: _Suite, ours: _Suite, theirs: _Suite) -> Changes:
     """The changes of one suite."""
     if _texts(base) == _texts(ours) or _texts(ours) == _texts(theirs):
-        return Changes()
+        return []
     return _Suites(three, base, ours, theirs).merge()
 
 
@@ -66,7 +133,7 @@ class _Suites:
         self.upstream: Paired = pair_statements(base, theirs)
 
     def merge(self) -> Changes:
-        done = Changes()
+        done: Changes = []
         for hunk in self.mine.hunks:
             done += self._hunk(hunk)
         for place, j in self.mine.pairs.items():
@@ -74,56 +141,52 @@ class _Suites:
                 done += self._statement(place, j)
         return done
 
-    # -- runs of statements -----------------------------------------------------------------------
+    def _statement(self, place: int, j: int) -> Changes:
+        """A statement that the declaration changes."""
+        base, ours = self.base[place], self.ours[j]
+        there = self.upstream.pairs.get(place)
+        if there is not None:
+            return merge_statement(self.three, base, ours, self.theirs[there])
+        hunk = self.upstream.hunk_of(place)
+        theirs = self.theirs[hunk.first : hunk.last] if hunk is not None else ()
+        what = "the declaration changes a statement that upstream replaced"
+        clash = Clash(what, *map(_code, ([base], [ours], theirs)))
+        return _elsewhere(self.three, base, ours) or [clash]
 
     def _hunk(self, hunk: Hunk) -> Changes:
         """Statements that the declaration has in the place of others, or in addition."""
         new = self.ours[hunk.first : hunk.last]
-        if not new:
-            return self._deletion(hunk)
         other = self._beside(hunk)
         if other is not None:
-            known = self.theirs[other.first : other.last]
+            theirs = self.theirs[other.first : other.last]
             is_same_place = (other.start, other.stop) == (hunk.start, hunk.stop)
-            if is_same_place and _texts(new) == _texts(known):
-                return Changes()
-            both_insert = is_same_place and hunk.start == hunk.stop
-            if not both_insert or not commute(new, known):
-                return self._clash("both changed these statements", hunk, other)
+            if is_same_place and _texts(new) == _texts(theirs):
+                return []
+            return self._clash("both changed these statements", hunk, other)
         for place in range(hunk.start, hunk.stop):
             there = self.upstream.pairs.get(place)
             if there is None or plain_text(self.theirs[there]) != plain_text(self.base[place]):
                 what = "the declaration replaces statements that upstream changed"
                 return self._clash(what, hunk, self.upstream.hunk_of(place))
-        if any(_is_elif(self.three, suite) for suite in (self.theirs, new)):
-            return self._clash("the change is in a chain of elif", hunk, None)
-        lines = tuple(line for node in new for line in _chunk(self.three, node))
+        lines = tuple(line for node in new for line in _chunk(self.three.ours, node))
         first, last = self._lines_of(hunk)
         if first == 0:
             return self._clash("the place of the change is gone", hunk, None)
-        return Changes((Patch(first, last, lines),))
+        return [Patch(first, last, lines)]
 
-    def _deletion(self, hunk: Hunk) -> Changes:
-        """Statements that the declaration drops: those that are still there, unchanged."""
-        done = Changes()
-        for place in range(hunk.start, hunk.stop):
-            there = self.upstream.pairs.get(place)
-            if there is None:
-                other = self.upstream.hunk_of(place)
-                if other is not None and other.last > other.first:
-                    what = "the declaration drops what upstream replaced"
-                    return self._clash(what, hunk, other)
-                continue
-            node = self.theirs[there]
-            if plain_text(node) != plain_text(self.base[place]):
-                one = Hunk(place, place + 1, hunk.first, hunk.last)
-                what = "the declaration drops a statement that upstream changed"
-                return self._clash(what, one, Hunk(place, place + 1, there, there + 1))
-            first = first_line(node)
-            if self.three.theirs.comments(node) == self.three.base.comments(self.base[place]):
-                first -= len(self.three.theirs.comments(node))
-            done += Changes((Patch(first, node.end_lineno or 0, ()),))
-        return done
+    def _is_moved(self, node: ast.stmt) -> bool:
+        """Whether upstream has a statement of this suite elsewhere."""
+        if list(self.base).index(node) in self.upstream.pairs:
+            return False
+        text = plain_text(node)
+        inside = (n for one in self.three.theirs.nodes for n in ast.walk(one))
+        return any(isinstance(n, ast.stmt) and plain_text(n) == text for n in inside)
+
+    def _top(self, node: ast.stmt, before: ast.stmt) -> int:
+        """The first line of a statement of upstream, with the comments that it had before."""
+        above = self.three.theirs.comments(node)
+        is_known = above == self.three.base.comments(before)
+        return first_line(node) - (len(above) if is_known else 0)
 
     def _beside(self, hunk: Hunk) -> Hunk | None:
         """The change of upstream that overlaps, or is an insertion at the same place."""
@@ -140,137 +203,190 @@ class _Suites:
         """The lines of the new parent that a hunk replaces, 0 where it has no place."""
         if hunk.stop > hunk.start:
             nodes = [self.theirs[self.upstream.pairs[n]] for n in range(hunk.start, hunk.stop)]
-            old = self.base[hunk.start]
-            first = first_line(nodes[0])
-            if self.three.theirs.comments(nodes[0]) == self.three.base.comments(old):
-                first -= len(self.three.theirs.comments(nodes[0]))
-            return first, nodes[-1].end_lineno or 0
+            return self._top(nodes[0], self.base[hunk.start]), nodes[-1].end_lineno or 0
         behind = self.upstream.pairs.get(hunk.start)
         before = self.upstream.pairs.get(hunk.start - 1)
-        if behind is not None and (before is None or self._begins_block(hunk)):
-            node = self.theirs[behind]
-            line = first_line(node) - len(self.three.theirs.comments(node))
-            return line, line - 1
+        # A neighbour that upstream moved may have been meant to stay one.
+        around = self.base[max(hunk.start - 1, 0) : hunk.start + 1]
+        if len(around) > (before is not None) + (behind is not None) and any(
+            map(self._is_moved, around)
+        ):
+            return 0, 0
         if before is not None:
             line = (self.theirs[before].end_lineno or 0) + 1
             return line, line - 1
+        if behind is not None:
+            node = self.theirs[behind]
+            line = first_line(node) - len(self.three.theirs.comments(node))
+            return line, line - 1
         return 0, 0
-
-    def _begins_block(self, hunk: Hunk) -> bool:
-        """Whether a blank line in the declaration parts what is new from what is before it."""
-        if not self.ours[hunk.first : hunk.last]:
-            return False
-        top = first_line(self.ours[hunk.first]) - len(
-            self.three.ours.comments(self.ours[hunk.first])
-        )
-        return not "".join(self.three.ours.lines(top - 1, top - 1)).strip()
 
     def _clash(self, what: str, hunk: Hunk, other: Hunk | None) -> Changes:
         base = self.base[hunk.start : hunk.stop]
         ours = self.ours[hunk.first : hunk.last]
         theirs = self.theirs[other.first : other.last] if other is not None else ()
-        return Changes(clashes=(Clash(what, *map(_code, (base, ours, theirs))),))
-
-    # -- statements -------------------------------------------------------------------------------
-
-    def _statement(self, place: int, j: int) -> Changes:
-        """A statement that the declaration changes."""
-        base, ours = self.base[place], self.ours[j]
-        there = self.upstream.pairs.get(place)
-        if there is None:
-            hunk = self.upstream.hunk_of(place)
-            theirs = self.theirs[hunk.first : hunk.last] if hunk is not None else ()
-            what = "the declaration changes a statement that upstream replaced"
-            return Changes(clashes=(Clash(what, *map(_code, ([base], [ours], theirs))),))
-        return merge_statement(self.three, base, ours, self.theirs[there])
+        return [Clash(what, *map(_code, (base, ours, theirs)))]
 
 
 def _code(nodes: Iterable[ast.stmt]) -> str:
     return "\n".join(map(ast.unparse, nodes))
 
 
-def _chunk(three: Three, node: ast.stmt) -> list[str]:
+def _chunk(side: Code, node: ast.stmt) -> list[str]:
     """A statement of the declaration with the comments above it."""
-    side = three.ours
     above = side.comments(node)
     top = first_line(node) - len(above)
     blank = [""] if not "".join(side.lines(top - 1, top - 1)).strip() else []
     return [*blank, *above, *side.lines(first_line(node), node.end_lineno or 0)]
 
 
-def _is_elif(three: Three, suite: _Suite) -> bool:
-    if not suite or not isinstance(suite[0], ast.If):
-        return False
-    return any(
-        "".join(side.lines(suite[0].lineno, suite[0].lineno)).lstrip().startswith("elif ")
-        for side in (three.ours, three.theirs)
-        if suite[0].lineno <= len(side.source.lines)
-    )
+# One statement
 
 
 def merge_statement(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
     """The changes of one statement."""
     if plain_text(base) == plain_text(ours) or plain_text(ours) == plain_text(theirs):
-        return Changes()
+        return []
     first, last = first_line(theirs), theirs.end_lineno or 0
     if plain_text(base) == plain_text(theirs):
         own = three.ours.lines(first_line(ours), ours.end_lineno or 0)
-        above = three.ours.comments(ours)
-        known = three.theirs.comments(theirs)
+        above, known = three.ours.comments(ours), three.theirs.comments(theirs)
         if above != three.base.comments(base) and known == three.base.comments(base):
             own, first = [*above, *own], first - len(known)
-        return Changes((Patch(first, last, tuple(own)),))
+        return [Patch(first, last, tuple(own))]
     if suites_of(base) and type(base) is type(ours) is type(theirs):
         return _merge_compound(three, base, ours, theirs)
-    text = merge_simple(three, base, ours, theirs)
+    text = _merge_simple(three, base, ours, theirs)
     if isinstance(text, Clash):
-        return Changes(clashes=(text,))
+        return _elsewhere(three, base, ours, theirs) or [text]
     indented = (" " * theirs.col_offset + text).split("\n")
-    return Changes((Patch(first, last, tuple(indented)),))
+    return [Patch(first, last, tuple(indented))]
 
 
 def _merge_compound(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
     """A statement with suites: its head, and each suite by itself."""
+    clash: Changes = [three.clash("both changed this statement", base, ours, theirs)]
     heads = [head_texts(node, plain_text) for node in (base, ours, theirs)]
-    if isinstance(base, Function) or heads[0] not in heads[1:]:
-        return Changes(clashes=(three.clash("both changed this statement", base, ours, theirs),))
     suites = suites_of(base), suites_of(ours), suites_of(theirs)
-    if len({len(one) for one in suites}) > 1:
-        return Changes(clashes=(three.clash("both changed this statement", base, ours, theirs),))
-    done = Changes()
+    if isinstance(base, Function) or heads[0] not in heads[1:] or len({*map(len, suites)}) > 1:
+        return clash
+    done: Changes = []
     if heads[0] == heads[2] != heads[1]:
-        done += _own_head(three, ours, theirs)
+        first, last = first_line(theirs), head_end(three.theirs, theirs)
+        lines = three.ours.lines(first_line(ours), head_end(three.ours, ours))
+        done.append(Patch(first, last, tuple(lines)))
     for one, mine, upstream in zip(*suites, strict=True):
         if _texts(one) != _texts(mine) and bool(one) != bool(upstream):
             what = "one side changed a branch that the other has no more"
-            return Changes(clashes=(three.clash(what, base, ours, theirs),))
-        if not one and mine and not upstream:
-            done += _own_branch(three, base, ours, theirs)
-            continue
+            return [three.clash(what, base, ours, theirs)]
+        if mine and not one:
+            return clash
         done += merge_suites(three, one, mine, upstream)
     return done
 
 
-def _own_branch(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> Changes:
-    """The `else` or `elif` that the declaration adds to an `if`."""
-    if not (isinstance(ours, ast.If) and isinstance(theirs, ast.If)):
-        what = "the declaration adds a branch to a statement that upstream changed"
-        return Changes(clashes=(three.clash(what, base, ours, theirs),))
-    lines = three.ours.lines((ours.body[-1].end_lineno or 0) + 1, ours.end_lineno or 0)
-    place = (theirs.end_lineno or 0) + 1
-    return Changes((Patch(place, place - 1, tuple(lines)),))
-
-
-def _own_head(three: Three, ours: ast.stmt, theirs: ast.stmt) -> Changes:
-    """The head of the declaration's statement in the place of upstream's, which is the old one."""
-    first, last = first_line(theirs), head_end(three.theirs.source.lines, theirs)
-    lines = three.ours.lines(first_line(ours), head_end(three.ours.source.lines, ours))
-    return Changes((Patch(first, last, tuple(lines)),))
-
-
-def head_end(lines: Sequence[str], node: ast.stmt) -> int:
+def head_end(side: Code, node: ast.stmt) -> int:
     """The line on which the head of a compound statement ends."""
     line = first_line(suites_of(node)[0][0]) - 1
-    while not lines[line - 1].partition("#")[0].rstrip().endswith(":"):
+    while not side.lines(line, line)[0].partition("#")[0].rstrip().endswith(":"):
         line -= 1
     return line
+
+
+def _elsewhere(
+    three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt | None = None
+) -> Changes:
+    """The one expression that the declaration changes, where upstream uses it as before.
+
+    That is in the statement `theirs`, or else anywhere, if it stands in the method once.
+    """
+    if not three.is_free or suites_of(base) or suites_of(ours):
+        return []
+    for old, new in differing(base, ours):
+        before, after = _places(three.base, old), _places(three.theirs, old)
+        if isinstance(old, ast.Name | ast.Constant) or len(before) != len(after):
+            continue
+        if len(before) > 1:
+            before = [one for one in before if one.statement is base]
+            after = [one for one in after if one.statement is theirs]
+        if len(before) == len(after) == 1 and before[0].use == after[0].use:
+            statement, node = after[0].statement, after[0].node
+            text = three.theirs.spliced(statement, [(node, as_operand(new, three.ours.code(new)))])
+            lines = (" " * statement.col_offset + text).split("\n")
+            return [Patch(statement.lineno, statement.end_lineno or 0, tuple(lines))]
+    return []
+
+
+class _Place(NamedTuple):
+    """Where an expression stands in a method; `use` says what is done with its value."""
+
+    statement: ast.stmt
+    node: ast.expr
+    use: str
+
+
+def _places(side: Code, wanted: ast.expr) -> list[_Place]:
+    """Where an expression stands in the simple statements of a method."""
+    text, found = plain_text(wanted), []
+    simple = (n for one in side.nodes for n in ast.walk(one) if isinstance(n, ast.stmt))
+    for statement in (n for n in simple if not suites_of(n)):
+        for parent in ast.walk(statement):
+            for field, value in ast.iter_fields(parent):
+                for node in value if isinstance(value, list) else [value]:
+                    if isinstance(node, ast.expr) and plain_text(node) == text:
+                        called = plain_text(parent.func) if isinstance(parent, ast.Call) else ""
+                        attribute = getattr(parent, "attr", getattr(parent, "arg", ""))
+                        use = f"{type(parent).__name__} {field} {called} {attribute}"
+                        found.append(_Place(statement, node, use))
+    return found
+
+
+def _merge_simple(three: Three, base: ast.stmt, ours: ast.stmt, theirs: ast.stmt) -> str | Clash:
+    """A statement without suites, in which both sides changed something."""
+    base, ours, theirs = map(_without_annotation, (base, ours, theirs))
+    match base, ours, theirs:
+        case (
+            ast.Return(value=ast.expr() as a) | ast.Expr(value=a),
+            ast.Return(value=ast.expr() as b) | ast.Expr(value=b),
+            ast.Return(value=ast.expr() as c) | ast.Expr(value=c),
+        ) if type(base) is type(ours) is type(theirs):
+            value = merge_expression(three, a, b, c)
+            return value if isinstance(value, Clash) else three.theirs.spliced(theirs, [(c, value)])
+        case (
+            ast.Assign() | ast.AugAssign(),
+            ast.Assign() | ast.AugAssign(),
+            ast.Assign() | ast.AugAssign(),
+        ) if type(base) is type(ours) is type(theirs):
+            return _merge_assignment(three, base, ours, theirs)
+        case _:
+            return three.clash("both changed this statement", base, ours, theirs)
+
+
+def _without_annotation(node: ast.stmt) -> ast.stmt:
+    if not isinstance(node, ast.AnnAssign) or node.value is None:
+        return node
+    return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
+def _merge_assignment(
+    three: Three,
+    base: ast.Assign | ast.AugAssign,
+    ours: ast.Assign | ast.AugAssign,
+    theirs: ast.Assign | ast.AugAssign,
+) -> str | Clash:
+    """An assignment whose targets one side changed at most."""
+    targets = [_target_text(node) for node in (base, ours, theirs)]
+    value = merge_expression(three, base.value, ours.value, theirs.value)
+    if isinstance(value, Clash):
+        return value
+    if targets[0] not in targets[1:]:
+        return three.clash("both changed this assignment", base, ours, theirs)
+    if targets[1] != targets[0]:
+        return three.ours.spliced(ours, [(ours.value, value)])
+    return three.theirs.spliced(theirs, [(theirs.value, value)])
+
+
+def _target_text(node: ast.Assign | ast.AugAssign) -> str:
+    if isinstance(node, ast.Assign):
+        return "=".join(map(plain_text, node.targets))
+    return f"{type(node.op).__name__} {plain_text(node.target)}"

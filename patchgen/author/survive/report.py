@@ -7,11 +7,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from patchgen.author.adopt.releases import order_of
-from patchgen.author.survive.breaks import Break
-from patchgen.author.survive.states import CONVERTS, Span, State, spans_of, states_of
-from patchgen.author.survive.survey import Survey
-from patchgen.author.survive.trial import Trial
+from patchgen.author.survive.breaks import Break, breaks_of
+from patchgen.author.survive.survey import (
+    CONVERTS,
+    Span,
+    State,
+    Survey,
+    digests_of,
+    spans_of,
+    states_of,
+)
 from patchgen.project.files import Modular
+from patchgen.project.outcome import Outcome
 
 _DIFF_LINES = 16  # of a definition's diff; JSON has all of it
 
@@ -25,7 +32,7 @@ class Row:
 
     modular: Modular
     states: Mapping[str, State]
-    trials: Mapping[str, Trial]
+    outcomes: Mapping[str, Outcome]
     breaks: tuple[Break, ...]
     fitting: tuple[str, ...]
 
@@ -45,23 +52,18 @@ class Row:
         return all(state in CONVERTS for state in self.states.values())
 
 
-def rows_of(
-    survey: Survey,
-    breaks: Mapping[Modular, tuple[Break, ...]],
-    on_disk: Mapping[str, Mapping[str, str]],
-) -> tuple[Row, ...]:
+def rows_of(survey: Survey, on_disk: Mapping[str, Mapping[str, str]]) -> tuple[Row, ...]:
     """The rows of the table; `on_disk` are the digests of the outputs that are recorded."""
-    versions = [release.version for release in survey.releases]
-    versions = sorted([*versions, *survey.unreadable], key=order_of)
+    versions = sorted((r.version for r in survey.wanted.releases), key=order_of)
     rows = []
-    for modular, trials in survey.trials.items():
+    for modular, outcomes in survey.outcomes.items():
         fitting = tuple(
             version
-            for version, trial in trials.items()
-            if trial.converts and trial.outputs == on_disk.get(modular.display_path)
+            for version, outcome in outcomes.items()
+            if not outcome.problems and digests_of(outcome) == on_disk.get(modular.display_path)
         )
-        states = states_of(trials, versions)
-        rows.append(Row(modular, states, trials, breaks.get(modular, ()), fitting))
+        breaks = tuple(breaks_of(survey, modular))
+        rows.append(Row(modular, states_of(outcomes, versions), outcomes, breaks, fitting))
     return tuple(rows)
 
 
@@ -69,16 +71,12 @@ def text_of(rows: tuple[Row, ...], survey: Survey) -> str:
     """The report as text."""
     lines = [line for row in rows for line in _lines_of(row)]
     lines += [f"{version} cannot be read: {why}" for version, why in survey.unreadable.items()]
-    lines.append(summary(rows, survey))
-    return "\n".join(lines) + "\n"
-
-
-def summary(rows: tuple[Row, ...], survey: Survey) -> str:
-    """The number of variants that convert everywhere, and the time that it took."""
+    absent = (*survey.wanted.missing, *survey.wanted.ends)
+    lines += [f"{name} is not here: --download lets pip fetch it" for name in absent]
     whole = sum(row.survives for row in rows)
-    releases = len(survey.releases) + len(survey.unreadable)
-    work = f"{survey.counts['made']} conversions, {survey.counts['reused']} results known before"
-    return f"{whole} of {len(rows)} variants convert on all of {releases} releases ({work})"
+    releases = len(survey.wanted.releases)
+    lines.append(f"{whole} of {len(rows)} variants convert on all of {releases} releases")
+    return "\n".join(lines) + "\n"
 
 
 def _lines_of(row: Row) -> Iterator[str]:
@@ -94,20 +92,15 @@ def _lines_of(row: Row) -> Iterator[str]:
             continue
         yield f"  {span.text}: {span.state}"
         # The last release of the span speaks for all of it.
-        trial = row.trials.get(span.last)
-        for problem in trial.problems if trial else ():
+        outcome = row.outcomes.get(span.last)
+        for problem in outcome.problems if outcome else ():
             yield f"    {problem.at}: {problem.code} {problem.what}"
     for one in row.breaks:
         yield f"  {one.text}"
-        yield from (f"    {line}" for line in shortened(one.diff))
-
-
-def shortened(diff: str) -> list[str]:
-    """The first lines of a diff, without its head."""
-    lines = diff.rstrip("\n").split("\n")[2:]
-    if len(lines) <= _DIFF_LINES:
-        return lines
-    return [*lines[:_DIFF_LINES], f"... {len(lines) - _DIFF_LINES} more lines"]
+        lines = one.diff.rstrip("\n").split("\n")[2:]
+        yield from (f"    {line}" for line in lines[:_DIFF_LINES])
+        if len(lines) > _DIFF_LINES:
+            yield f"    ... {len(lines) - _DIFF_LINES} more lines"
 
 
 def data_of(rows: tuple[Row, ...], survey: Survey) -> dict[str, Any]:
@@ -115,7 +108,7 @@ def data_of(rows: tuple[Row, ...], survey: Survey) -> dict[str, Any]:
     return {
         "releases": [release.version for release in survey.releases],
         "unreadable": dict(survey.unreadable),
-        "conversions": dict(survey.counts),
+        "missing": [*survey.wanted.missing, *survey.wanted.ends],
         "variants": [_data_of(row) for row in rows],
     }
 
@@ -124,17 +117,17 @@ def _data_of(row: Row) -> dict[str, Any]:
     problems = {
         version: [
             {"code": p.code, "line": p.at.line, "path": p.at.path, "what": p.what, "hint": p.hint}
-            for p in trial.problems
+            for p in outcome.problems
         ]
-        for version, trial in row.trials.items()
-        if trial.problems
+        for version, outcome in row.outcomes.items()
+        if outcome.problems
     }
     return {
         "variant": row.name,
         "modular": row.modular.display_path,
         "survives": row.survives,
         "states": {version: str(state) for version, state in row.states.items()},
-        "outputs": {version: dict(trial.outputs) for version, trial in row.trials.items()},
+        "outputs": {version: digests_of(outcome) for version, outcome in row.outcomes.items()},
         "fits_outputs_on_disk": list(row.fitting),
         "problems": problems,
         "breaks": [asdict(one) for one in row.breaks],

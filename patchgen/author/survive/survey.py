@@ -1,90 +1,228 @@
-"""Try every variant on every release, and save each result at once."""
+"""Convert every variant on every release; nothing is written but the project's cache."""
 
 from __future__ import annotations
 
-import zipfile
+import enum
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from patchgen.author.adopt.releases import Release
-from patchgen.author.survive.book import Book
-from patchgen.author.survive.files import open_release
-from patchgen.author.survive.trial import Trial, try_on
-from patchgen.author.survive.view import View, make_view
-from patchgen.compiler.settings import Settings
-from patchgen.project.files import Modular
-from patchgen.project.outcome import digest_of
-from patchgen.syntax.blocks import ModuleIndex
-from patchgen.syntax.locate import Environment
-from patchgen.syntax.regular import read_regular
+from patchgen.author.adopt.releases import Release, chosen, order_of
+from patchgen.project.cache import Cache
+from patchgen.project.files import Modular, Project
+from patchgen.project.outcome import Outcome
+from patchgen.project.run import run
+from patchgen.syntax.errors import Location, PatchgenError, Problem
 
-Progress = Callable[[int], None]
+_LIST = re.compile(r"^Available versions: (.*)$", re.MULTILINE)
+_NO_PARENT = frozenset({"PG101", "PG103"})
+_NO_MEMBER = frozenset({"PG212", "PG215", "PG230", "PG304"})
+_NO_TEXT = frozenset({"PG001", "PG002", "PG003", "PG004", "PG005", "PG006"})
+
+
+# Which releases
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The releases to look at, oldest first, and those that were asked for and are not here.
+
+    `ends` are those at which a range begins or ends: what lies between is not known.
+    """
+
+    releases: tuple[Release, ...]
+    missing: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+
+
+def wanted_releases(
+    asked: Sequence[str], known: Sequence[Release], cache: Path, *, download: bool
+) -> Wanted:
+    """The releases that `asked` names, all that are known by default.
+
+    With `download`, a range means every release that the package index has.
+    """
+    nearest = list(reversed(known))
+    if not asked:
+        newest = {release.version: release for release in nearest}
+        return Wanted(tuple(sorted(newest.values(), key=lambda release: release.order)))
+    found: dict[str, Release] = {}
+    missing: list[str] = []
+    open_ends: list[str] = []
+    for text in asked:
+        first, dots, last = text.partition("..")
+        is_range = bool(dots) and not Path(text).exists()
+        names = _between(first, last) if download and is_range else [text]
+        for name in names:
+            try:
+                there = chosen([name], nearest, cache, download=download)
+            except PatchgenError:
+                missing.append(name)
+                continue
+            found |= {release.version: release for release in there}
+            if is_range and not download:
+                ends = (first, last)
+                open_ends += [end for end in ends if not any(_begins(r, end) for r in there)]
+    releases = tuple(sorted(found.values(), key=lambda release: release.order))
+    return Wanted(releases, tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(open_ends)))
+
+
+def _begins(release: Release, number: str) -> bool:
+    """Whether a release is one of a number: 5.4.1 is one of 5.4."""
+    order = order_of(number)
+    return release.order[: len(order)] == order
+
+
+def _between(first: str, last: str) -> list[str]:
+    """The releases from `first` to `last` that the index has; `5.4` means all of 5.4."""
+    low, high = order_of(first), order_of(last)
+    fits = [v for v in _listed() if low <= order_of(v) and order_of(v)[: len(high)] <= high]
+    if not fits:
+        what = "names no release of transformers that the package index has"
+        raise PatchgenError("PG807", Location(f"{first}..{last}"), what)
+    return fits
+
+
+def _listed() -> list[str]:
+    command = [sys.executable, "-m", "pip", "index", "versions", "transformers"]
+    done = subprocess.run(
+        [*command, "--disable-pip-version-check"], capture_output=True, text=True, check=False
+    )
+    found = _LIST.search(done.stdout)
+    if found is None:
+        why = (done.stderr.strip().splitlines() or ["pip listed none"])[-1]
+        hint = "name a folder of wheels with --releases-dir"
+        raise PatchgenError("PG807", Location("pip"), f"cannot list the releases: {why}", hint)
+    return [version.strip() for version in found[1].split(",")]
+
+
+# Every variant on every release
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The trials by variant and release; `unreadable` says why a release has none.
+    """The outcomes by variant and release; `unreadable` says why a release has none."""
 
-    `releases` are sorted by age, and hold those that could be read.
+    project: Project
+    wanted: Wanted
+    outcomes: Mapping[Modular, Mapping[str, Outcome]]
+    unreadable: Mapping[str, str]
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Those that could be read, oldest first."""
+        return tuple(r for r in self.wanted.releases if r.version not in self.unreadable)
+
+
+def survey_of(
+    project: Project, modulars: Sequence[Modular], wanted: Wanted, progress: Callable[[int], None]
+) -> Survey:
+    """Convert each variant on each release; what an earlier run found is in the cache."""
+    outcomes: dict[Modular, dict[str, Outcome]] = {modular: {} for modular in modulars}
+    unreadable: dict[str, str] = {}
+    for release in wanted.releases:
+        try:
+            there = on_release(project, release)
+        except (OSError, PatchgenError) as error:
+            unreadable[release.version] = str(error)
+            continue
+        for outcome in run(modulars, Cache(there), jobs=1, progress=progress):
+            outcomes[outcome.modular][release.version] = outcome
+    return Survey(project, wanted, outcomes, unreadable)
+
+
+def on_release(project: Project, release: Release) -> Project:
+    """The project with another release of transformers."""
+    return replace(project, package_root=release.root())
+
+
+# What a person reads
+
+
+class State(enum.StrEnum):
+    """The state of a variant on a release, compared with the release before it in the table."""
+
+    SAME = "converts"
+    CHANGED = "converts, to another output"
+    EDIT = "an edit does not match"
+    MEMBER = "a member is missing"
+    PARENT = "a parent is missing"
+    REFUSED = "is refused"
+    UNREADABLE = "cannot be read"
+
+
+CONVERTS = frozenset({State.SAME, State.CHANGED})
+
+
+def digests_of(outcome: Outcome) -> dict[str, str]:
+    """The digests of outputs by their names."""
+    return {output.name: output.digest for output in outcome.outputs}
+
+
+def states_of(outcomes: Mapping[str, Outcome], versions: Sequence[str]) -> dict[str, State]:
+    """The state for each release."""
+    found: dict[str, State] = {}
+    before: Outcome | None = None
+    for version in versions:
+        outcome = outcomes.get(version)
+        if outcome is None:
+            found[version] = State.UNREADABLE
+            continue
+        found[version] = _state_of_problems(outcome.problems)
+        is_new = before is not None and digests_of(before) != digests_of(outcome)
+        if not outcome.problems and is_new and before is not None and not before.problems:
+            found[version] = State.CHANGED
+        before = outcome
+    return found
+
+
+def _state_of_problems(problems: Sequence[Problem]) -> State:
+    """The state that a list of problems means: the problem that causes the others decides."""
+    codes = {problem.code for problem in problems}
+    if not codes:
+        return State.SAME
+    for known, state in (
+        (_NO_TEXT, State.UNREADABLE),
+        (_NO_PARENT, State.PARENT),
+        (_NO_MEMBER, State.MEMBER),
+    ):
+        if codes & known:
+            return state
+    return State.EDIT if any(code.startswith("PG3") for code in codes) else State.REFUSED
+
+
+@dataclass(frozen=True)
+class Span:
+    """Releases one after another with one answer to the question whether a variant converts.
+
+    `changed` are those whose output is another one than that of the release before.
     """
 
-    releases: tuple[Release, ...]
-    trials: Mapping[Modular, Mapping[str, Trial]]
-    unreadable: Mapping[str, str]
-    counts: Mapping[str, int]
+    first: str
+    last: str
+    state: State
+    changed: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The releases in words."""
+        return self.first if self.first == self.last else f"{self.first} to {self.last}"
 
 
-@dataclass
-class Surveyor:
-    """Tries variants on releases; `own` finds the project's modules and the installed packages."""
-
-    own: Environment
-    settings: Settings
-    book: Book
-    parsed: dict[tuple[str, str], ModuleIndex] = field(default_factory=dict)
-    made: int = 0
-    reused: int = 0
-
-    def view(self, release: Release) -> View:
-        """The view of a release; raises OSError and zipfile.BadZipFile."""
-        return make_view(open_release(release), self.own, self.parsed)
-
-    def trial(self, modular: Modular, view: View) -> Trial:
-        """A variant on a release: what is known of it, else tried and kept."""
-        variant = digest_of_variant(modular)
-        known = self.book.find(variant, view)
-        if known is not None:
-            self.reused += 1
-            return known
-        self.made += 1
-        trial = try_on(modular, view, self.settings)
-        self.book.add(variant, view, trial)
-        return trial
-
-    def run(
-        self, modulars: Sequence[Modular], releases: Sequence[Release], progress: Progress
-    ) -> Survey:
-        """Try each variant on each release."""
-        trials: dict[Modular, dict[str, Trial]] = {modular: {} for modular in modulars}
-        unreadable: dict[str, str] = {}
-        for release in releases:
-            try:
-                for modular, trial in self._on(release, modulars):
-                    trials[modular][release.version] = trial
-                    progress(1)
-            except (OSError, zipfile.BadZipFile) as error:
-                unreadable[release.version] = str(error)
-        counts = {"made": self.made, "reused": self.reused}
-        read = tuple(one for one in releases if one.version not in unreadable)
-        return Survey(read, trials, unreadable, counts)
-
-    def _on(self, release: Release, modulars: Sequence[Modular]) -> Iterator[tuple[Modular, Trial]]:
-        view = self.view(release)
-        for modular in modulars:
-            yield modular, self.trial(modular, view)
-
-
-def digest_of_variant(modular: Modular) -> str:
-    """The sha256 of a variant's text and path."""
-    data = read_regular(modular.path)
-    return digest_of(f"{modular.display_path}\0{modular.folder.name}\0{data.hex()}")
+def spans_of(states: Mapping[str, State]) -> Iterator[Span]:
+    """Neighbouring releases of one state together, in order."""
+    span: Span | None = None
+    for version, state in states.items():
+        plain = State.SAME if state in CONVERTS else state
+        changed = (version,) if state is State.CHANGED else ()
+        if span is not None and span.state is plain:
+            span = Span(span.first, version, plain, span.changed + changed)
+            continue
+        if span is not None:
+            yield span
+        span = Span(version, version, plain, changed)
+    if span is not None:
+        yield span

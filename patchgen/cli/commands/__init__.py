@@ -32,7 +32,6 @@ COMMANDS = {
     "new": "new",
     "page": "page",
     "rebase": "rebase",
-    "retire": "retire",
     "survive": "survive",
     "train": "train",
     "verify": "verify",

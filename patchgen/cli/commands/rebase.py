@@ -34,16 +34,16 @@ from patchgen.cli.options import FOLDER, download, text_or_json
 @click.option(
     "--write",
     is_flag=True,
-    help="Rewrite the modular files, and record what is left to you; outputs stay.",
+    help="Rewrite the modular files; what is left to you stands there as comments.",
 )
 @text_or_json
 def rebase(paths: tuple[str, ...], **rest: Any) -> int:
     """Make modular files fit another release of transformers.
 
     Says for each edit and override what transformers changed there.  With --write, patchgen
-    rewrites those for which the new text is clear.  It lists the others in patchgen.decisions.toml,
-    and uses again what you decided there.  docs/upgrading.md explains the states.  Exit code 0:
-    nothing is left for you to decide; 1: something is.
+    rewrites those for which the new text is clear.  Above the others, it says in comments what
+    transformers changed and what you have to decide.  docs/upgrading.md explains the states.  Exit
+    code 0: nothing is left for you to decide; 1: something is.
 
     \b
     Example:

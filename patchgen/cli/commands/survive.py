@@ -26,26 +26,13 @@ from patchgen.cli.options import FOLDER, download, text_or_json
     help="A folder of wheels or unpacked releases, beside those of the cache.",
 )
 @download
-@click.option(
-    "--verify",
-    "verified_on",
-    multiple=True,
-    metavar="X",
-    help="Also run `patchgen verify` on this release, in an environment made for it.",
-)
-@click.option(
-    "--page",
-    type=click.Path(dir_okay=False),
-    metavar="FILE.md",
-    help="Write the table as a page, with a picture FILE.svg beside it.",
-)
 @text_or_json
 def survive(names: tuple[str, ...], **rest: Any) -> int:
     """Say on which releases of transformers a variant converts.
 
-    Where it does not convert, patchgen names the change of transformers that broke it.  Each result
-    is saved in the cache at once, so the same command continues an interrupted run.  Exit
-    code 1: a variant does not convert on one of the releases.
+    Where it does not convert, patchgen names the change of transformers that broke it.  Results are
+    kept in the cache, so the same command continues an interrupted run.  Exit code 1: a variant
+    does not convert on one of the releases, or a release that you named is not here.
 
     \b
     Example:

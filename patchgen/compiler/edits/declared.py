@@ -8,8 +8,8 @@ of `patchgen.edits` are recognized by what they mean, under whatever name they w
         with old: ...
         with new: ...
 
-What the parameters say of the method's signature: `x: New = 1` adds one, `x: Old` removes one, and
-`x=2` gives another default.
+Decorators above `@edit` are added to the method.  What the parameters say of its signature:
+`x: New = 1` adds one, `x: Old` removes one, and `x=2` gives another default.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class EditDeclaration:
     added: tuple[Parameter, ...]
     removed: tuple[ast.arg, ...]
     changed: tuple[Parameter, ...]
+    decorators: tuple[ast.expr, ...]
     pairs: tuple[Pair, ...]
 
     @property
@@ -86,10 +87,11 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
     is_edit = [marker(body, called_function(each)) == "edit" for each in node.decorator_list]
     if not any(is_edit):
         return None
-    if len(is_edit) != 1:
-        what = "an edit is a function with one decorator"
-        raise PatchgenError("PG302", body.at(statement, node), what, "remove the others")
-    (call,) = node.decorator_list
+    if is_edit.index(True) != len(is_edit) - 1:
+        what = "a decorator stands below @edit"
+        hint = "write it above @edit to add it to the method"
+        raise PatchgenError("PG302", body.at(statement, node), what, hint)
+    *decorators, call = node.decorator_list
     match call:
         case ast.Call(args=[ast.Constant(value=str(method)) as target], keywords=[]):
             count = 1
@@ -110,7 +112,7 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
         parameters[word if word in parameters else ""].append(parameter)
     literal = parameters[""]
     changed = tuple(parameter for parameter in literal if parameter.default)
-    is_signature = bool(parameters["New"] or parameters["Old"] or changed)
+    is_signature = bool(parameters["New"] or parameters["Old"] or changed or decorators)
     pairs = _read_pairs(body, statement, node, method, is_signature)
     for pair in pairs:
         # It could match any number of statements there.
@@ -131,6 +133,7 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
         added=tuple(parameters["New"]),
         removed=tuple(parameter.arg for parameter in parameters["Old"]),
         changed=changed,
+        decorators=tuple(decorators),
         pairs=pairs,
     )
 

@@ -27,6 +27,7 @@ from patchgen.compiler.edits.meant import Replacement
 from patchgen.compiler.edits.pattern import Match, Run, expressions, find, is_ellipsis, suites
 from patchgen.compiler.edits.signature import Changes
 from patchgen.compiler.merge.members import ClassBody, Statement
+from patchgen.compiler.merge.text import INDENT
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, names_in
@@ -207,16 +208,18 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
     node = method.nodes[0]
     assert isinstance(node, Function)
     require_meanings(target.name, node, edits, replaced)
-    reason = find_syntax_error(replaced.text)
+    written = [edit.statement.fragment.source(one) for edit in edits for one in edit.decorators]
+    text = "".join(f"{INDENT}@{decorator}\n" for decorator in written) + replaced.text
+    reason = find_syntax_error(text)
     if reason is not None:
         what = f"{target.name} would not be valid Python after the edit of {first.method}: {reason}"
         hint = "write under `with new:` only what can stand at that place of the method"
         raise PatchgenError("PG306", first.at(first.last), what, hint)
     # An edit without effect is a mistake of its author.
-    if is_same_code(replaced.tree, target.node):
+    if not written and is_same_code(replaced.tree, target.node):
         what = f"the edit of {first.method} changes nothing"
         raise PatchgenError("PG306", first.at(first.node), what, "remove it")
-    return replaced.text, matches
+    return text, matches
 
 
 def _record_match(

@@ -273,9 +273,7 @@ def _is_kept_unused(block: Block) -> bool:
     if not block.defines:
         return True
     imported = {item.bound for item in block.imports}
-    is_public = any(name not in imported and not name.startswith("_") for name in block.defines)
-    # A private one stays if it does something: `@register` over `def _mine`.
-    return is_public or bool(changed_names(block.text))
+    return any(name not in imported for name in block.defines) or bool(changed_names(block.text))
 
 
 def _replace_block(block: Block, module: str, builder: Builder) -> list[BlockId]:
@@ -290,7 +288,13 @@ def _replace_block(block: Block, module: str, builder: Builder) -> list[BlockId]
     if not replaced:
         return [BlockId(module, block.first)]
     # The statement binds all of its names or none.
-    kept = [name for name in block.defines if name not in replaced]
+    there = {
+        name
+        for key in replaced.values()
+        for other in builder.index(key.module).blocks_that_bind(key.name)
+        for name in other.defines
+    }
+    kept = [name for name in block.defines if name not in there]
     if kept:
         declared = next(iter(replaced.values()))
         what = f"the statement binds {', '.join(block.defines)}; "

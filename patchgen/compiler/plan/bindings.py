@@ -275,8 +275,13 @@ def is_kept(symbol: Symbol) -> bool:
 
 @functools.lru_cache(maxsize=512)  # asked for each relative import, with the text of its file
 def _list_kept(text: str) -> frozenset[str]:
-    """The modules, with their dots, of the relative imports that `text` marks by `KEPT`."""
+    """The modules, with their dots, of the relative imports that `text` marks by `KEPT`.
+
+    The mark stands behind the statement, or behind any of its names.
+    """
     if KEPT not in text:
         return frozenset()
-    line = rf"^[ \t]*from[ \t]+(\.\S*)[ \t]+import\b.*{KEPT}[ \t]*$"
-    return frozenset(re.findall(line, text, re.MULTILINE))
+    names = rf"(?:.*{KEPT}[ \t]*$|[ \t]*\([^()]*?{KEPT}[ \t]*$)"
+    return frozenset(
+        re.findall(rf"^[ \t]*from[ \t]+(\.\S*)[ \t]+import\b{names}", text, re.MULTILINE)
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -103,6 +104,9 @@ class Lineages:
                     bases = bases_of(self.bindings, index, symbol.name)
                     plain = [base for base in bases if str(base.symbol) != "builtins.object"]
                     self._bases[symbol] = tuple(plain)
+            elif re.fullmatch(r"torch\.nn\.(?!Module$|Parameter$|Buffer$)[A-Z]\w+", str(symbol)):
+                # Of torch's classes, only that they are modules counts.
+                self._bases[symbol] = (Base("nn.Module", at, Symbol("torch.nn", "Module")),)
         return self._bases[symbol]
 
 

@@ -2,7 +2,7 @@
 
 import ast
 
-from patchgen.author.align.ellipsis import headed, is_made_up, make_ellipsis
+from patchgen.author.align.drafts import headed, is_made_up, make_ellipsis
 from patchgen.compiler.edits.pattern import find_statements, suites
 
 METHOD = """def f(self, x):

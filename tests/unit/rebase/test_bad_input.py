@@ -13,7 +13,6 @@ import pytest
 
 from patchgen.cli import main
 from tests.toytree import Tree, environment
-from tests.unit.rebase.test_decisions import OVERRIDE
 from tests.unit.rebase.test_planted import HEAD, PARENT, changed, release
 
 PATH = "modular/a/modular_a.py"
@@ -26,6 +25,11 @@ EDIT = f"""class ToyLayer(toy.ToyLayer):
             {CALL}
         with new:
             {CALL[:-1]}, layer=self)
+"""
+
+OVERRIDE = """class ToyMLP(toy.ToyMLP):
+    def forward(self, x):
+        return x
 """
 
 

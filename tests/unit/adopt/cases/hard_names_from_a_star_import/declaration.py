@@ -5,7 +5,7 @@ from torch import nn
 from transformers.models.toy import modeling_toy as toy
 from transformers.utils import is_flash_attn_2_available
 
-from patchgen.edits import edit, new, old
+from patchgen.edits import after, edit, new, old
 
 
 if is_flash_attn_2_available():
@@ -14,11 +14,10 @@ if is_flash_attn_2_available():
 
 class ToyAttention_Own(toy.ToyAttention):
     @edit("forward")
-    def extend_weights(self, scores, weights):
+    def add_weights(self, scores, weights):
         with old:
             weights = torch.softmax(scores, dim=-1)
-        with new:
-            weights = torch.softmax(scores, dim=-1)
+        with after:
             weights = pad_input(weights)
 
 

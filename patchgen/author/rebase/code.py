@@ -1,0 +1,269 @@
+"""A member of a class, or a function, cut out of its file alone: its text and its statements.
+
+All of a rebase works on this one value.  A merge takes three of them: the member of the old parent,
+what the declaration makes of it, and the member of the new parent.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from patchgen.author.align.file import File
+from patchgen.author.align.suites import heads_of, suites_of
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.bound import bound_names
+from patchgen.syntax.same import Function, plain_text, without_docstring
+
+_CLASS = "class _:\n"
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Dict)
+Place = tuple[int, int]  # a line, and a column in bytes
+
+
+@dataclass(frozen=True)
+class Clash:
+    """A place that both sides changed, or where it is in doubt what the change means now.
+
+    The texts are those of the old parent, of the declaration and of the new parent.
+    """
+
+    what: str
+    base: str = ""
+    ours: str = ""
+    theirs: str = ""
+
+
+class Cut(NamedTuple):
+    """The text from one place to another becomes `text`."""
+
+    start: Place
+    stop: Place
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """Statements with their text; in a class, they stand below a first line `class _:`."""
+
+    text: str
+    nodes: tuple[ast.stmt, ...]
+
+    @property
+    def function(self) -> Function | None:
+        """The one function that the member is; a property with a setter is two."""
+        node = self.nodes[0]
+        return node if len(self.nodes) == 1 and isinstance(node, Function) else None
+
+    @cached_property
+    def says(self) -> list[str]:
+        """What it says, without what only documents."""
+        return [plain_text(node) for node in self.nodes]
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    @property
+    def member(self) -> str:
+        """The text without the first line, as it stands in a class or at the top of a file."""
+        return self.text.removeprefix(_CLASS)
+
+    def code(self, *nodes: ast.expr | ast.stmt | ast.arg | ast.keyword) -> str:
+        """The text of nodes that follow each other, comments between them included."""
+        first, last = nodes[0], nodes[-1]
+        end = last.end_lineno or 0, last.end_col_offset or 0
+        line = first_line(first) if isinstance(first, ast.stmt) else first.lineno
+        return self._between((line, first.col_offset), end)
+
+    def spliced(self, node: ast.expr | ast.stmt, pieces: Sequence[tuple[ast.expr, str]]) -> str:
+        """The text of `node` with other texts in the places of some expressions in it."""
+        place = node.lineno, node.col_offset
+        text = ""
+        for inner, new in sorted(pieces, key=lambda one: (one[0].lineno, one[0].col_offset)):
+            text += self._between(place, (inner.lineno, inner.col_offset)) + new
+            place = inner.end_lineno or 0, inner.end_col_offset or 0
+        return text + self._between(place, (node.end_lineno or 0, node.end_col_offset or 0))
+
+    def comments(self, node: ast.stmt) -> list[str]:
+        """The lines of comments right above a statement."""
+        first = top = first_line(node)
+        while top > 1 and self._lines[top - 2].lstrip().startswith("#"):
+            top -= 1
+        return self.lines(top, first - 1)
+
+    def lines(self, first: int, last: int) -> list[str]:
+        """Lines `first` to `last`, both included, without their ends."""
+        return self._lines[first - 1 : last]
+
+    def changed(self, cuts: Iterable[Cut]) -> Code:
+        """The code with other texts in places that do not overlap."""
+        cut_here = sorted(set(cuts), reverse=True)
+        if not cut_here:
+            return self
+        lines = [line.encode() for line in self._lines]
+        for cut in cut_here:
+            (first, left), (last, right) = cut.start, cut.stop
+            text = lines[first - 1][:left] + cut.text.encode() + lines[last - 1][right:]
+            lines[first - 1 : last] = text.split(b"\n")
+        return read_code(b"\n".join(lines).decode())
+
+    def _between(self, start: Place, stop: Place) -> str:
+        lines = [line.encode() for line in self.lines(start[0], stop[0])]
+        lines[-1] = lines[-1][: stop[1]]
+        lines[0] = lines[0][start[1] :]
+        return b"\n".join(lines).decode()
+
+
+@dataclass(frozen=True)
+class Three:
+    """The old parent, the declaration on the old parent, and the new parent.
+
+    `is_free`: a changed expression may be followed to wherever upstream has it.
+    """
+
+    base: Code
+    ours: Code
+    theirs: Code
+    is_free: bool = False
+
+    @property
+    def sides(self) -> tuple[Code, Code, Code]:
+        """The three versions."""
+        return self.base, self.ours, self.theirs
+
+    def clash(self, what: str, *nodes: ast.expr | ast.stmt | None) -> Clash:
+        """A clash that shows a node of each side, or none."""
+        pairs = zip(self.sides, nodes, strict=False)
+        return Clash(what, *(side.code(node) if node else "" for side, node in pairs))
+
+    @property
+    def functions(self) -> tuple[Function, Function, Function] | None:
+        """The three methods; None where one of them is no method."""
+        base, ours, theirs = (side.function for side in self.sides)
+        return (base, ours, theirs) if base and ours and theirs else None
+
+
+def read_code(text: str) -> Code:
+    """The code of a text, which begins with `class _:` if it stands in a class."""
+    body = ast.parse(text).body
+    if text.startswith(_CLASS) and isinstance(body[0], ast.ClassDef):
+        body = body[0].body
+    return Code(text, tuple(body))
+
+
+def cut_out(file: File, nodes: Sequence[ast.stmt]) -> Code:
+    """Statements of a file alone, with the comments between them."""
+    lines = file.source.lines[first_line(nodes[0]) - 1 : nodes[-1].end_lineno]
+    return read_code((_CLASS if nodes[0].col_offset else "") + "".join(lines))
+
+
+def in_class(text: str, *, is_member: bool) -> Code:
+    """The code of the text of a member, at the margin of a class, or of a function."""
+    return read_code((_CLASS if is_member else "") + text)
+
+
+def replacing(node: ast.expr | ast.arg, text: str) -> Cut:
+    """The cut that puts `text` in the place of an expression."""
+    end = node.end_lineno or 0, node.end_col_offset or 0
+    return Cut((node.lineno, node.col_offset), end, text)
+
+
+def beginning(node: ast.arg | ast.keyword, old: str, new: str) -> Cut:
+    """The cut that puts `new` in the place of the name at which a node begins."""
+    start = node.lineno, node.col_offset
+    return Cut(start, (node.lineno, node.col_offset + len(old.encode())), new)
+
+
+def as_operand(node: ast.expr, text: str) -> str:
+    """`text`, the code of `node`, as it can stand anywhere in an expression."""
+    return text if isinstance(node, _ATOMS) else f"({text})"
+
+
+def parameters_of(function: Function) -> set[str]:
+    """The names of all parameters."""
+    return {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+
+
+# Statements in order, and what gives a name its value
+
+
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """A simple statement, or the head of a compound one, in the order of the text.
+
+    `heads` are what of the statement is not in its suites: a simple one is its own head.
+    """
+
+    node: ast.stmt
+    heads: tuple[ast.AST, ...]
+    text: str
+    reads: frozenset[str]
+    binds: frozenset[str]
+    branches: tuple[tuple[int, int], ...] = ()
+
+    def excludes(self, other: Spot) -> bool:
+        """Whether the two stand in different branches of one `if`: one of them runs."""
+        mine = dict(self.branches)
+        return any(mine.get(node, branch) != branch for node, branch in other.branches)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One version of a method as spots in order."""
+
+    function: Function
+    spots: tuple[Spot, ...]
+
+    def binder(self, name: str, place: int) -> Spot | str | None:
+        """What gives `name` its value for the spot at `place`: a spot, "parameter", or nothing."""
+        for spot in reversed(self.spots[:place]):
+            if name in spot.binds and not spot.excludes(self.spots[place]):
+                return spot
+        return "parameter" if name in parameters_of(self.function) else None
+
+
+def flow_of(function: Function) -> Flow:
+    """The spots of a method, in the order of its text."""
+    return Flow(function, tuple(_spots(without_docstring(function.body))))
+
+
+def _spots(suite: Sequence[ast.stmt], branches: tuple[tuple[int, int], ...] = ()) -> Iterator[Spot]:
+    for node in suite:
+        inner = [] if isinstance(node, Function | ast.ClassDef) else suites_of(node)
+        heads = heads_of(node) if inner else [node]
+        inside = [n for head in heads for n in ast.walk(head)]
+        reads = {n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            reads.add(node.target.id)
+        if inner:
+            stored = [n for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+            binds = {n.id for n in stored}
+            handlers = node.handlers if isinstance(node, ast.Try) else []
+            binds |= {handler.name for handler in handlers if handler.name}
+        else:
+            binds = {*bound_names([node])}
+        text = " ".join(map(plain_text, heads))
+        own = frozenset(_own_names(inside))
+        yield Spot(
+            node,
+            tuple(heads),
+            f"{type(node).__name__} {text}",
+            frozenset(reads - own),
+            frozenset(binds),
+            branches,
+        )
+        for number, one in enumerate(inner):
+            branch = ((id(node), number),) if isinstance(node, ast.If) else ()
+            yield from _spots(one, (*branches, *branch))
+
+
+def _own_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The names that comprehensions and lambdas have for themselves."""
+    for node in nodes:
+        if isinstance(node, ast.comprehension):
+            yield from (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
+        if isinstance(node, ast.Lambda):
+            yield from (a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg))
