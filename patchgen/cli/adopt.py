@@ -52,16 +52,17 @@ def adopt_fork(
     settings = project.config.settings
     releases = _releases(package_root, asked, download, project)
     patched = find_patched(path, file, apply, releases, parent, settings)
-    if patched is not None:
-        candidates = [patched.candidate]
-    else:
-        candidates = _candidates(read_fork(path, file, settings), parent, releases)
+    candidates = (
+        [patched[0]]
+        if patched is not None
+        else _candidates(read_fork(path, file, settings), parent, releases)
+    )
     name = f"modular_{path.stem.removeprefix('modeling_')}.py"
     report = _first_that_holds(candidates[:_TRIED], path, name, project)
     made = report.adopted
     written = _write(report, folder, name, force) if folder is not None else ""
     _print(replace(report, file=written), form, shows=folder is None)
-    for note in patched.notes if patched is not None else ():
+    for note in patched[1] if patched is not None else ():
         click.echo(f"note: {note}", err=folder is None or form == "json")
     if page and written:
         page_path = write_adopted_page(report, name, Path(written).parent, settings)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -70,17 +70,22 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Patch:
-    """A patch file, the last assignment to each name, what its names are, and its `import *`."""
+    """A patch file, the last assignment to each name, what its names are, and its `import *`.
+
+    `touched` are the names in statements that may change what they stand for.
+    """
 
     file: File
     assignments: tuple[Assignment, ...]
     scope: Scope
     star: ast.ImportFrom | None
+    touched: Mapping[str, ast.stmt]
 
 
 _HINT = "say what it assigns, as in --apply 'LlamaAttention.forward = forward'"
 _TABLE = Unknown("a table")
 _TABLES = ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp
+_LOG = re.compile(r"\w+\.(debug|info|warning|warning_once|error)\(")
 _MODULES = re.compile(r"(?:reversed|list)?\(?(\w+)\.(?:(\w*modules\(\))|_modules\.items\(\))\)?")
 
 
@@ -107,7 +112,8 @@ def read_patch(path: Path, display_path: str, apply: str | None) -> Patch | None
             return None  # It may be a fork.
         raise
     if reader.assignments:
-        return Patch(file, tuple(reader.assignments.values()), reader.module, reader.star)
+        found, touched = tuple(reader.assignments.values()), reader.touched
+        return Patch(file, found, reader.module, reader.star, touched)
     if apply is not None:
         raise PatchgenError("PG810", Location("--apply"), "assigns nothing to transformers", _HINT)
     for node in () if file.classes else file.tree.body:
@@ -130,6 +136,7 @@ class _Reader:
         self.module: Scope = ChainMap({"__name__": Literal("")})
         self.star: ast.ImportFrom | None = None
         self.assignments: dict[str, Assignment] = {}
+        self.touched: dict[str, ast.stmt] = {}
         self.is_patch = False
         self.running: list[Function] = []
         self.followed: list[Function] = []
@@ -200,6 +207,10 @@ class _Reader:
         return any(self._follow(node, scope) for node in body)
 
     def _follow(self, node: ast.stmt, scope: Scope) -> bool:
+        for part in own_nodes([node]):
+            if isinstance(part, ast.Expr) and not _LOG.match(ast.unparse(part)):
+                names = [one.id for one in ast.walk(part) if isinstance(one, ast.Name)]
+                self.touched |= dict.fromkeys(names, node)
         match node:
             case ast.ImportFrom(names=[ast.alias("*")]):
                 above = self.file.tree.body[: self.file.tree.body.index(node)]

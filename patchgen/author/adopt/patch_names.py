@@ -14,7 +14,6 @@ runs later reads that; what the module read while it was imported stays.
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
@@ -30,6 +29,7 @@ from patchgen.author.adopt.patch_file import (
     Unknown,
     Value,
 )
+from patchgen.author.adopt.words import BUILTINS
 from patchgen.author.align.file import Definition, File, defined_names
 from patchgen.syntax.bound import bound_by
 from patchgen.syntax.errors import Location, PatchgenError
@@ -39,7 +39,6 @@ from patchgen.syntax.scopes import references
 
 ANOTHER_RELEASE = "name the release that the patch was written for: --release X"
 _BEFORE = "write the class or function anew, without what it was before the patch"
-_BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
 class PatchNames:
@@ -139,12 +138,19 @@ class PatchNames:
         while waiting:
             name = waiting.pop()
             guard, value = self.file.guarded.get(name), self._value(name)
-            is_import = name in self.file.imports or _path(value).startswith(f"{self.module}.")
-            is_import = value is None or isinstance(value, Imported) and is_import
-            if name not in found and (guard is not None or not is_import):
-                body = self.file.tree.body
-                found[name] = tuple(n for n in body if name in defined_names(n) or n is guard)
-                waiting += [read.name for read in reads_of(found[name])]
+            path = value.path if isinstance(value, Imported) else ""
+            is_import = name in self.file.imports or path.startswith(f"{self.module}.")
+            if name in found or value is None or path and is_import and guard is None:
+                continue
+            if isinstance(value, Unknown) and name in self.patch.touched:
+                at = self.file.source.at_node(self.patch.touched[name])
+                self.refuse(at, f"may change {name}, which the patch reads", "make it a constant")
+            nodes = [
+                node for node in self.file.tree.body if name in defined_names(node) or node is guard
+            ]
+            if nodes:
+                found[name] = tuple(nodes)
+                waiting += [read.name for read in reads_of(nodes)]
         return found
 
     # What each name is called in the fork.
@@ -249,7 +255,7 @@ class PatchNames:
             return self.names[name], 0
         if isinstance(value, Imported):
             return self._imported(name, value.path), 0
-        if value is None and name not in _BUILTINS:
+        if value is None and name not in BUILTINS:
             what = f"reads {name}, which nothing in this file binds"
             if not self.parents_path(name):
                 self.refuse(at, what, "import it")
@@ -274,10 +280,6 @@ class PatchNames:
 
     def at(self, read: Reference) -> Location:
         return self.file.source.at(read.line, read.column)
-
-
-def _path(value: Value | None) -> str:
-    return value.path if isinstance(value, Imported) else ""
 
 
 def reads_of(nodes: Iterable[ast.stmt]) -> tuple[Reference, ...]:

@@ -14,7 +14,6 @@ import ast
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen.author.adopt.classes import Doubts
@@ -37,7 +36,7 @@ from patchgen.compiler.emit.format import format_modular, format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import FIELD_DECORATORS, RULES, Rule
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.errors import Location, PatchgenError, Refusals, problems_of
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.reads import Reference, is_private
 from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source, read_source
@@ -45,12 +44,7 @@ from patchgen.syntax.text import make_source, read_source
 _Edit = tuple[int, int, list[str]]  # the lines from the first to the last, and what they become
 
 
-@dataclass(frozen=True)
-class Patched:
-    """A patched model beside its parent, and what has no effect there."""
-
-    candidate: Candidate
-    notes: tuple[str, ...]
+Patched = tuple[Candidate, tuple[str, ...]]  # a model beside its parent, and notes
 
 
 def find_patched(
@@ -76,12 +70,10 @@ def find_patched(
             matches.append(_patched(patch, release, model, settings))
         except PatchgenError as error:
             errors.append(error)
-    for match in sorted(matches, key=lambda one: (len(one.notes), one.candidate.rank)):
-        try:
-            return _fitting(match, patch, settings)
-        except PatchgenError as error:
-            errors.append(error)
-    raise min(errors, key=lambda error: len(problems_of(error)))
+    if not matches:
+        raise errors[0]
+    candidate, notes = min(matches, key=lambda match: (len(match[1]), match[0].rank))
+    return _without_unused(candidate, settings), notes
 
 
 def _patched(patch: Patch, release: Release, model: str | None, settings: Settings) -> Patched:
@@ -106,23 +98,14 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
     fork = PatchNames(patch, parent, names[0], root)
     text = format_texts({"fork.py": _fork_text(fork)}, settings)["fork.py"]
     forked = pair_with_parent(parent, read_file(make_source(text, at.path)), names[0], root=root)
-    return Patched(Candidate(forked, release), (*fork.notes, *fork.unset()))
+    return Candidate(forked, release), (*fork.notes, *fork.unset())
 
 
-def _fitting(match: Patched, patch: Patch, settings: Settings) -> Patched:
-    """The patched model without the functions that only replaced code has called, as convert has it.
-
-    Raises PatchgenError PG810 for calls that do not fit the release.
-    """
-    forked, release = match.candidate.forked, match.candidate.release
+def _without_unused(candidate: Candidate, settings: Settings) -> Candidate:
+    """The patched model without functions that only replaced code called, as convert has it."""
+    forked, release = candidate.forked, candidate.release
     text = format_modular(declare(forked, Doubts()).text, settings)
-    output, problems = flatten_text(text, "modular_patch.py", release.root(), settings)
-    if calls := [problem for problem in problems if problem.code in ("PG406", "PG412")]:
-        nodes = [n for n in ast.walk(patch.file.tree) if isinstance(n, ast.Attribute)]
-        places = {f"{ast.unparse(node)}(": patch.file.source.at_node(node) for node in nodes}
-        at = [places.get(one.what.partition("...")[0], one.at) for one in calls]
-        pairs = zip(calls, at, strict=True)
-        raise Refusals(replace(one, at=place, hint=ANOTHER_RELEASE) for one, place in pairs)
+    output, _ = flatten_text(text, "modular_patch.py", release.root(), settings)
     fork, there = forked.fork, read_file(make_source(output, "output.py")).definitions
     has = {*there, *(read.name for read in fork.plain_reads)}
     lines = list(fork.source.lines)
@@ -130,8 +113,9 @@ def _fitting(match: Patched, patch: Patch, settings: Settings) -> Patched:
         if name in forked.parent.definitions and name not in has:
             del lines[first_line(definition.node) - 1 : definition.node.end_lineno]
     fork = read_file(make_source("".join(lines), fork.source.path))
-    forked = pair_with_parent(forked.parent, fork, forked.module, root=forked.root)
-    return Patched(Candidate(forked, release), match.notes)
+    return Candidate(
+        pair_with_parent(forked.parent, fork, forked.module, root=forked.root), release
+    )
 
 
 # The text of the fork.
@@ -139,7 +123,16 @@ def _fitting(match: Patched, patch: Patch, settings: Settings) -> Patched:
 
 def _fork_text(names: PatchNames) -> str:
     """The fork, not yet formatted."""
-    lines, edits = _parents_lines(names), list[_Edit]()
+    parent, edits = names.parent, list[_Edit]()
+    late = [one for one in parent.plain_reads if not one.eager and one.name in names.renamed]
+    lines = _renamed(names, parent, [(one, (names.renamed[one.name], 0)) for one in late])
+    for node in parent.tree.body:
+        if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
+            # In a fork, this would be a module of its own package.
+            begin = f"from {absolute_module(node, names.module)}"
+            lines[node.lineno - 1] = re.sub(r"^from\s+[.\w]+", begin, lines[node.lineno - 1])
+    start = next(n for n, line in enumerate(lines) if line and line[0] != "#")
+    lines[:start] = [""] * start
     for (name, attr), one in names.assigned.items():
         edits += _edit_class(names, name, attr, one) if attr else ()
     edits.append(_added(names))
@@ -147,20 +140,6 @@ def _fork_text(names: PatchNames) -> str:
         lines[first - 1 : last] = text
     header = itertools.takewhile(lambda line: line.startswith("#"), names.file.source.lines)
     return "".join(header) + "\n".join(["", *lines]) + "\n"
-
-
-def _parents_lines(names: PatchNames) -> list[str]:
-    """The parent's lines without its header, whose code reads what the patch put in."""
-    parent, renamed = names.parent, names.renamed
-    late = [one for one in parent.plain_reads if not one.eager and one.name in renamed]
-    lines = _renamed(names, parent, [(one, (renamed[one.name], 0)) for one in late])
-    for node in parent.tree.body:
-        if isinstance(node, ast.ImportFrom) and node.level in (1, 2):
-            # In a fork, this would be a module of its own package.
-            begin = f"from {absolute_module(node, names.module)}"
-            lines[node.lineno - 1] = re.sub(r"^from\s+[.\w]+", begin, lines[node.lineno - 1])
-    start = next(n for n, line in enumerate(lines) if line and line[0] != "#")
-    return [""] * start + lines[start:]
 
 
 def _renamed(

@@ -57,8 +57,8 @@ def _read(case: Path, folder: Path) -> Patched:
 def _adopted(case: Path) -> tuple[Patched, Adopted]:
     with tempfile.TemporaryDirectory() as folder:
         found = _read(case, Path(folder))
-    root = found.candidate.release.root()
-    return found, adopt(found.candidate.forked, NAME, root, Settings())
+    root = found[0].release.root()
+    return found, adopt(found[0].forked, NAME, root, Settings())
 
 
 def _compare(case: Path, lines: list[str]) -> None:
@@ -71,7 +71,7 @@ def _compare(case: Path, lines: list[str]) -> None:
 
 
 def _diff(found: Patched) -> list[str]:
-    forked = found.candidate.forked
+    forked = found[0].forked
     text = re.sub(r"\A(#.*\n|\n)*", "", forked.parent.source.text)
     parent = format_texts({"parent.py": text}, Settings())["parent.py"].split("\n")
     lines = difflib.unified_diff(parent, forked.fork.source.text.split("\n"), n=0, lineterm="")
@@ -81,7 +81,7 @@ def _diff(found: Patched) -> list[str]:
 @pytest.mark.parametrize("case", APPLIED, ids=lambda path: path.stem)
 def test_a_patch_becomes_a_declaration(case: Path) -> None:
     found, made = _adopted(case)
-    _compare(case, [*found.notes, *_diff(found)])
+    _compare(case, [*found[1], *_diff(found)])
     assert made.proof.holds, (made.text, made.proof)
 
 
@@ -252,6 +252,8 @@ def test_the_release_is_the_one_that_the_patch_fits(tmp_path: Path) -> None:
     path.write_text(_PATCH, encoding="utf-8")
     releases = releases_in(tmp_path / "releases", tmp_path)
     found = find_patched(path, "patch.py", None, releases, None, Settings())
-    assert found is not None and found.candidate.release.version == "4.1.0"
-    with pytest.raises(PatchgenError, match=r"patch.py:5:12: PG412 self.scale\(...\) finds no"):
-        find_patched(path, "patch.py", None, releases[1:], None, Settings())
+    assert found is not None and found[0].release.version == "4.1.0"
+    found = find_patched(path, "patch.py", None, releases[1:], None, Settings())
+    says = "patch.py:4:1: reads self.scale, which ToyMLP of this release does not set"
+    assert found is not None and found[1] == (says,)
+    assert not adopt(found[0].forked, NAME, found[0].release.root(), Settings()).proof.holds

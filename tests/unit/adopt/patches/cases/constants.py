@@ -4,7 +4,6 @@ from transformers.models.llama import modeling_llama
 
 SCALE: float = math.pi
 SHIFTS = {"a": 0.25}
-SHIFTS["a"] = 0.125
 
 
 def shift(x):
@@ -18,10 +17,13 @@ def forward(self, x):
 modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# +from math import pi as SCALE
+# +import math
 # +
 # +from transformers.models.llama.configuration_llama import LlamaConfig
 # -from .configuration_llama import LlamaConfig
+# +
+# +
+# +SCALE: float = math.pi
 # +
 # +
 # +SHIFTS = {"a": 0.25}
