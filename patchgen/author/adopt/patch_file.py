@@ -108,7 +108,9 @@ def read_patch(path: Path, display_path: str, apply: str | None) -> Patch | None
             reader.module.setdefault("transformers", Imported("transformers"))
             reader.run(parse(reader.source).body, reader.module)
     except PatchgenError:
-        if apply is None and file.classes and not reader.is_patch:
+        stores = [n for n in ast.walk(file.tree) if isinstance(n, ast.Attribute) and _is_store(n)]
+        is_patch = any(is_of_transformers(reader.value(node, reader.module)) for node in stores)
+        if apply is None and file.classes and not is_patch:
             return None  # It may be a fork.
         raise
     if reader.assignments:
@@ -137,7 +139,6 @@ class _Reader:
         self.star: ast.ImportFrom | None = None
         self.assignments: dict[str, Assignment] = {}
         self.touched: dict[str, ast.stmt] = {}
-        self.is_patch = False
         self.running: list[Function] = []
         self.followed: list[Function] = []
         self.subjects: tuple[str, ...] = ()
@@ -158,7 +159,7 @@ class _Reader:
             node
             for node in self.file.tree.body
             if isinstance(node, Function) and not _takes_self(node) and node not in self.followed
-            if any(map(_is_store, own_nodes(node.body)))
+            if any(_is_store(n) for n in own_nodes(node.body) if not isinstance(n, ast.Subscript))
         ]
         calls = [{n.id for n in ast.walk(f) if isinstance(n, ast.Name)} - {f.name} for f in acting]
         appliers = [one for one in acting if not any(one.name in names for names in calls)]
@@ -171,7 +172,6 @@ class _Reader:
         for inner in own_nodes(n for one in others if one not in self.followed for n in one.body):
             if isinstance(inner, ast.Attribute) and _is_store(inner):
                 if is_of_transformers(self.value(inner, self.module)):
-                    self.is_patch = True
                     self.refuse(inner, "is assigned where nothing in this file applies it")
 
     def _call(self, callee: Defined, call: ast.Call | None, scope: Scope) -> None:
@@ -180,7 +180,8 @@ class _Reader:
         assert isinstance(function, Function)
         local: Scope = ChainMap({}, self.module)
         local |= {name: Unknown(f"`{name}`") for name in parameters(function)}
-        if call is not None:
+        stars = [n for n in ast.walk(call or function.args) if isinstance(n, ast.Starred)]
+        if call is not None and not stars and all(one.arg for one in call.keywords):
             args = function.args
             positional = [arg.arg for arg in (*args.posonlyargs, *args.args)]
             given = [*zip(positional[::-1], args.defaults[::-1], strict=False)]
@@ -188,7 +189,7 @@ class _Reader:
                 (a.arg, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d
             ]
             given += zip(positional, call.args, strict=False)
-            given += [(one.arg, one.value) for one in call.keywords if one.arg]
+            given += [(str(one.arg), one.value) for one in call.keywords]
             for name, node in given:
                 value = self.value(node, scope)
                 is_plain = isinstance(value, Unknown) and isinstance(node, ast.Name)
@@ -284,7 +285,6 @@ class _Reader:
             what = f"assigns to `{text}.{attr}`, which is no class or module that the file imports"
             hint = f"if it is of one class: --apply 'LlamaAttention.{attr} = ...', with your class"
             self.refuse(place, what, hint)
-        self.is_patch = True
         if isinstance(value, Unknown):
             self.refuse(node, f"{_shown(path)} depends on {value.why}")
         before = self.assignments.pop(path, None)
@@ -337,7 +337,6 @@ class _Reader:
         change = self._change([node], scope)
         if change is not None:
             stored = self.value(change, scope) if isinstance(change, ast.expr) else None
-            self.is_patch |= is_of_transformers(stored)
             what = _shown(_path(stored)) if is_of_transformers(stored) else "what follows"
             self.refuse(place, f"{what} depends on {why}")
         scope |= {name: Unknown(why) for name in bound_names([node])}
@@ -372,7 +371,9 @@ class _Reader:
                     value = self.value(node, scope)
                     is_code = isinstance(value, Defined) and value.node not in self.running
                     is_table = value == _TABLE and isinstance(node, ast.Name)
-                    is_registry = _path(value).rpartition(".")[2].isupper()
+                    is_registry = (
+                        is_of_transformers(value) and _path(value).rpartition(".")[2].isupper()
+                    )
                     if _is_store(node) or is_code or is_table or is_registry:
                         return node
         return None

@@ -150,9 +150,9 @@ def _renamed(
     for read, (called, taken) in sorted(reads, key=lambda pair: pair[0].position, reverse=True):
         line, end = raw[read.line - 1], (read.line, read.column + len(read.name.encode()))
         end = read.ends[taken - 1] if taken else end
-        if end[0] != read.line:
+        if end[0] != read.line or called != read.name and called in read.hidden:
             at = file.source.at(read.line, read.column)
-            names.refuse(at, "stands on several lines", "write it on one line")
+            names.refuse(at, f"cannot become {called} on this line", "write it as one other name")
         if called != read.name or taken:
             raw[read.line - 1] = line[: read.column] + called.encode() + line[end[1] :]
     return [line.decode() for line in raw]
