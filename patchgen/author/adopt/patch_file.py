@@ -63,7 +63,7 @@ class Assignment:
     """A replaced attribute by its dotted name; `to_instances` of a class, by `isinstance`."""
 
     path: str
-    value: Value
+    value: Imported | Literal | Defined
     at: Location
     to_instances: bool
 

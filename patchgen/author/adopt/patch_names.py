@@ -145,11 +145,13 @@ class PatchNames:
             if isinstance(value, Unknown) and name in self.patch.touched:
                 at = self.file.source.at_node(self.patch.touched[name])
                 self.refuse(at, f"may change {name}, which the patch reads", "make it a constant")
-            nodes = [
-                node for node in self.file.tree.body if name in defined_names(node) or node is guard
-            ]
+            body = self.file.tree.body
+            nodes = tuple(one for one in body if name in defined_names(one) or one is guard)
+            if not nodes and not path:
+                what = f"reads {name}, which is bound in a way that is not read"
+                self.refuse(self.file.source.at_node(body[0]), what, "make it a constant")
             if nodes:
-                found[name] = tuple(nodes)
+                found[name] = nodes
                 waiting += [read.name for read in reads_of(nodes)]
         return found
 
@@ -158,12 +160,8 @@ class PatchNames:
     @cached_property
     def names(self) -> dict[str, str]:
         """What the pieces of the patch file are called in the fork."""
-        return {
-            name: f"{name}_patched"
-            if self.parents_path(name) and not self._is_parents(name)
-            else name
-            for name in self.pieces
-        }
+        taken = {n for n in self.pieces if self.parents_path(n) and not self._is_parents(n)}
+        return {name: f"{name}_patched" if name in taken else name for name in self.pieces}
 
     @cached_property
     def renamed(self) -> dict[str, str]:
@@ -184,17 +182,12 @@ class PatchNames:
                 return self.names[node.name]
             case Literal(value):
                 return repr(value)
-            case Unknown(why):
-                raise AssertionError(why)
 
     def _is_parents(self, name: str, inside: tuple[str, ...] = ()) -> bool:
         """Whether the patch file means by a name what the parent means."""
-        nodes, theirs, path = (
-            self.pieces.get(name),
-            self._parents_node(name),
-            self.parents_path(name),
-        )
+        nodes, theirs = self.pieces.get(name), self._parents_node(name)
         if name in inside or nodes is None:
+            path = self.parents_path(name)
             return name in inside or not path or self._value(name) == Imported(path)
         if (name, "") in self.assigned or theirs is None or len(nodes) > 1:
             return False
@@ -215,15 +208,8 @@ class PatchNames:
         return f"{absolute_module(node, self.module)}.{alias.name}"
 
     def _value(self, name: str) -> Value | None:
-        value = self.patch.scope.get(name)
-        if (
-            value is None
-            and self.patch.star
-            and name[0] != "_"
-            and (path := self.parents_path(name))
-        ):
-            return Imported(path)
-        return value
+        path = self.parents_path(name) if self.patch.star and name[0] != "_" else ""
+        return self.patch.scope.get(name, Imported(path) if path else None)
 
     def _of_parent(self, read: Reference) -> tuple[tuple[str, ...], int]:
         """The name in the parent's module that a read means, and how many attributes say so.

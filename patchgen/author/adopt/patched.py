@@ -85,9 +85,8 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
             raise PatchgenError("PG810", one.at, what, ANOTHER_RELEASE)
     names = sorted(set(modules.values())) if model is None else [find_file(release, model)[0]]
     if len(names) > 1:
-        what = f"patches {' and '.join(names)}: each is a file of its own".replace(
-            "transformers.models.", ""
-        )
+        models = " and ".join(name.rpartition(".modeling_")[2] for name in names)
+        what = f"patches {models}: each is a file of its own"
         raise PatchgenError("PG808", at, what, "say which one with --parent")
     for path in lacking_imports(patch.file, root):
         what, last = f"imports {path}, which this release does not have", path.rpartition(".")[2]
@@ -113,9 +112,8 @@ def _without_unused(candidate: Candidate, settings: Settings) -> Candidate:
         if name in forked.parent.definitions and name not in has:
             del lines[first_line(definition.node) - 1 : definition.node.end_lineno]
     fork = read_file(make_source("".join(lines), fork.source.path))
-    return Candidate(
-        pair_with_parent(forked.parent, fork, forked.module, root=forked.root), release
-    )
+    forked = pair_with_parent(forked.parent, fork, forked.module, root=forked.root)
+    return Candidate(forked, release)
 
 
 # The text of the fork.
@@ -219,10 +217,8 @@ def _written(names: PatchNames, nodes: Sequence[ast.stmt], name: str, indent: in
         while first > 2 and lines[first - 2].startswith("#"):
             first -= 1
         for number in range(first, (node.end_lineno or 0) + 1):
-            is_text = number in file.inside_strings
-            found.append(
-                lines[number - 1] if is_text else (" " * indent + lines[number - 1]).rstrip()
-            )
+            margin = 0 if number in file.inside_strings else indent
+            found.append(" " * margin + lines[number - 1] if lines[number - 1] else "")
     return found
 
 

@@ -10,5 +10,5 @@ modeling_llama.LlamaMLP.forward = forward
 modeling_mistral.MistralMLP.forward = forward
 
 # says:
-# patch.py: PG808 patches llama.modeling_llama and mistral.modeling_mistral: each is a file of its own
+# patch.py: PG808 patches llama and mistral: each is a file of its own
 #     hint: say which one with --parent
