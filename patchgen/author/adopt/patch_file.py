@@ -72,7 +72,7 @@ class Assignment:
 class Patch:
     """A patch file, the last assignment to each name, what its names are, and its `import *`.
 
-    `touched` are the names in statements that may change what they stand for.
+    `touched` are the names in calls that may change what they stand for.
     """
 
     file: File
@@ -83,8 +83,6 @@ class Patch:
 
 
 _HINT = "say what it assigns, as in --apply 'LlamaAttention.forward = forward'"
-_TABLE = Unknown("a table")
-_TABLES = ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp
 _LOG = re.compile(r"\w+\.(debug|info|warning|warning_once|error)\(")
 _MODULES = re.compile(r"(?:reversed|list)?\(?(\w+)\.(?:(\w*modules\(\))|_modules\.items\(\))\)?")
 
@@ -148,7 +146,7 @@ class _Reader:
         if self.running and hint == _HINT:
             function = self.running[0]
             call = f"{function.name}({', '.join(f'{one}=...' for one in parameters(function))})"
-            hint = f"say how it is applied: --apply '{call}'"
+            hint = f"say how it is applied: --apply '{call}'; or {_HINT}"
         raise PatchgenError("PG810", self.source.at_node(node), what, hint)
 
     # The function that applies the patch.
@@ -209,7 +207,7 @@ class _Reader:
 
     def _follow(self, node: ast.stmt, scope: Scope) -> bool:
         for part in own_nodes([node]):
-            if isinstance(part, ast.Expr) and not _LOG.match(ast.unparse(part)):
+            if isinstance(part, ast.Call) and not _LOG.match(ast.unparse(part)):
                 names = [one.id for one in ast.walk(part) if isinstance(one, ast.Name)]
                 self.touched |= dict.fromkeys(names, node)
         match node:
@@ -370,18 +368,13 @@ class _Reader:
                 case ast.Name() | ast.Attribute() | ast.Subscript():
                     value = self.value(node, scope)
                     is_code = isinstance(value, Defined) and value.node not in self.running
-                    is_table = value == _TABLE and isinstance(node, ast.Name)
-                    is_registry = (
-                        is_of_transformers(value) and _path(value).rpartition(".")[2].isupper()
-                    )
-                    if _is_store(node) or is_code or is_table or is_registry:
+                    is_registry = re.fullmatch(r"transformers\..*\.[A-Z][A-Z0-9_]*", _path(value))
+                    if _is_store(node) or is_code or is_registry:
                         return node
         return None
 
     def value(self, node: ast.expr, scope: Scope) -> Value:
         """What an expression is, as far as the file says it."""
-        if isinstance(node, _TABLES):
-            return _TABLE
         match node:
             case ast.Constant(value=constant):
                 return Literal(constant)

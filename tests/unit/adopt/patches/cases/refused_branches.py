@@ -22,4 +22,4 @@ def replace_mlp(gate=True, full=False):
 
 # says:
 # patch.py:21:39: PG810 LlamaMLP.forward depends on `gate`
-#     hint: say how it is applied: --apply 'replace_mlp(gate=..., full=...)'
+#     hint: say how it is applied: --apply 'replace_mlp(gate=..., full=...)'; or say what it assigns, as in --apply 'LlamaAttention.forward = forward'

@@ -11,5 +11,5 @@ def forward(self, x):
 modeling_llama.LlamaMLP.forward = forward
 
 # says:
-# patch.py:4:1: PG810 `SHIFTS` stands where this file does not say what becomes of it
-#     hint: say what it assigns, as in --apply 'LlamaAttention.forward = forward'
+# patch.py:4:1: PG810 may change SHIFTS, which the patch reads
+#     hint: make it a constant

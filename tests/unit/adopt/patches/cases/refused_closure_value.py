@@ -9,4 +9,4 @@ def patch(k):
 
 # says:
 # patch.py:8:39: PG810 LlamaMLP.forward depends on a definition inside a function
-#     hint: say how it is applied: --apply 'patch(k=...)'
+#     hint: say how it is applied: --apply 'patch(k=...)'; or say what it assigns, as in --apply 'LlamaAttention.forward = forward'

@@ -13,4 +13,4 @@ def patch():
 
 # says:
 # patch.py:10:8: PG810 what follows depends on `os.environ.get('NO')`
-#     hint: say how it is applied: --apply 'patch()'
+#     hint: say how it is applied: --apply 'patch()'; or say what it assigns, as in --apply 'LlamaAttention.forward = forward'

@@ -12,4 +12,4 @@ def enable(model):
 
 # says:
 # patch.py:9:5: PG810 what follows depends on `for name, module in model._modules.items():`
-#     hint: say how it is applied: --apply 'enable(model=...)'
+#     hint: say how it is applied: --apply 'enable(model=...)'; or say what it assigns, as in --apply 'LlamaAttention.forward = forward'

@@ -17,4 +17,4 @@ def apply(group=2):
 
 # says:
 # patch.py:11:5: PG810 what follows depends on `global GROUP`
-#     hint: say how it is applied: --apply 'apply(group=...)'
+#     hint: say how it is applied: --apply 'apply(group=...)'; or say what it assigns, as in --apply 'LlamaAttention.forward = forward'

@@ -15,4 +15,4 @@ def enable(model):
 
 # says:
 # patch.py:12:12: PG810 what follows depends on `isinstance(module, LlamaMLP)`
-#     hint: say how it is applied: --apply 'enable(model=...)'
+#     hint: say how it is applied: --apply 'enable(model=...)'; or say what it assigns, as in --apply 'LlamaAttention.forward = forward'

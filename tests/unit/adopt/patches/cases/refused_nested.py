@@ -16,4 +16,4 @@ apply()
 
 # says:
 # patch.py:11:39: PG810 LlamaMLP.forward depends on a definition inside a function
-#     hint: say how it is applied: --apply 'apply()'
+#     hint: say how it is applied: --apply 'apply()'; or say what it assigns, as in --apply 'LlamaAttention.forward = forward'

@@ -10,4 +10,4 @@ def apply():
 
 # says:
 # patch.py:9:39: PG810 LlamaMLP.forward depends on a definition inside a function
-#     hint: say how it is applied: --apply 'apply()'
+#     hint: say how it is applied: --apply 'apply()'; or say what it assigns, as in --apply 'LlamaAttention.forward = forward'
