@@ -7,15 +7,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from patchgen.author.adopt.parents import Candidate, find_parents
+from patchgen.author.adopt.patched import find_patched
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.adopt.report import Report
 from patchgen.author.adopt.work import adopt
+from patchgen.author.align.file import File
 from patchgen.cli.adopt_page import write_adopted_page
 from patchgen.cli.progress import bar
 from patchgen.cli.session import Request, open_project
@@ -39,6 +40,7 @@ def adopt_fork(
     page: bool = False,
     force: bool,
     form: str,
+    apply: str | None = None,
 ) -> int:
     """Write or print the declaration of the fork at `file`; 0 if it reproduces the fork, else 1."""
     if page and folder is None:
@@ -48,13 +50,20 @@ def adopt_fork(
     path = Path(file)
     project = open_project(Request())
     settings = project.config.settings
-    fork = read_fork(path, file, settings)
-    candidates = _candidates(fork, parent, package_root, asked, download, project)
+    releases = _releases(package_root, asked, download, project)
+    patched = find_patched(path, file, apply, releases, parent, settings)
+    candidates = (
+        [patched[0]]
+        if patched is not None
+        else _candidates(read_fork(path, file, settings), parent, releases)
+    )
     name = f"modular_{path.stem.removeprefix('modeling_')}.py"
     report = _first_that_holds(candidates[:_TRIED], path, name, project)
     made = report.adopted
     written = _write(report, folder, name, force) if folder is not None else ""
     _print(replace(report, file=written), form, shows=folder is None)
+    for note in patched[1] if patched is not None else ():
+        click.echo(f"note: {note}", err=folder is None or form == "json")
     if page and written:
         page_path = write_adopted_page(report, name, Path(written).parent, settings)
         click.echo(f"wrote {page_path}", err=form == "json")
@@ -81,15 +90,7 @@ def _first_that_holds(
     return first
 
 
-def _candidates(
-    fork: Any,
-    parent: str | None,
-    package_root: str | None,
-    asked: tuple[str, ...],
-    download: bool,
-    project: Project,
-) -> list[Candidate]:
-    releases = _releases(package_root, asked, download, project)
+def _candidates(fork: File, parent: str | None, releases: Sequence[Release]) -> list[Candidate]:
     with bar(len(releases), "looking at releases") as advance:
         return find_parents(fork, releases, parent, advance)
 

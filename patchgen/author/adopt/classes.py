@@ -59,7 +59,9 @@ def declare_class(
     if old is not None and old.kind == "class" and new.name not in doubts.whole:
         over = Words(words.names)
         declared = _over_parent(new, old, over, doubts)
-        if declared is not None and len(declared.lines) < len(text) * _COPIED:
+        # A class that is only named may be one line: `class A(Generic, PreTrained): ...`.
+        is_shorter = declared is not None and len(declared.lines) < len(text) * _COPIED
+        if declared is not None and (declared.state == "named" or is_shorter):
             words.read |= over.read
             return declared
     words.read |= whole.read

@@ -47,11 +47,17 @@ from patchgen.cli.options import FOLDER, download, text_or_json
     is_flag=True,
     help="Write even what is mostly a rewrite; replace an existing file.",
 )
+@click.option(
+    "--apply",
+    metavar="CODE",
+    help="For a file that patches transformers: what applies it, such as 'replace(fast=True)'.",
+)
 @text_or_json
 def adopt(file: str, **rest: Any) -> int:
     """Write the changes in a copied modeling file as a modular file.
 
-    FORK.py is a copy of a modeling file of transformers that somebody changed by hand.  patchgen
+    FORK.py is a copy of a modeling file of transformers that somebody changed by hand, or a file
+    that assigns functions and classes of its own to those of transformers.  patchgen
     generates the model again from the modular file, and compares it with the fork.  Exit code 0:
     every class and function is equal; 1: some differ.
 

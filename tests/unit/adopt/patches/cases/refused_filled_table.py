@@ -1,0 +1,16 @@
+from mine import fill
+from transformers.models.llama import modeling_llama
+
+SHIFTS = {"a": 0.25}
+done = fill(SHIFTS)
+
+
+def forward(self, x):
+    return self.down_proj(self.up_proj(x)) + SHIFTS["a"]
+
+
+modeling_llama.LlamaMLP.forward = forward
+
+# says:
+# patch.py:5:1: PG810 may change SHIFTS, which the patch reads
+#     hint: make it a constant
