@@ -64,8 +64,8 @@ class ForkedModel:
 
     @property
     def follows(self) -> bool:
-        """Whether a class has its name, so that the output is the parent with changes."""
-        return any(self.pairs.get(name) == name for name in self.fork.classes)
+        """Whether the classes have their names, so that the output is the parent with changes."""
+        return not self.renames and any(self.pairs.get(n) == n for n in self.fork.classes)
 
     @cached_property
     def alias(self) -> str:

@@ -50,8 +50,13 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
         if forked.follows or not (names := {*bound_names([node])}) or names & read
     ]
     theirs = {plain_text(node) for node in followed}
+    return [node for node in _statements(forked.fork, read) if plain_text(node) not in theirs]
+
+
+def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
+    """The statements of `fork` at the top level that are neither definitions nor documentation."""
     found = []
-    for node in forked.fork.tree.body:
+    for node in fork.tree.body:
         names = set(bound_names([node]))
         if isinstance(node, ast.ClassDef | Function | ast.Import | ast.ImportFrom | ast.Pass):
             continue
@@ -70,12 +75,8 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
             and not (names - imported or names & read)
         ):
             continue
-        documents = {name for name in names - read if _is_documentation(forked.fork, name)}
-        if (
-            "__all__" not in names
-            and plain_text(node) not in theirs
-            and not (names and names <= documents)
-        ):
+        documents = {name for name in names - read if _is_documentation(fork, name)}
+        if "__all__" not in names and not (names and names <= documents):
             found.append(node)
     return found
 
@@ -149,7 +150,9 @@ def prove(
     if problems:
         return Proof("", problems)
     made = "\n".join(plain_text(node) for node in ast.parse(output).body)
-    lost = tuple(n for n in own_statements(forked) if not _is_made(n, forked.fork, made))
+    # Of a parent with another prefix, what nobody reads does not come along by itself.
+    every = _statements(forked.fork, _read_by_code(forked.fork))
+    lost = tuple(node for node in every if not _is_made(node, forked.fork, made))
     return replace(compare(output, forked.fork), lost=lost)
 
 
