@@ -14,6 +14,7 @@ from pathlib import Path
 
 from patchgen.project.config import find_config
 from patchgen.project.lock import Record, read_lock
+from patchgen.project.outcome import digest_of_bytes
 from patchgen.project.places import LOCK
 from patchgen.syntax.errors import did_you_mean
 from patchgen.verify.changes import changes_of
@@ -40,6 +41,7 @@ class Variant:
     modular: str = ""  # as shown
     settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
     changes: tuple[str, ...] = ()  # what its diff turns on without a part: "checkpoint"
+    edited: bool = False  # the output is not what the lock records
 
     @property
     def checked_parts(self) -> tuple[str, ...]:
@@ -128,6 +130,7 @@ def describe_variant(record: Record, home: Path) -> Variant:
         record.modular,
         settings,
         changes,
+        edited=digest_of_bytes(output.read_bytes()) != record.digest,
     )
 
 

@@ -28,6 +28,7 @@ from patchgen.verify.cases.parts import (
 from patchgen.verify.cases.settings import compare_published, compare_settings
 from patchgen.verify.cases.usage import keep_fast_path, load_and_initialize, use_model
 from patchgen.verify.configs.settings import changed_heads
+from patchgen.verify.mutation.order import order_cases
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
@@ -70,7 +71,23 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
     # Every head: models on the meta device take no memory.
     for head in variant.heads:
         selected.append(Case(f"{head} plans", "plans", head))
-    return (*_drop_hidden_states(selected, checks), *compare_hidden_states(main, checks))
+    every = (*_drop_hidden_states(selected, checks), *compare_hidden_states(main, checks))
+    return _order(every)
+
+
+def _order(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    """Those first that tell something new for what they cost, then the errors of parts.
+
+    What repeats another case in a new combination comes last.
+    """
+    own = [case for case in cases if case.kind != "planted"]
+    ordered = order_cases(own, [frozenset[int]()] * len(own))
+    planted = [case for case in cases if case.kind == "planted"]
+    return (
+        *(own[at] for at in ordered.telling),
+        *planted,
+        *(own[at] for at in ordered.rest),
+    )
 
 
 def _select_short(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:

@@ -30,6 +30,7 @@ class Verdict:
     bound: float | None = None
     seen: float | None = None
     unit: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

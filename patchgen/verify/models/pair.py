@@ -38,6 +38,7 @@ class Pair:
     head: str
     device: str = "cpu"
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the tiny configuration
+    seed: int = 0  # of weights and inputs
 
     @functools.cached_property
     def module(self) -> ModuleType:
@@ -54,6 +55,14 @@ class Pair:
     @functools.cached_property
     def parent_class(self) -> type[PreTrainedModel]:
         return find_parent_class(self.variant, self.head)
+
+    def of_parent(self) -> Pair:
+        """The parent beside itself."""
+        name = self.parent_class.__name__
+        variant = replace(
+            self.variant, module=self.variant.parent, parts=(), changes=(), heads=(name,)
+        )
+        return Pair(variant, name, self.device, self.changes, self.seed)
 
     @functools.cached_property
     def routes(self) -> tuple[Route, Route]:
@@ -124,12 +133,13 @@ class Pair:
             raise CannotBuild(
                 f"{self.parent_class.__name__} has no tiny configuration: {what}"
             ) from error
-        return build_parent(self.parent_class, config, dtype)
+        return build_parent(self.parent_class, config, dtype, self.seed)
 
     # --- observations
 
     def inputs(self, scenario: Scenario, dtype: torch.dtype, seed: int = 0) -> Inputs:
-        return make_inputs(self.parent_class, self.config(), scenario, seed).to(self.device, dtype)
+        drawn = make_inputs(self.parent_class, self.config(), scenario, seed + 97 * self.seed)
+        return drawn.to(self.device, dtype)
 
     @functools.cached_property
     def _observations(self) -> dict[Any, dict[str, Tensor]]:

@@ -88,6 +88,7 @@ def mutated(
         right.head,
         right.device,
         right.changes,
+        right.seed,
         right=right,
         wrong=wrong,
         is_built_anew=is_built_anew,
