@@ -76,7 +76,8 @@ class CaseRunner:
             return Verdict("FAIL", say_error(error))
         if verdict.status != "FAIL":
             return verdict
-        if case.kind in WITHOUT_PARENT and self._fails(possible, pair.of_parent()):
+        is_variant = self.variant.module != self.variant.parent
+        if is_variant and case.kind in WITHOUT_PARENT and self._fails(possible, pair.of_parent()):
             return replace(verdict, status="WARN", note=f"the parent too: {verdict.note}")
         return replace(verdict, cause=_find_cause(possible, pair, verdict))
 
