@@ -22,7 +22,7 @@ from patchgen.verify.inputs.arguments import CannotBuild, takes
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import DoesNotLoad
-from patchgen.verify.report.result import Result
+from patchgen.verify.report.result import Result, Status
 from patchgen.verify.variants import Variant
 
 # Kinds that hold the variant against itself: what its parent fails of too is no fault of its own.
@@ -69,16 +69,22 @@ class CaseRunner:
     def _verdict(self, case: Case) -> Verdict:
         try:
             possible, pair = self.ready(case)
-            verdict = self._check(possible, pair)
         except (NothingToCompare, CannotBuild) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:
             return Verdict("FAIL", say_error(error))
+        try:
+            verdict = self._check(possible, pair)
+        except (NothingToCompare, CannotBuild) as reason:
+            return Verdict("NONE", str(reason))
+        except Exception as error:
+            verdict = Verdict("FAIL", say_error(error))
         if verdict.status != "FAIL":
             return verdict
         is_variant = self.variant.module != self.variant.parent
         if is_variant and case.kind in WITHOUT_PARENT and self._fails(possible, pair.of_parent()):
-            return replace(verdict, status="WARN", note=f"the parent too: {verdict.note}")
+            status: Status = "NONE" if case.kind == "itself" else "WARN"
+            return Verdict(status, f"the parent fails of it too: {verdict.note}")
         return replace(verdict, cause=_find_cause(possible, pair, verdict))
 
     def _check(self, case: Case, pair: Pair) -> Verdict:

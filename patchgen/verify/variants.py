@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchgen.project.config import find_config
 from patchgen.project.lock import Record, read_lock
@@ -42,6 +43,9 @@ class Variant:
     settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
     changes: tuple[str, ...] = ()  # what its diff turns on without a part: "checkpoint"
     edited: bool = False  # the output is not what the lock records
+    # What the modular file says that differs on purpose, and what makes it equal to the parent.
+    differs: tuple[tuple[str, str], ...] = ()
+    equal_if: tuple[tuple[str, Any], ...] = ()
 
     @property
     def checked_parts(self) -> tuple[str, ...]:

@@ -26,7 +26,12 @@ from patchgen.verify.cases.parts import (
     try_interface,
 )
 from patchgen.verify.cases.settings import compare_published, compare_settings
-from patchgen.verify.cases.usage import keep_fast_path, load_and_initialize, use_model
+from patchgen.verify.cases.usage import (
+    hold_against_itself,
+    keep_fast_path,
+    load_and_initialize,
+    use_model,
+)
 from patchgen.verify.configs.settings import changed_heads
 from patchgen.verify.mutation.order import order_cases
 from patchgen.verify.parts.part_check import PartCheck
@@ -63,6 +68,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *compare_settings(variant, checks, plan.dtypes),
         *compare_published(variant, checks),
         *use_model(main, checks, plan),
+        *hold_against_itself(main),
     ]
     for head in _find_other_heads(variant, plan):
         selected += load_and_initialize(head)

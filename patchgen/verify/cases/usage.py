@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from patchgen.verify.cases.case import DROPOUT, ROWS, Case
+from patchgen.verify.checks.itself import WAYS
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.parts.scenario import Scenario
@@ -27,6 +28,12 @@ def load_and_initialize(head: str) -> Iterator[Case]:
     """Checkpoints load in both directions, and a new model draws its weights like the parent."""
     yield Case(f"{head} checkpoints", "checkpoints", head)
     yield Case(f"{head} begins as the parent", "fresh", head)
+
+
+def hold_against_itself(head: str) -> Iterator[Case]:
+    """Each other way of running that must give the same."""
+    for way in WAYS:
+        yield Case(f"{head} itself: {way}", "itself", head, "float64", detail=way)
 
 
 def use_model(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:

@@ -68,12 +68,13 @@ def say_where(
     parent: PreTrainedModel, variant: PreTrainedModel, run: Callable[[PreTrainedModel], Any]
 ) -> str:
     """The module at which both part, in words; nothing where all of both are close."""
-    calls = []
+    calls: list[dict[str, Call]] = []
     for model in (parent, variant):
         with record_calls(model) as recorded:
             run(model)
         calls.append(recorded)
-    name = find_first(*calls, CLOSE.get(variant.dtype, CLOSE[torch.bfloat16]))
+    theirs, ours = calls
+    name = find_first(theirs, ours, CLOSE.get(variant.dtype, CLOSE[torch.bfloat16]))
     if name is None:
         return ""
     of_class = type(variant.get_submodule(name)).__name__

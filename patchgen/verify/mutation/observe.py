@@ -53,6 +53,7 @@ KINDS = (
     "drops",
     "attention",
     "compiled",
+    "itself",
 )
 # The result of these is no list of operations, but a compiled graph, or how often something is
 # called; or it is one of a model that is copied for the case, which computes its tables anew.
@@ -66,6 +67,7 @@ UNRECORDED = (
     "kept",
     "choices",
     "operators",
+    "itself",
 )
 # The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
 SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
