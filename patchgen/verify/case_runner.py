@@ -23,7 +23,7 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import DoesNotLoad
 from patchgen.verify.report.result import Result, Status
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import SETTING, Variant
 
 # Kinds that hold the variant against itself: what its parent fails of too is no fault of its own.
 WITHOUT_PARENT = frozenset({"cache", "compiled", "isolation", "operators", "itself"})
@@ -43,10 +43,15 @@ class CaseRunner:
 
     def pair(self, case: Case) -> Pair:
         """The parent and the variant of the case's class."""
-        key = (case.head, repr(case.changes))  # some values are dictionaries
+        key = (case.head, repr(case.changes), case.neutral)  # some values are dictionaries
         if key not in self._pairs:
+            variant, changes = self.variant, dict(case.changes)
+            if case.neutral:
+                variant = replace(variant, differs=())
+                values = dict(variant.equal_if).items()
+                changes |= {n.removeprefix(SETTING): v for n, v in values if n.startswith(SETTING)}
             self._pairs[key] = Pair(
-                self.variant, case.head, self.device, dict(case.changes), self.seed
+                variant, case.head, self.device, changes, self.seed, is_neutral=case.neutral
             )
         return self._pairs[key]
 
@@ -66,8 +71,19 @@ class CaseRunner:
             case = _possible(self.pair(replace(case, changes=())), case)
         return case, self.pair(case)
 
+    def _explain_declared(self, case: Case) -> None:
+        """Raises NothingToCompare where the case compares what differs on purpose."""
+        if case.kind in WITHOUT_PARENT or case.neutral:
+            return
+        mode = "training" if case.scenario.train else "eval"
+        changed = [f"{SETTING}{name}" for name, _ in case.changes]
+        for name, why in self.variant.differs:
+            if name == mode or name in changed:
+                raise NothingToCompare(f"{name} differs on purpose: {why}")
+
     def _verdict(self, case: Case) -> Verdict:
         try:
+            self._explain_declared(case)
             possible, pair = self.ready(case)
         except (NothingToCompare, CannotBuild) as reason:
             return Verdict("NONE", str(reason))

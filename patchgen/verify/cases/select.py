@@ -17,6 +17,7 @@ from patchgen.verify.cases.numbers import (
     compare_other_head,
     compare_ways_to_train,
 )
+from patchgen.verify.cases.order import order_cases
 from patchgen.verify.cases.parts import (
     check_operations,
     check_padding_and_dropout,
@@ -27,13 +28,13 @@ from patchgen.verify.cases.parts import (
 )
 from patchgen.verify.cases.settings import compare_published, compare_settings
 from patchgen.verify.cases.usage import (
+    check_declared,
     hold_against_itself,
     keep_fast_path,
     load_and_initialize,
     use_model,
 )
 from patchgen.verify.configs.settings import changed_heads
-from patchgen.verify.mutation.order import order_cases
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
@@ -69,6 +70,7 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *compare_published(variant, checks),
         *use_model(main, checks, plan),
         *hold_against_itself(main),
+        *check_declared(variant, checks),
     ]
     for head in _find_other_heads(variant, plan):
         selected += load_and_initialize(head)

@@ -20,6 +20,7 @@ from types import ModuleType
 import torch
 
 from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.order import order_cases
 from patchgen.verify.cases.select import select_cases
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
@@ -39,7 +40,6 @@ from patchgen.verify.mutation.observe import (
     record_operations,
     watch,
 )
-from patchgen.verify.mutation.order import order_cases
 from patchgen.verify.mutation.plant import Living, is_in_function, living, plant_mutant
 from patchgen.verify.mutation.trials import MutatedPairs, Trials
 from patchgen.verify.parts.combine import find_part_checks

@@ -25,6 +25,7 @@ LINES = "changed lines"
 MUTANTS = "mutants"
 FILE = "the generated file"
 LEFT_OUT = "left out"
+DECLARED = "differs on purpose"
 NAMED = 6  # of what is missing, in a note
 
 
@@ -99,11 +100,15 @@ def make_left_out_result(variant: str, cases: int, mutants: int) -> Result:
     return Result(variant, LEFT_OUT, "NONE", note=note)
 
 
-def make_edited_result(variant: Variant) -> Result:
-    """The file was changed since it was generated: what is compared is the changed file."""
-    path = f"{variant.module.replace('.', '/')}.py"
-    note = f"{path} is not what patchgen.lock records; patchgen check says what differs"
-    return Result(variant.name, FILE, "WARN", note=note)
+def describe(variant: Variant) -> Iterator[Result]:
+    """What is to be known of a variant before it is run."""
+    if variant.edited:
+        path = f"{variant.module.replace('.', '/')}.py"
+        note = f"{path} is not what patchgen.lock records; patchgen check says what differs"
+        yield Result(variant.name, FILE, "WARN", note=note)
+    if variant.differs:
+        what = "; ".join(f"{name} ({why})" for name, why in variant.differs)
+        yield Result(variant.name, DECLARED, "NONE", note=what)
 
 
 def causes(results: Iterable[Result]) -> Iterator[tuple[str, list[Result]]]:

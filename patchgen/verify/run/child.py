@@ -57,9 +57,10 @@ def read_work(text: str) -> Work:
 
 
 def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
+    def fixed(value: Any) -> Any:
+        return tuple(map(fixed, value)) if isinstance(value, list) else value
+
+    return {name: fixed(value) for name, value in fields.items()}
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ from typing import Any
 from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult, lines_from_json
 from patchgen.verify.report.result import (
     Result,
+    describe,
     from_json,
-    make_edited_result,
     make_left_out_result,
     make_lines_result,
     make_mutants_result,
@@ -93,8 +93,7 @@ def run_work(
 ) -> Iterator[Result]:
     """Each result of `work` as it comes, from as many children as it takes."""
     found = _Found(work.variant.name)
-    if work.variant.edited:
-        yield make_edited_result(work.variant)
+    yield from describe(work.variant)
     todo = 0
     while True:
         at: str | None = None
