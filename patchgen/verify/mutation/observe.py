@@ -28,7 +28,8 @@ from patchgen.verify.checks.context import CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.lines_run import watched
-from patchgen.verify.mutation.operation_log import recorded
+from patchgen.verify.mutation.operation_log import OperationLog
+from patchgen.verify.observe.recorder import listening
 
 # Kinds whose verdict is a comparison, with no other error planted.
 KINDS = (
@@ -131,7 +132,7 @@ def record_operations(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
     if case.kind in UNRECORDED:
         return ""
     set_seed(0)
-    with recorded() as recording:
+    with listening(recording := OperationLog()):
         if case.kind not in ("numbers", "weights"):
             answer, _ = judged(case, pair, seconds)
             return recording.digest() if answer != "crash" else ""

@@ -50,10 +50,10 @@ def _layers(parent: Evidence, facts: PairFacts) -> frozenset[str]:
 
 def _ran_again(name: str, parent: Evidence, variant: Evidence, facts: PairFacts) -> bool:
     """Whether a class of modules ran twice everywhere, or inside each layer that has a gradient."""
-    again = variant.ran(in_variant(name, facts)) - parent.ran(name)
+    again = variant.runs_of(in_variant(name, facts)) - parent.runs_of(name)
     return again > 0 and again in (
-        parent.ran(name),
-        parent.ran_inside(name, _layers(parent, facts)),
+        parent.runs_of(name),
+        parent.runs_inside(name, _layers(parent, facts)),
     )
 
 
@@ -61,7 +61,7 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
     """Every attention of a layer ran twice, and fewer bytes were saved."""
     once, ran = _attentions(parent), _attentions(variant)
     # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
-    layers = sum(map(parent.ran, _layers(parent, facts)))
+    layers = sum(map(parent.runs_of, _layers(parent, facts)))
     if ran != 2 * once and not (layers and ran - once >= layers) or not (once or layers):
         yield f"{once} attentions ran {ran} times, not twice each, in {layers} layers"
     # Not every module of a layer does: the recompute ends as soon as it has what was saved.

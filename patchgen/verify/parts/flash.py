@@ -55,7 +55,7 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
         if len(shapes) != len(before) or any(shape[:2] != (1, tokens) for shape in shapes):
             yield f"{name} ran on {sorted(set(shapes))}, not on one row of {tokens} tokens"
     # A head runs on all places, or on labelled tokens.
-    layers = sum(variant.ran(name) for name in layers_of(facts))
+    layers = sum(variant.runs_of(name) for name in layers_of(facts))
     products, heads = products_over(variant, tokens), products_over(variant, places)
     if products < layers or heads >= layers:
         yield (

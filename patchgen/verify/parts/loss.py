@@ -50,16 +50,19 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
     if saved := rows_of(variant, words):
         yield f"logits of {saved} tokens are saved"
     copies = [
-        each.shape for each in variant.saved if len(each.shape) == 2 and each.shape[0] == words
+        each.shape
+        for each in variant.saved_storages
+        if len(each.shape) == 2 and each.shape[0] == words
     ]
-    if copies and not any(each.shape in copies for each in parent.saved):
+    if copies and not any(each.shape in copies for each in parent.saved_storages):
         yield f"a matrix as large as the head's is saved: {copies[0]}"
 
 
 def rows_of(evidence: Evidence, words: int) -> int:
     """The bytes of the largest saved tensor whose last axis is the vocabulary."""
     return max(
-        (prod(each.shape[:-1]) for each in evidence.saved if each.shape[-1:] == (words,)), default=0
+        (prod(each.shape[:-1]) for each in evidence.saved_storages if each.shape[-1:] == (words,)),
+        default=0,
     )
 
 

@@ -195,7 +195,7 @@ def _are_near(one: Tensor, two: Tensor, dtype: torch.dtype) -> bool:
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Two grouped GEMMs for each mixture, and no more products for more experts."""
-    ran = variant.ran("Mixture")
+    ran = variant.runs_of("Mixture")
     # Each product of a forward pass has two in the backward pass.
     if not ran or variant.kernels["aten._grouped_mm"] != 3 * 2 * ran:
         yield f"{variant.kernels['aten._grouped_mm']} grouped GEMMs in {ran} mixtures"

@@ -79,7 +79,7 @@ def count_row_bytes(evidence: Evidence) -> int:
     A weight that is cast is one.  It is small beside the rows of a real batch, not beside the few
     of a tiny model.
     """
-    return sum(each.bytes for each in evidence.saved if len(each.shape) > 1)
+    return sum(each.bytes for each in evidence.saved_storages if len(each.shape) > 1)
 
 
 def find_rms_norms(facts: PairFacts) -> frozenset[type]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from patchgen.verify.parts.part_check import PairFacts
+from patchgen.verify.parts.part_check import PairFacts, Plant
 
 
 @contextmanager
@@ -30,9 +30,7 @@ def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[N
         setattr(owner, name, original)
 
 
-def around(
-    name: str, wrong: Callable[..., Any], *, within: str | None = None
-) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+def around(name: str, wrong: Callable[..., Any], *, within: str | None = None) -> Plant:
     """For `PlantedError.apply`: call `wrong(f, *args)` for each call `f(*args)` of a function.
 
     `name` is a function of the generated module, or a method of its class `within`.

@@ -27,11 +27,12 @@ from patchgen.verify.mutation.mutant_result import (
     lines_from_json,
 )
 from patchgen.verify.mutation.mutate import drawn, make_mutants
-from patchgen.verify.mutation.operation_log import recorded
+from patchgen.verify.mutation.operation_log import OperationLog
 from patchgen.verify.mutation.page import format_mutants_page
 from patchgen.verify.mutation.plant import living, plant_mutant
 from patchgen.verify.mutation.prove import MutationTest
 from patchgen.verify.mutation.restore import kept
+from patchgen.verify.observe.recorder import listening
 from patchgen.verify.report.result import from_json, make_lines_result, make_mutants_result
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
@@ -303,7 +304,7 @@ def test_a_model_is_what_it_was():
 
 def recording(compute):
     x, w = torch.arange(3.0), torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    with recorded() as recording:
+    with listening(recording := OperationLog()):
         compute(x, w).sum().backward()
     return recording.digest()
 
