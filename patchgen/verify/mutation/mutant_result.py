@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Outcome = Literal["seen", "equivalent", "unseen", "failed"]
-OUTCOMES: tuple[Outcome, ...] = ("seen", "equivalent", "unseen", "failed")
+Outcome = Literal["seen", "unseen", "no difference", "crashed"]
+OUTCOMES: tuple[Outcome, ...] = ("seen", "unseen", "no difference", "crashed")
 
 
 @dataclass(frozen=True, slots=True)
 class MutantResult:
     """One mutant.
 
-    seen: a case compared unequal.  equivalent: cases that run its line, of each kind one, ran the
-    same operations on the same data.  failed: no case that runs its line comes to its end; neither
-    seen nor unseen.
+    seen: a case compared unequal.  unseen: none did, and some ran other operations.  no difference:
+    all cases that run its line, in every dtype, ran the same operations on the same data.  crashed:
+    it raises an exception somewhere, and no case sees it before; neither seen nor unseen.
     """
 
     place: str  # "modeling_llama_loss.py:233"
@@ -77,13 +77,15 @@ def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
 def format_counts(fates: Iterable[MutantResult], lines: LinesRun | None = None) -> str:
     """How many of the mutants were seen, in words.
 
-    "23 of 24 mutants seen, 2 more equivalent, 1 more failed to run, 31 on lines that did not run".
+    "23 of 24 mutants seen, 2 more made no difference, 1 more crashed, 31 on lines that did not
+    run".
     """
     found = counted(fates)
     decided = found["seen"] + found["unseen"]
     text = f"{found['seen']} of {decided} mutants seen"
-    text += f", {found['equivalent']} more equivalent" if found["equivalent"] else ""
-    text += f", {found['failed']} more failed to run" if found["failed"] else ""
+    quiet, crashed = found["no difference"], found["crashed"]
+    text += f", {quiet} more made no difference" if quiet else ""
+    text += f", {crashed} more crashed" if crashed else ""
     if lines is None or not (lines.mutants or lines.unplanted):
         return text
     text += f", {lines.unplanted} on lines that did not run" if lines.unplanted else ""
