@@ -34,6 +34,10 @@ class Case:
     detail: str = ""
     # Apply all of `changes`, whether the configuration lists such names or not.
     whole: bool = False
+    # The attention function of a cache: a key of `checks.interface`; "" is the variant's own.
+    attention: str = ""
+    # Beside the parent itself, at the neutral point that the modular file names.
+    neutral: bool = False
     # Nothing says that the model takes `changes`: if it refuses them, there is nothing to compare.
     drawn: bool = False
 

@@ -18,6 +18,7 @@ from patchgen.verify.checks.fresh import check_initialization
 from patchgen.verify.checks.generation import check_cache, check_generation
 from patchgen.verify.checks.interface import check_interface
 from patchgen.verify.checks.isolation import check_isolation
+from patchgen.verify.checks.itself import check_itself
 from patchgen.verify.checks.losses import check_loss_beside_logits
 from patchgen.verify.checks.norms import check_norms
 from patchgen.verify.checks.numbers import check_numbers
@@ -50,6 +51,7 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "work": check_work,
     "loss beside logits": check_loss_beside_logits,
     "isolation": check_isolation,
+    "itself": check_itself,
     "norms": check_norms,
     "compiled over lengths": check_recompilation,
 }

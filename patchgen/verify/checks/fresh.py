@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -15,6 +13,7 @@ from transformers import PreTrainedModel, set_seed
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
+from patchgen.verify.parts.part_check import nan_where_not_drawn
 
 SEED = 5
 # Differs from the default of every torch module, so a weight that is never drawn stands out.
@@ -30,7 +29,7 @@ def check_initialization(context: CheckContext) -> Verdict:
         return Verdict("FAIL", "transformers initialises it by the rules of another kind of code")
     laid_out, blank = _parent_as_variant(pair), _parent_as_variant(pair, blank=True).state_dict()
     set_seed(SEED)
-    with _nan_where_not_drawn():
+    with nan_where_not_drawn():
         variant = pair.variant_class(copy.deepcopy(laid_out.config))
     theirs, ours = laid_out.state_dict(), variant.state_dict()
     # A tensor that is not zero in a variant of zeros is no weight of the parent, such as a router.
@@ -45,21 +44,6 @@ def check_initialization(context: CheckContext) -> Verdict:
     if wrong:
         return Verdict("FAIL", f"drawn from other distributions: {', '.join(sorted(wrong)[:5])}")
     return Verdict("PASS", f"{len(names)} tensors are drawn as the parent's")
-
-
-@contextmanager
-def _nan_where_not_drawn() -> Iterator[None]:
-    """Let `torch.empty` give NaN, where freed memory might pass for weights that were drawn."""
-    before = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    filled = torch.utils.deterministic.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before, warn_only=warn_only)
-        torch.utils.deterministic.fill_uninitialized_memory = filled
 
 
 def _parent_as_variant(pair: Pair, *, blank: bool = False) -> PreTrainedModel:

@@ -30,7 +30,7 @@ def check_interface(context: CheckContext) -> Verdict:
         raise NothingToCompare("its flags say that it does not take flex attention")
     if how == "flash" and not pair.variant_class._supports_flash_attn:
         raise NothingToCompare("its flags say that it does not take FlashAttention")
-    with _FUNCTIONS[how](pair) as (route, calls):
+    with ATTENTION_FUNCTIONS[how](pair) as (route, calls):
         verdict = _compared(context, route)
     if calls is not None and len(calls) < pair.config().num_hidden_layers:
         return Verdict("FAIL", f"the function was called {len(calls)} times; {verdict.note}")
@@ -77,7 +77,7 @@ def _registered(pair: Pair) -> Iterator[_RouteAndCalls]:
         yield _route(OWN), calls
 
 
-_FUNCTIONS: dict[str, Callable[[Pair], Any]] = {
+ATTENTION_FUNCTIONS: dict[str, Callable[[Pair], Any]] = {
     "eager": _eager,
     "flex_attention": _flex,
     "flash": _flash,

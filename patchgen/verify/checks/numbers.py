@@ -12,17 +12,15 @@ from patchgen.verify.checks.context import (
     CheckContext,
     NothingToCompare,
     Verdict,
-    allowed,
     decide,
-    is_narrow,
 )
+from patchgen.verify.checks.noise import allowed, is_narrow, measure_noise, observe_exactly
 from patchgen.verify.compare.differences import (
     Difference,
     differences,
     find_other_dtypes,
     measure_in_noise,
     nearer,
-    usual,
 )
 from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.inputs.calls import AS_TUPLE
@@ -30,8 +28,6 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.part_check import Observation, Route
 from patchgen.verify.parts.scenario import Scenario
-
-DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
 
 
 def check_numbers(context: CheckContext) -> Verdict:
@@ -104,7 +100,7 @@ def compare(
     """The differences between the parent's observation and `observed`, the largest first.
 
     In a narrow dtype they are in units of noise, and each tensor is compared with the nearer of
-    two: the parent's own, and the parent's in float32, which that rounds.  A variant as near to the
+    two: the parent's own, and the parent's in float64, which that rounds.  A variant as near to the
     truth as its parent, but on the other side, is not wrong, though it is two roundings from the
     parent.  A tensor of another dtype is infinitely far, unless a part declares it.
     """
@@ -115,52 +111,15 @@ def compare(
         return found
     own_dtypes = any(part_check.own_dtypes(scenario) for part_check in pair.part_checks)
     others = () if own_dtypes else find_other_dtypes(reference, ours)
-    noises = [_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
+    noises = [measure_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
     if own_dtypes and scenario.autocast:
         # What autocast leaves in float32, such a part keeps in the narrow dtype, as the parent does
         # whose weights are in that dtype.
         plain = replace(scenario, autocast=False)
-        noises.append(_noise(pair, route, torch.bfloat16, plain, weights))
-    wide = _wide(pair, route, scenario, weights)
+        noises.append(measure_noise(pair, route, torch.bfloat16, plain, weights))
+    wide = observe_exactly(pair, route, scenario, weights)
     of_truth = differences(pair.without_hidden(wide, scenario, observed), ours)
     return (*others, *nearer(measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)))
-
-
-def _noise(
-    pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario, weights: bool
-) -> tuple[Difference, ...]:
-    """The rounding noise of the narrow dtype in the parent along `route`."""
-    own, *others = (_noise_of(pair, route, dtype, scenario, weights, seed) for seed in DRAWS)
-    return usual(own, *others)
-
-
-def _noise_of(
-    pair: Pair,
-    route: Route,
-    dtype: torch.dtype,
-    scenario: Scenario,
-    weights: bool,
-    seed: int,
-) -> tuple[Difference, ...]:
-    wide = _wide(pair, route, scenario, weights, seed)
-    narrow = pair.observe_parent(route, dtype, scenario, weights=weights, seed=seed)
-    return differences(wide, narrow)
-
-
-def _wide(
-    pair: Pair,
-    route: Route,
-    scenario: Scenario,
-    weights: bool,
-    seed: int = DRAWS[0],
-) -> Observation:
-    return pair.observe_parent(
-        route,
-        torch.float32,
-        replace(scenario, autocast=False),
-        weights=weights,
-        seed=seed,
-    )
 
 
 def require_scenario(pair: Pair, scenario: Scenario) -> None:

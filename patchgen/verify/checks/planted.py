@@ -10,9 +10,8 @@ from patchgen.verify.checks.context import (
     CheckContext,
     NothingToCompare,
     Verdict,
-    allowed,
-    is_narrow,
 )
+from patchgen.verify.checks.noise import allowed, is_narrow
 from patchgen.verify.checks.numbers import compare, require_scenario
 from patchgen.verify.compare.tolerance import MARGIN
 from patchgen.verify.models.pair import Pair

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
 import re
+import shutil
 import sys
+import tempfile
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec, spec_from_file_location
+from os.path import commonprefix
 from pathlib import Path
 from types import ModuleType
 
@@ -51,9 +58,49 @@ def _is_elsewhere(package: ModuleType | None, home: Path) -> bool:
     return bool(places) and (home / Path(places[0]).name).resolve() != Path(places[0]).resolve()
 
 
-def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
-    """The parent's class of that name, or of the same ending if prefixes differ."""
+@functools.cache
+def _mixed_parent(variant: Variant) -> ModuleType:
+    """The parent's module with the variant's classes in place of those that differ on purpose.
+
+    Its text with an import in place of each such class: what reads the class when the module is
+    made, such as a list of what can be recorded, gets the variant's.
+    """
     parent = importlib.import_module(variant.parent)
+    text = Path(str(parent.__file__)).read_text(encoding="utf-8")
+    lines, replaced = text.splitlines(keepends=True), set(variant.replaced)
+    ours, theirs = (
+        variant.heads[0],
+        find_parent_class(replace(variant, differs=()), variant.heads[0]),
+    )
+    ending = commonprefix([ours[::-1], theirs.__name__[::-1]])[::-1]
+    prefix, own = theirs.__name__.removesuffix(ending), ours.removesuffix(ending)
+    for node in reversed(ast.parse(text).body):
+        name = getattr(node, "name", "")
+        of_variant = own + name.removeprefix(prefix) if name.startswith(prefix) else name
+        if isinstance(node, ast.ClassDef) and of_variant in replaced:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            imported = f"from {variant.module} import {of_variant} as {name}\n"
+            lines[first - 1 : node.end_lineno] = [imported]
+    module_of(variant)
+    name = f"{variant.parent}_with_{variant.name}"
+    folder = tempfile.mkdtemp(prefix="patchgen-")
+    path = Path(folder, f"{name.rpartition('.')[2]}.py")
+    path.write_text("".join(lines), encoding="utf-8")
+    spec = spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    mixed = module_from_spec(spec)
+    sys.modules[name] = mixed
+    spec.loader.exec_module(mixed)
+    shutil.rmtree(folder, ignore_errors=True)
+    return mixed
+
+
+def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
+    """The parent's class of that name, or of the same ending if prefixes differ.
+
+    Where classes differ on purpose, the parent has them too.
+    """
+    parent = _mixed_parent(variant) if variant.replaced else importlib.import_module(variant.parent)
     if hasattr(parent, head):
         return getattr(parent, head)
     ending = _ending(head)

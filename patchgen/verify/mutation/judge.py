@@ -1,4 +1,4 @@
-"""Run cases on a variant with an error, and say in which order they tell most.
+"""Run cases on a variant that has an error.
 
 Cases are run as `verify` runs them, with the same bounds: an error is seen where one compares
 unequal.  A case that crashes says nothing: everybody notices a crash who runs the file, and not by
@@ -11,7 +11,7 @@ import functools
 import math
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -21,6 +21,7 @@ import torch
 from transformers import set_seed
 
 from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.order import COSTS
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild
@@ -28,36 +29,12 @@ from patchgen.verify.models.pair import Pair
 from patchgen.verify.mutation.operation_log import OperationLog
 from patchgen.verify.observe.recorder import listening
 
-# Kinds whose verdict is a comparison with no other error planted, and what a case of each costs in
-# steps of a tiny model.
-COSTS: Mapping[str, float] = {
-    "numbers": 1,
-    "weights": 1.2,
-    "cache": 2,
-    "generated": 4,
-    "checkpoints": 4,
-    "fresh": 3,
-    "interface": 1,
-    "effect": 2,
-    "kept": 3,
-    "choices": 3,
-    "operators": 3,
-    "zeros": 1,
-    "pace": 4,
-    "work": 2,
-    "loss beside logits": 2,
-    "isolation": 2,
-    "norms": 1,
-    "drops": 12,
-    "attention": 3,
-    "compiled": 60,
-}
-NARROW = 3  # times as much: the parent's noise is measured
-# Of these the operations can be recorded.  The result of the others is a compiled graph, or how
-# often something is called, or of a model that is copied for the case, which computes its tables
-# anew.
-_UNRECORDED = ("compiled", "pace", "work", "loss beside logits", "isolation", "drops", "kept")
-RECORDED = COSTS.keys() - {*_UNRECORDED, "choices", "operators"}
+# Kinds whose verdict is a comparison, with no other error planted.
+KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
+# The result of these is no list of operations, but a compiled graph, or how often something is
+# called; or it is one of a model that is copied for the case, which computes its tables anew.
+_COUNTED = ("compiled", "pace", "work", "drops", "kept", "choices", "operators")
+RECORDED = KINDS - {*_COUNTED, "loss beside logits", "isolation", "itself"}
 # The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
 SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
 
@@ -139,42 +116,3 @@ def _limited(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-
-
-def order_runs(runs: Sequence[Watched], changed: frozenset[int]) -> list[Watched]:
-    """`runs` in the order that finds errors soonest; it does not depend on a clock.
-
-    Two cases that differ in nothing but a setting that an error does not touch show the same.  So
-    each case comes next that brings most that is new (another padding, head, configuration, way to
-    call the model, changed line) for what it costs.  Behind them come those that bring nothing new.
-    """
-    traits = [frozenset(_traits(run, changed)) for run in runs]
-    costs = [COSTS[run.case.kind] * (NARROW if run.case.dtype == "bfloat16" else 1) for run in runs]
-    left, met, telling = list(range(len(runs))), set[tuple[object, ...]](), list[int]()
-    while left:
-        best = max(left, key=lambda at: (len(traits[at] - met) / costs[at], -at))
-        if not traits[best] - met:
-            break
-        telling.append(best)
-        left.remove(best)
-        met |= traits[best]
-    return [runs[at] for at in (*telling, *sorted(left, key=lambda at: (costs[at], at)))]
-
-
-def _traits(run: Watched, changed: frozenset[int]) -> Iterator[tuple[object, ...]]:
-    case, scenario = run.case, run.case.scenario
-    yield "head", case.head
-    yield "kind", case.kind, case.detail
-    yield "configuration", repr(case.changes)
-    yield "rows", scenario.rows, scenario.train
-    yield "route", case.route
-    yield "dtype", case.dtype
-    yield "dropout", scenario.train, bool(scenario.dropout)
-    yield "checkpointing", repr(scenario.checkpointing)
-    yield "states", scenario.states, scenario.train
-    yield "length", scenario.length
-    yield "labels", scenario.labels
-    yield "autocast", scenario.autocast
-    yield "accumulated", scenario.accumulate
-    yield from (("line", line) for line in run.lines & changed)
-    yield from (("way", way) for way in scenario.ways)

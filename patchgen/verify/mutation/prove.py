@@ -22,17 +22,11 @@ from types import ModuleType
 import torch
 
 from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.order import order_cases
 from patchgen.verify.cases.select import select_cases
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.judge import (
-    COSTS,
-    TooSlow,
-    Watched,
-    judged,
-    order_runs,
-    record_operations,
-)
+from patchgen.verify.mutation.judge import KINDS, TooSlow, Watched, judged, record_operations
 from patchgen.verify.mutation.lines import (
     FlatText,
     find_executable_lines,
@@ -101,7 +95,7 @@ class MutationTest:
 
     def _compares(self, case: Case) -> bool:
         if case.kind != "attention" or case.detail != "flex_attention":
-            return case.kind in COSTS
+            return case.kind in KINDS
         # Flex attention is compiled, which takes minutes where it is accepted.
         checks = find_part_checks(self.variant.checked_parts)
         return any(check.attentions is not None for check in checks)
@@ -176,8 +170,8 @@ class MutationTest:
         texts = [(line, self.flat.line(line).strip()) for line in missed]
         named = tuple(each for each in texts if each[0] not in refusing)
         refused = tuple(each for each in texts if each[0] in refusing)
-        ran, unplanted = len(self._can_run) - len(missed), len(self._every) - len(self._on_lines)
-        counts = len(self._can_run), ran, named, refused, len(self.possible), unplanted
+        ran, planted = len(self._can_run) - len(missed), len(self._on_lines)
+        counts = len(self._can_run), ran, named, refused, planted, len(self._every) - planted
         return LinesRun(self.flat.name, *counts)
 
     # --- mutants
@@ -200,7 +194,7 @@ class MutationTest:
         """Those of lines that ran which do not only crash."""
         trials = Trials(self._living, self._on_lines)
         begun, left = time.process_time(), self._ran & self._can_run
-        for run in order_runs([run for run in self.runs if run.case.kind != "compiled"], left):
+        for run in self._ordered([run for run in self.runs if run.case.kind != "compiled"]):
             lines = run.lines | self._built[id(run.pair)]
             if time.process_time() - begun > TRIAL_SECONDS:
                 break
@@ -215,7 +209,8 @@ class MutationTest:
 
     def mutants(self, number: int | None) -> tuple[Mutant, ...]:
         """A sample of `number` of the possible ones, the same in every run; None: all."""
-        return drawn(self.possible, self.flat.text, number, self.variant.name)
+        possible = () if number == 0 else self.possible
+        return drawn(possible, self.flat.text, number, self.variant.name)
 
     def unknown(self, mutant: Mutant) -> MutantResult:
         """The result of `mutant` before it is planted."""
@@ -256,7 +251,13 @@ class MutationTest:
         if mutant.function:
             runs = [run for run in runs if _touches(mutant, run.lines | self._built[id(run.pair)])]
         runs = [run for run in runs if run.case.kind != "compiled"] or runs
-        return order_runs(runs, self._can_run)
+        return self._ordered(runs)
+
+    def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
+        """Those first of which each brings something new."""
+        paths = [run.lines & self._can_run for run in runs]
+        order = order_cases([run.case for run in runs], paths)
+        return [runs[at] for at in (*order.telling, *order.rest)]
 
     def _seen(
         self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
