@@ -75,7 +75,10 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
         return "nothing", str(reason)
     except Exception as error:  # a model with an error may raise anything
         return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    return ("unequal", verdict.note) if verdict.status == "FAIL" else ("equal", "")
+    if verdict.status != "FAIL":
+        return "equal", ""
+    is_crash = case.kind == "attention" and verdict.note.startswith("declared")
+    return "crash" if is_crash else "unequal", verdict.note
 
 
 def record_operations(case: Case, pair: Pair, seconds: float = SECONDS) -> str:

@@ -14,14 +14,16 @@ A *mutant* is one small error in a line that the variant adds or changes: an ope
 an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
 dropped, a condition inverted, a gradient detached, a statement removed. Each mutant is planted, and
 the cases of `patchgen verify` that run its line are run. Those come first that bring another
-padding, head, configuration, way to call the model or changed line.
+padding, head, configuration, way to call the model or changed line. What only crashes is left out:
+each error is first evaluated beside the right expression, and has to give the same types, shapes
+and dtypes.
 
 - **seen**: one of the cases fails, by its usual bound.
-- **equivalent**: all cases that bring something new run the same operations on the same data with
-  the same constants, forward and backward.
-- **failed**: the mutant crashes wherever it changes anything. It counts as neither seen nor unseen,
+- **unseen**: no case fails, and some compute something else. Each is listed below.
+- **no difference**: all cases that run its line, in every dtype, run the same operations on the
+  same data with the same constants, forward and backward.
+- **crashed**: it crashes in some case, and no case sees it. It counts as neither seen nor unseen,
   because nobody can overlook it.
-- **unseen**: none of these. Each is listed below.
 
 Mutants are made only of lines that some case runs (*made*). *On lines not run* is the number of
 mutants that lines without a case would give; those lines are listed below. Of the first, a sample
@@ -41,7 +43,7 @@ def format_mutants_page(
     part = f"{100 * total['seen'] / decided:.1f} %" if decided else "none"
     lines = ["# Mutants", "", f"{commands}, {versions}: {_of(len(found))}.", "", _LEGEND]
     lines += [
-        f"Seen: {total['seen']:,} of {decided:,} that run and are not equivalent, {part}.",
+        f"Seen: {total['seen']:,} of {decided:,} that run and make a difference, {part}.",
         "",
     ]
     rows = []

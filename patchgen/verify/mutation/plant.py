@@ -62,8 +62,14 @@ def plant_mutant(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
     """A context in which the module has the error; yields the module.  Raises its import errors."""
     code = compile(mutant.text(right.text), right.path, "exec", dont_inherit=True)
     if not mutant.function:
-        with _run_as_module(right.module, code) as module:
-            yield module
+        try:
+            with _run_as_module(right.module, code) as module:
+                yield module
+        finally:
+            if "custom_op" in right.text:  # the wrong text has put its own in their place
+                code = compile(right.text, right.path, "exec", dont_inherit=True)
+                with _run_as_module(right.module, code) as module:
+                    right.functions.update(living(module, right.text).functions)
         return
     own = [each for each in iterate_codes(code) if each.co_qualname == mutant.function]
     before = [each for each in own if each.co_firstlineno <= mutant.line]

@@ -192,19 +192,17 @@ class MutationTest:
     @functools.cached_property
     def possible(self) -> tuple[Mutant, ...]:
         """Those of lines that ran which do not only crash."""
-        trials = Trials(self._living, self._on_lines)
-        begun, left = time.process_time(), self._ran & self._can_run
+        trials, begun = Trials(self._living, self._on_lines), time.process_time()
         for run in self._ordered([run for run in self.runs if run.case.kind != "compiled"]):
             lines = run.lines | self._built[id(run.pair)]
-            if time.process_time() - begun > TRIAL_SECONDS:
-                break
-            if lines & left:
-                left -= lines
-                self.alive()
-                with trials.running(), ExitStack() as loans, warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    pairs = MutatedPairs(self._module, loans, is_built_anew=True)
-                    judged(run.case, pairs.of(run.pair), run.limit * TRIAL_SECONDS)
+            is_late = time.process_time() - begun > TRIAL_SECONDS
+            if is_late or not any(_touches(one, lines) for one in trials.left()):
+                continue
+            self.alive()
+            with trials.running(), ExitStack() as loans, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                pairs = MutatedPairs(self._module, loans, is_built_anew=True)
+                judged(run.case, pairs.of(run.pair), run.limit + TRIAL_SECONDS)
         return tuple(filter(trials.goes_on, self._on_lines))
 
     def mutants(self, number: int | None) -> tuple[Mutant, ...]:

@@ -52,6 +52,10 @@ class Trials:
         """Whether it gave values of the right kind, or was not tried."""
         return 2 * self.fit[mutant] >= self.tried[mutant]
 
+    def left(self) -> Iterator[Mutant]:
+        """Those that no run has come by so far."""
+        return (one for group in self._groups for one in group if not self.tried[one])
+
     @contextmanager
     def running(self) -> Iterator[None]:
         """A context in which the module tries each mutant once, where it comes by."""
@@ -120,14 +124,18 @@ class _Instrument(ast.NodeTransformer):
         if not isinstance(node, ast.stmt):
             return node
         first: list[ast.stmt] = []
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            if getattr(node.value.func, "attr", "") in _GROWS:  # twice is not once
+                given = node.value.args
+                node.value.args = [self._trial(each, self._inside(each)) for each in given]
+                return node
         for field in ("value", "test", "iter"):
             expression = getattr(node, field, None)
             if isinstance(expression, ast.expr):
                 wrong = self._inside(expression)
                 if field == "value" and isinstance(node, ast.Assign):
                     wrong += self._removed(node)
-                if wrong:
-                    setattr(node, field, self._trial(expression, wrong))
+                setattr(node, field, self._trial(expression, wrong))
         for target in getattr(node, "targets", ()):
             if isinstance(target, ast.Subscript) and (wrong := self._inside(target)):
                 first.append(ast.Expr(self._trial(target, wrong)))
@@ -149,7 +157,7 @@ class _Instrument(ast.NodeTransformer):
         return [(one, target) for one in self.mutants if (one.start, one.end) == span]
 
     def _trial(self, right: ast.expr, wrong: list[tuple[Mutant, str]]) -> ast.expr:
-        if any(isinstance(each, _BOUND_HERE) for each in ast.walk(right)):
+        if not wrong or any(isinstance(each, _BOUND_HERE) for each in ast.walk(right)):
             return right
         self.groups.append([mutant for mutant, _ in wrong])
         loaded = ast.parse(f"({self.source.of(right)})", mode="eval").body
@@ -160,6 +168,10 @@ class _Instrument(ast.NodeTransformer):
         return ast.Call(name, [number, _lambda(loaded), lambdas], [])
 
 
+# Methods that change what the code goes on with.
+_GROWS = frozenset(
+    "add append clear extend insert move_to_end pop remove setdefault update".split()
+)
 _BOUND_HERE = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
