@@ -147,7 +147,8 @@ def find_sites(tree: ast.AST, name: str = "", body: Function | None = None) -> I
 def _sites_at(
     node: Any, parent: ast.AST, field: str, name: str, body: Function | None
 ) -> Iterator[Site]:
-    if _only_speaks(node):
+    registers = body is None and isinstance(node, ast.Expr)  # at import: wrongly, or not at all
+    if registers or _only_speaks(node):
         return
     if only_refuses(node):
         for other in node.orelse:
@@ -377,8 +378,8 @@ _PASSES = frozenset(
     "reshape rms_norm roll rsqrt sigmoid sign silu sin softmax sqrt square squeeze sub tanh "
     "to transpose tril triu type_as unsqueeze view".split()
 )
-# Functions of two values whose order says nothing.
-_SYMMETRIC = ("promote_types", "maximum", "minimum", "equal", "logical_and", "logical_or")
+# Functions of two values whose order says nothing, or whose values have no kind before they run.
+_SYMMETRIC = ("promote_types", "maximum", "minimum", "equal", "logical_and", "logical_or", "zip")
 
 
 def _of_call(node: ast.Call, site: Site) -> _Replaced:

@@ -10,15 +10,14 @@ A statement is run with every error that it can have, before it is run as it is:
         lambda: x.sum(-1) * None,                   # an exception
     ))
 
-An error goes on if it gives, at least as often as not, a value of the same kind.  What else it
-does in the trial does no harm: the verdicts of these runs are not asked for.
+An error goes on if it gives a value of the same kind.  What else it does in the trial does no harm:
+the verdicts of these runs are not asked for.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -35,12 +34,13 @@ _Right = Callable[[], Any]
 
 
 class Trials:
-    """How often each mutant was tried beside the right code, and how often its value was fit."""
+    """The mutants that were tried beside the right code, and those that gave other kinds."""
 
     def __init__(self, right: Living, mutants: Sequence[Mutant]) -> None:
         self.right = right
-        self.tried: Counter[Mutant] = Counter()
-        self.fit: Counter[Mutant] = Counter()
+        self.tried: set[Mutant] = set()
+        self.unfit: set[Mutant] = set()
+        self.moving: set[Mutant] = set()  # where there was a gradient to lose
         self._groups: list[list[Mutant]] = []
         self._done: set[Mutant] = set()  # in this run
         self._is_trying = False
@@ -50,11 +50,12 @@ class Trials:
 
     def goes_on(self, mutant: Mutant) -> bool:
         """Whether it gave values of the right kind, or was not tried."""
-        return 2 * self.fit[mutant] >= self.tried[mutant]
+        moves = mutant.says != "detached" or mutant in self.moving
+        return mutant not in self.unfit and (moves or mutant not in self.tried)
 
     def left(self) -> Iterator[Mutant]:
         """Those that no run has come by so far."""
-        return (one for group in self._groups for one in group if not self.tried[one])
+        return (one for group in self._groups for one in group if one not in self.tried)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -82,10 +83,9 @@ class Trials:
             self._is_trying = False
         value = right()
         kind = kind_of(value)
-        for mutant, other in kinds.items():
-            keeps_gradient = mutant.says != "detached" or getattr(value, "requires_grad", False)
-            self.tried[mutant] += 1
-            self.fit[mutant] += keeps_gradient and other == kind
+        self.tried |= kinds.keys()
+        self.unfit |= {mutant for mutant, other in kinds.items() if other != kind}
+        self.moving |= kinds.keys() if getattr(value, "requires_grad", False) else set()
         return value
 
 
@@ -126,8 +126,7 @@ class _Instrument(ast.NodeTransformer):
         first: list[ast.stmt] = []
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             if getattr(node.value.func, "attr", "") in _GROWS:  # twice is not once
-                given = node.value.args
-                node.value.args = [self._trial(each, self._inside(each)) for each in given]
+                node.value.args = [self._argument(each) for each in node.value.args]
                 return node
         for field in ("value", "test", "iter"):
             expression = getattr(node, field, None)
@@ -140,6 +139,11 @@ class _Instrument(ast.NodeTransformer):
             if isinstance(target, ast.Subscript) and (wrong := self._inside(target)):
                 first.append(ast.Expr(self._trial(target, wrong)))
         return [*first, node] if first else node
+
+    def _argument(self, given: ast.expr) -> ast.expr:
+        if isinstance(given, ast.Starred):
+            return ast.Starred(self._argument(given.value), ast.Load())
+        return self._trial(given, self._inside(given))
 
     def _inside(self, expression: ast.expr) -> list[tuple[Mutant, str]]:
         """Each mutant of the expression, and the wrong expression."""
@@ -170,7 +174,8 @@ class _Instrument(ast.NodeTransformer):
 
 # Methods that change what the code goes on with.
 _GROWS = frozenset(
-    "add append clear extend insert move_to_end pop remove setdefault update".split()
+    "add append clear extend insert move_to_end pop remove save_for_backward setdefault "
+    "update".split()
 )
 _BOUND_HERE = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 

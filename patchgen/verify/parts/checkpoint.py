@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from functools import partial
 from os.path import commonprefix
 from typing import Any
@@ -20,7 +19,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from patchgen.runtime.checkpointing import keep_products
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, Plant, PlantedError, Route
 from patchgen.verify.parts.planting import replaced
 from patchgen.verify.parts.scenario import Scenario
 
@@ -77,8 +76,11 @@ def _attentions(evidence: Evidence) -> int:
     By kernels: what Python calls in the backward pass is not traced.  SDPA takes a softmax where a
     mask has a gradient, which the bias of T5 has under checkpointing alone.
     """
+    softmaxes = ("aten._softmax", "aten._safe_softmax")
     return sum(
-        count for name, count in evidence.kernels.items() if attends(name) or takes_softmax(name)
+        count
+        for name, count in evidence.kernels.items()
+        if name in softmaxes or ("backward" not in name and "_scaled_dot_product_" in name)
     )
 
 
@@ -94,31 +96,16 @@ def in_variant(class_name: str, facts: PairFacts) -> str:
     )
 
 
-def attends(kernel: str) -> bool:
-    """Whether this is attention by SDPA, in a forward pass."""
-    return "backward" not in kernel and "_scaled_dot_product_" in kernel
-
-
-def takes_softmax(kernel: str) -> bool:
-    """Whether this is a softmax in a forward pass, of attention by hand or of a router."""
-    return kernel in ("aten._softmax", "aten._safe_softmax")
-
-
 Checkpoint = Callable[..., Any]
 
 
-def _around_checkpoint(
-    wrong: Checkpoint,
-) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
-    """For `PlantedError.apply`: transformers runs each layer by `wrong(checkpoint, ...)`."""
+def _around_checkpoint(wrong: Checkpoint) -> Plant:
+    """transformers runs each layer by `wrong(checkpoint, ...)`."""
 
-    def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
-        def make(right: Checkpoint) -> Checkpoint:
-            return lambda *args, **kwargs: wrong(right, *args, **kwargs)
+    def make(right: Checkpoint) -> Checkpoint:
+        return lambda *args, **kwargs: wrong(right, *args, **kwargs)
 
-        return replaced(modeling_utils, "checkpoint", make)
-
-    return apply
+    return lambda model: replaced(modeling_utils, "checkpoint", make)
 
 
 def reseeded(right: Checkpoint, *args: Any, **kwargs: Any) -> Any:
