@@ -29,6 +29,10 @@ class MutantResult:
     cases: int = 0  # how many it was run in
     digest: str = ""
 
+    def __post_init__(self) -> None:
+        if self.outcome not in OUTCOMES:  # of a report that an earlier patchgen wrote
+            raise ValueError(f"{self.outcome} is no outcome")
+
     @property
     def name(self) -> str:
         """Of no other mutant of the variant."""
@@ -46,9 +50,7 @@ class LinesRun:
     changed: int  # lines at which something can run
     ran: int
     not_run: tuple[tuple[int, str], ...]  # number and text
-    refusals: tuple[
-        tuple[int, str], ...
-    ] = ()  # those of the lines that did not run which only refuse what is given
+    refusals: tuple[tuple[int, str], ...] = ()  # that did not run and only refuse what is given
     mutants: int = 0  # possible mutants of lines that ran
     unplanted: int = 0  # that can be made of lines that did not run: none of them is planted
 
@@ -56,16 +58,10 @@ class LinesRun:
         return asdict(self)
 
 
-def lines_from_json(format_counts: Mapping[str, Any]) -> LinesRun:
+def lines_from_json(fields: Mapping[str, Any]) -> LinesRun:
     """The inverse of `LinesRun.as_json`."""
-    missed, refused = (
-        tuple((int(number), str(text)) for number, text in format_counts[name])
-        for name in ("not_run", "refusals")
-    )
-    changed, ran, mutants, unplanted = (
-        int(format_counts[name]) for name in ("changed", "ran", "mutants", "unplanted")
-    )
-    return LinesRun(str(format_counts["file"]), changed, ran, missed, refused, mutants, unplanted)
+    texts = {name: tuple(map(tuple, fields[name])) for name in ("not_run", "refusals")}
+    return LinesRun(**{**fields, **texts})
 
 
 def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:

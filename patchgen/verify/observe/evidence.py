@@ -7,7 +7,7 @@ backward pass too.  What autograd saves is counted by storage, without parameter
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -160,7 +160,6 @@ class Evidence(Listener):
     trace: Trace = field(default_factory=Trace)
     # By name: "aten._scaled_dot_product_flash_attention_for_cpu".
     kernels: Counter[str] = field(default_factory=Counter)
-    dtypes: set[torch.dtype] = field(default_factory=set)  # floating ones that kernels gave
     saved_storages: list[Saved] = field(default_factory=list)
     # By class name: the shape of the first tensor given to each forward, in the order of the calls.
     forwards: dict[str, list[Shape]] = field(default_factory=dict)
@@ -169,9 +168,6 @@ class Evidence(Listener):
 
     def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
         self.kernels[str(operation.overloadpacket)] += 1
-        for tensor in out if isinstance(out, tuple | list) else (out,):
-            if isinstance(tensor, Tensor) and tensor.is_floating_point():
-                self.dtypes.add(tensor.dtype)
 
     @property
     def saved_bytes(self) -> int:
@@ -199,11 +195,10 @@ class Evidence(Listener):
             for path in self.paths
         )
 
-    def note_forward(self, path: tuple[nn.Module, ...], given: Sequence[Any]) -> None:
+    def note_forward(self, path: tuple[nn.Module, ...], given: Iterable[Any]) -> None:
         """A module that lies in the others of `path` runs its forward."""
-        first = next((each for each in given if isinstance(each, Tensor)), None)
-        shape = () if first is None else tuple(first.shape)
-        self.forwards.setdefault(type(path[-1]).__name__, []).append(shape)
+        shapes = (tuple(each.shape) for each in given if isinstance(each, Tensor))
+        self.forwards.setdefault(type(path[-1]).__name__, []).append(next(shapes, ()))
         self.paths.append(path)
 
 
