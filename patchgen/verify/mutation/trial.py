@@ -1,6 +1,6 @@
 """Leave out the errors that can only crash: try each beside the right expression.
 
-A statement is run with every error that it can have, before it is run as it is:
+A statement is run with every error that it can have, after it is run as it is:
 
     y = x.sum(-1) * scale                           # as it is written
 
@@ -20,6 +20,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import GeneratorType
 from typing import Any
 
 import torch
@@ -72,8 +73,9 @@ class Trials:
     def _try(self, group: int, right: _Right, wrong: Sequence[_Right]) -> Any:
         if self._is_trying:
             return right()
+        value = right()  # first: it may read what can be read once
+        kind, kinds = kind_of(value), dict[Mutant, object]()
         self._is_trying = True
-        kinds = {}
         try:
             for mutant, run in zip(self._groups[group], wrong, strict=True):
                 if mutant not in self._done:
@@ -81,8 +83,6 @@ class Trials:
                     kinds[mutant] = _tried(run)
         finally:
             self._is_trying = False
-        value = right()
-        kind = kind_of(value)
         self.tried |= kinds.keys()
         self.unfit |= {mutant for mutant, other in kinds.items() if other != kind}
         self.moving |= kinds.keys() if getattr(value, "requires_grad", False) else set()
@@ -107,6 +107,8 @@ def kind_of(value: object) -> object:
         return type(value), *map(kind_of, value)
     if isinstance(value, Mapping):
         return type(value), *((name, kind_of(each)) for name, each in value.items())
+    if isinstance(value, GeneratorType):
+        return object()  # nobody knows before it runs
     if isinstance(value, functools.partial):
         return value.func, kind_of(value.args), kind_of(value.keywords)
     return type(value)
