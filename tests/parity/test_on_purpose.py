@@ -63,9 +63,9 @@ class LlamaModel(llama.LlamaModel):
     @edit("forward")
     def noise(self, inputs_embeds: Hole, input_ids: Hole):
         with old:
-            inputs_embeds = self.embed_tokens(input_ids)
+            inputs_embeds: torch.Tensor = self.embed_tokens(input_ids)
         with new:
-            inputs_embeds = self.embed_tokens(input_ids)
+            inputs_embeds: torch.Tensor = self.embed_tokens(input_ids)
             if self.training:
                 inputs_embeds = inputs_embeds + 0.1 * torch.rand_like(inputs_embeds)
 """
@@ -101,7 +101,7 @@ CHANGES = (
         "norms, declared",
         NORMS.format(declared='__differs__ = {"LlamaAttention": "norms of queries and keys"}\n'),
     ),
-    Change("norms, not declared", NORMS.format(declared=""), "k_norm.weight` is in no checkpoint"),
+    Change("norms, not declared", NORMS.format(declared=""), "q_norm.weight` is in no checkpoint"),
     Change("a gate that is neutral at zero", gate(CLASS + '__equal_if__ = {"gate": 0.0}\n')),
     Change(
         "a gate that is not neutral at zero",
@@ -145,7 +145,7 @@ def failures(folder: Path, change: Change) -> list[Result]:
     modular.write_text(f"{edits}{IMPORT}{change.text}", encoding="utf-8")
     command = [sys.executable, "-m", "patchgen", "convert"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     variant = find_variant_at(modular)
     output = Path(folder, *variant.module.split(".")).with_suffix(".py")
     assert "__differs__" not in output.read_text(encoding="utf-8")

@@ -8,6 +8,8 @@ from typing import Any
 from patchgen.verify.parts.scenario import Rows, Scenario
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
+# Texts of one token and no full row; rows of one, two and three texts.
+ODD_ROWS: tuple[Rows, ...] = ("short", "several")
 # Rows without packed texts, which many models cannot keep apart.
 UNPACKED_ROWS = ROWS[:3]
 PADDED_ROWS = ROWS[1:3]

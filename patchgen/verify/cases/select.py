@@ -26,7 +26,7 @@ from patchgen.verify.cases.parts import (
     show_effects,
     try_interface,
 )
-from patchgen.verify.cases.settings import compare_published, compare_settings
+from patchgen.verify.cases.settings import compare_lengths, compare_published, compare_settings
 from patchgen.verify.cases.usage import (
     check_declared,
     hold_against_itself,
@@ -62,12 +62,13 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *compare_dtypes(main, checks, plan.dtypes),
         *plant_errors(main, checks, plan.dtypes),
         *compare_ways_to_train(main, checks, plan.dtypes),
-        *compare_calls(main, checks),
+        *compare_calls(main, checks, plan.dtypes),
         *try_interface(main, checks),
         *keep_fast_path(main, checks, plan),
         *check_padding_and_dropout(variant, checks),
         *compare_settings(variant, checks, plan.dtypes),
-        *compare_published(variant, checks),
+        *compare_published(variant, checks, plan.dtypes),
+        *compare_lengths(variant, checks),
         *use_model(main, checks, plan),
         *hold_against_itself(main),
         *check_declared(variant, checks),

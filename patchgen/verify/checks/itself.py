@@ -36,7 +36,7 @@ from patchgen.verify.parts.part_check import (
     reload,
     shorten_names,
 )
-from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.parts.scenario import Rows, Scenario
 from patchgen.verify.report.result import Status
 
 Observed = Mapping[str, Tensor]
@@ -64,8 +64,13 @@ class Itself:
         pair = self.pair
         return pair.models(pair.routes[0], dtype or self.dtype, fresh=fresh)[1]
 
-    def given(self, rows: str = "full", **scenario: Any) -> dict[str, Tensor]:
-        wanted = Scenario(rows=rows, **{"labels": False, **scenario})  # type: ignore[arg-type]
+    def step(self, rows: Rows) -> Scenario:
+        """A step that draws no random numbers, which depend on the dtype."""
+        differs = [name for name, _ in self.pair.variant.differs]
+        return Scenario(rows=rows, train="training" not in differs)
+
+    def given(self, rows: Rows = "full", *, labels: bool = False) -> dict[str, Tensor]:
+        wanted = Scenario(rows=rows, labels=labels)
         return self.pair.inputs(wanted, self.dtype).given
 
 
@@ -75,11 +80,13 @@ Way = Callable[[Itself], tuple[Observed, Observed] | Verdict]
 def check_itself(context: CheckContext) -> Verdict:
     """Run the way that the case's detail names."""
     way, bound = WAYS[context.case.detail]
+    pair = context.pair
+    pair.observe_parent(pair.routes[0], context.dtype, Scenario())  # raises where it does not run
     found = way(Itself(context))
     if isinstance(found, Verdict):
         return found
     expected, observed = found
-    route = replace(context.pair.routes[0], bound=bound)
+    route = replace(pair.routes[0], bound=bound)
     return decide(context, differences(expected, observed), route, "itself run otherwise")
 
 
@@ -162,7 +169,9 @@ def _as_tuple_in_training(itself: Itself) -> tuple[Observed, Observed]:
     given, model = itself.given(labels=True), itself.model().train()
     with torch.no_grad(), compute_in_float64():
         asked = {"use_cache": False} if takes_cache(type(model)) else {}
+        set_seed(0)
         named = model(**given, return_dict=True, **asked)
+        set_seed(0)
         placed = model(**given, return_dict=False, **asked)
     if getattr(named, "loss", None) is None:
         raise NothingToCompare("it has no loss")
@@ -242,13 +251,13 @@ def new_parameters(pair: Pair, model: PreTrainedModel) -> list[str]:
     """Parameters that the parent does not have; none where a part converts them."""
     if pair.build is not reload:
         return []
-    names = set(pair.models(pair.routes[0], torch.float32)[0].state_dict())
+    names = set(pair.plain_parent.state_dict())
     return [name for name, _ in model.named_parameters() if name not in names]
 
 
 def _float32(itself: Itself) -> Verdict:
     """In float32 beside its own float64, and no more so than many times the parent."""
-    scenario, far = Scenario(rows="left", train=True), []
+    scenario, far = itself.step("left"), []
     for side in (0, 1):
         found = [
             observe_step(
@@ -268,7 +277,7 @@ def _float32(itself: Itself) -> Verdict:
 def _dtype(dtype: torch.dtype, autocast: bool = False) -> Way:
     def way(itself: Itself) -> Verdict:
         """Beside its own float64, in units of its own float32 as coarse as this dtype."""
-        pair, scenario = itself.pair, Scenario(rows="left", train=True)
+        pair, scenario = itself.pair, itself.step("left")
         exact, fine = (
             observe_step(itself.model(wide), pair.inputs(scenario, wide), scenario)
             for wide in (torch.float64, torch.float32)
@@ -428,7 +437,7 @@ def _parents_base(itself: Itself) -> tuple[Observed, Observed]:
     pair, model = itself.pair, itself.model()
     if pair.build is not reload:
         raise NothingToCompare("its part converts the parent's weights")
-    parent = pair.models(pair.routes[0], itself.dtype)[0]
+    parent = pair.plain_parent
     _base_class(itself, model)
     with _folder() as folder:
         parent.base_model.save_pretrained(folder)
@@ -445,9 +454,8 @@ def _new_weights(itself: Itself) -> tuple[Observed, Observed]:
     new = new_parameters(pair, model)
     if not new:
         raise NothingToCompare("it has no parameters that its parent lacks")
-    parent = pair.models(pair.routes[0], itself.dtype)[0]
     with _folder() as folder:
-        parent.save_pretrained(folder / "parent")
+        pair.plain_parent.save_pretrained(folder / "parent")
         loaded = _load(type(model), folder / "parent", model)
         state = dict(loaded.named_parameters())
         if unset := [name for name in new if not state[name].isfinite().all()]:

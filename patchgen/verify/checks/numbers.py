@@ -124,7 +124,7 @@ def compare(
 
 def require_scenario(pair: Pair, scenario: Scenario) -> None:
     """Raises NothingToCompare if the parent does not have what the scenario asks for."""
-    if scenario.rows == "packed" and not pair.isolates_packed_texts:
+    if scenario.rows in ("packed", "several") and not pair.isolates_packed_texts:
         pair.inputs(scenario, torch.float32)
         raise NothingToCompare("the parent does not keep packed rows apart")
     if (

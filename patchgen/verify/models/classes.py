@@ -5,21 +5,21 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import linecache
 import re
-import shutil
 import sys
-import tempfile
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
-from importlib.util import module_from_spec, spec_from_file_location
 from os.path import commonprefix
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from transformers import PreTrainedModel
+from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, modeling_layers
 
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.interpreter import complete_interpreter, is_interpreted
+from patchgen.verify.parts.planting import replaced
 from patchgen.verify.variants import Variant
 
 
@@ -82,17 +82,34 @@ def _mixed_parent(variant: Variant) -> ModuleType:
             imported = f"from {variant.module} import {of_variant} as {name}\n"
             lines[first - 1 : node.end_lineno] = [imported]
     module_of(variant)
-    name = f"{variant.parent}_with_{variant.name}"
-    folder = tempfile.mkdtemp(prefix="patchgen-")
-    path = Path(folder, f"{name.rpartition('.')[2]}.py")
-    path.write_text("".join(lines), encoding="utf-8")
-    spec = spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    mixed = module_from_spec(spec)
-    sys.modules[name] = mixed
-    spec.loader.exec_module(mixed)
-    shutil.rmtree(folder, ignore_errors=True)
+    # The text is in no file; Python and torch find it where they look for lines.
+    mixed = ModuleType(f"{variant.parent}_with_{variant.name}")
+    mixed.__package__ = variant.parent.rpartition(".")[0]
+    mixed.__file__ = str(Path(str(parent.__file__)).with_name(f"{mixed.__name__}.py"))
+    linecache.cache[mixed.__file__] = (len(text), None, lines, mixed.__file__)
+    sys.modules[mixed.__name__] = mixed
+    exec(compile("".join(lines), mixed.__file__, "exec", dont_inherit=True), vars(mixed))
+    for one in [one for one in vars(mixed).values() if isinstance(one, type)]:
+        if one.__module__ == mixed.__name__ and "__init__" not in vars(one):
+            if any(base.__module__ == modeling_layers.__name__ for base in one.__mro__):
+                _give_own_inner_model(one, mixed)
     return mixed
+
+
+def _give_own_inner_model(head: type, module: ModuleType) -> None:
+    """Let a head of transformers' generic kinds build the module's model, and no registered one."""
+    build: Any = head.__init__  # type: ignore[misc]
+
+    @functools.wraps(build)
+    def init(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+        def make(registered: Any) -> Any:
+            name = MODEL_MAPPING[type(config)].__name__
+            return lambda config, **options: getattr(module, name)(config)
+
+        with replaced(AutoModel, "from_config", make):
+            build(self, config, *args, **kwargs)
+
+    head.__init__ = init  # type: ignore[misc]
 
 
 def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
