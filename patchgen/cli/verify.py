@@ -38,10 +38,7 @@ def verify(
     megabytes: float,
     fail_on: str | None = None,
 ) -> int:
-    """Verify the variants `names`; 1 if a case failed, or nothing of a variant was compared.
-
-    With `fail_on` "unseen" also if an error was planted that no case noticed.
-    """
+    """Verify the variants `names`; 1 if a case failed, or nothing of a variant was compared."""
     from patchgen.verify.report.pages import find_best_device
     from patchgen.verify.report.result import find_unproven
     from patchgen.verify.run.children import Limits, Wanted
@@ -85,8 +82,13 @@ def verify(
         sys.stderr.write(
             f"{name}: nothing was compared, so nothing is proven; --verbose shows why\n"
         )
+    return int(bool(empty) or has_failed(results, fail_on))
+
+
+def has_failed(results: Sequence[Result], fail_on: str | None) -> bool:
+    """Whether a case failed; with `fail_on` "unseen" also whether none noticed a planted error."""
     unseen = fail_on == "unseen" and any(map(_unseen, results))
-    return int(unseen or bool(empty) or any(result.status == "FAIL" for result in results))
+    return unseen or any(result.status == "FAIL" for result in results)
 
 
 def _number_of(mutants: str) -> int | None:

@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from patchgen.cli.verify import has_failed
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.changes import changes_of
 from patchgen.verify.diff_lines import find_added_lines
@@ -484,6 +485,12 @@ LINES = LinesRun("modeling_x.py", 4, 2, ((7, "x = 1"),), ((9, "raise"),), 9, 3)
 def test_a_crash_and_one_without_a_difference_are_in_no_denominator():
     assert counted(FATES) == {"seen": 2, "unseen": 1, "no difference": 1, "crashed": 1}
     assert format_counts(FATES) == "2 of 3 mutants seen, 1 more made no difference, 1 more crashed"
+
+
+def test_what_is_unseen_fails_a_run_that_asks_for_it():
+    unseen, seen = make_mutants_result("x", FATES), make_mutants_result("x", FATES[:3])
+    assert has_failed([seen, unseen], "unseen")
+    assert not has_failed([seen, unseen], None) and not has_failed([seen], "unseen")
 
 
 def test_what_is_unseen_or_did_not_run_is_a_warning():
