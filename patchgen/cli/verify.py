@@ -36,6 +36,7 @@ def verify(
     verbose: bool,
     seconds: float,
     megabytes: float,
+    fail_on: str | None = None,
 ) -> int:
     """Verify the variants `names`; 1 if a case failed, or nothing of a variant was compared."""
     from patchgen.verify.report.pages import find_best_device
@@ -81,7 +82,13 @@ def verify(
         sys.stderr.write(
             f"{name}: nothing was compared, so nothing is proven; --verbose shows why\n"
         )
-    return int(bool(empty) or any(result.status == "FAIL" for result in results))
+    return int(bool(empty) or has_failed(results, fail_on))
+
+
+def has_failed(results: Sequence[Result], fail_on: str | None) -> bool:
+    """Whether a case failed; with `fail_on` "unseen" also whether none noticed a planted error."""
+    unseen = fail_on == "unseen" and any(map(_unseen, results))
+    return unseen or any(result.status == "FAIL" for result in results)
 
 
 def _number_of(mutants: str) -> int | None:

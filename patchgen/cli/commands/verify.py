@@ -44,6 +44,11 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
     show_default=True,
     help="Errors to plant in the changed lines.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice(["unseen"]),
+    help="Fail too if no case notices one of these errors.",
+)
 @text_or_json
 @click.option(
     "--report",

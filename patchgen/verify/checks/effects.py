@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from patchgen.verify.checks.context import CheckContext, Verdict
-from patchgen.verify.observe.trace import SdpaCall
+from patchgen.verify.observe.evidence import SdpaCall
 
 
 def check_effect(context: CheckContext) -> Verdict:

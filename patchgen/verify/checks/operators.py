@@ -6,16 +6,15 @@ than the operator does, a compiled model computes nonsense, and no eager step sh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.library import opcheck
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
+from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import observe_step
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -31,7 +30,7 @@ def check_operators(context: CheckContext) -> Verdict:
     pair, scenario = context.pair, context.case.scenario
     pair.observe_parent(pair.routes[0], context.dtype, scenario)  # raises if the parent cannot
     _, variant = pair.models(pair.routes[0], context.dtype)
-    with _Calls() as calls:
+    with listening(calls := _Calls()):
         observe_step(variant, pair.inputs(scenario, context.dtype), scenario)
     if not calls.first:
         raise NothingToCompare("it runs no operator of its own")
@@ -44,21 +43,15 @@ def check_operators(context: CheckContext) -> Verdict:
     return Verdict("PASS", ", ".join(sorted(calls.first)))
 
 
-class _Calls(TorchDispatchMode):
+class _Calls(Listener):
     """The first call of each operator that is not torch's, with copies of its arguments."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.first: dict[str, Call] = {}
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        given = kwargs or {}
-        if func.namespace not in NATIVE and str(func) not in self.first:
-            copied_args, copied = tree_map_only(Tensor, _copy, (args, given))
-            self.first[str(func)] = func, copied_args, copied
-        return func(*args, **given)
+    def begins(self, operation: Any, args: Args, given: Given) -> None:
+        if operation.namespace not in NATIVE and str(operation) not in self.first:
+            self.first[str(operation)] = operation, *tree_map_only(Tensor, _copy, (args, given))
 
 
 def _copy(tensor: Tensor) -> Tensor:

@@ -13,17 +13,17 @@ products:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
 from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.scenario import Scenario
 
@@ -77,32 +77,21 @@ def _attends(name: str) -> bool:
 
 def _counted(pair: Pair, scenario: Scenario) -> Counter[Product]:
     model = pair.models(pair.routes[0], torch.float32, scenario.dropout)[1]
-    with _Counting() as counting:
+    with listening(products := _Products()):
         observe_step(model, pair.inputs(scenario, torch.float32), scenario)
-    return counting.found
+    return products.counts
 
 
-class _Counting(TorchDispatchMode):
+@dataclass
+class _Products(Listener):
     """Products and attentions that torch runs, the backward pass included."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: Counter[Product] = Counter()
+    counts: Counter[Product] = field(default_factory=Counter)
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        name = str(func.overloadpacket)
+    def begins(self, operation: Any, args: Args, given: Given) -> None:
+        name = str(operation.overloadpacket)
         if name in PRODUCTS | BATCHED or _attends(name):
             shapes = [tuple(each.shape) for each in args if isinstance(each, Tensor)]
-            factors = (
-                shapes[-2:]
-                if name in PRODUCTS | BATCHED and name != "aten.convolution"
-                else shapes[:2]
-            )
-            self.found[name, factors[0], factors[-1]] += 1
-        return func(*args, **(kwargs or {}))
+            is_product = name in PRODUCTS | BATCHED and name != "aten.convolution"
+            factors = shapes[-2:] if is_product else shapes[:2]
+            self.counts[name, factors[0], factors[-1]] += 1

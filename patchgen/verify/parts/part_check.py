@@ -26,6 +26,8 @@ from patchgen.verify.parts.scenario import Scenario
 
 # Outputs and gradients by name: see `observe.step.observe_step`.
 Observation = Mapping[str, Tensor]
+# A context in which a model is wrong.
+Plant = Callable[[PreTrainedModel], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class PlantedError:
 
     name: str  # "mask off by one"
     says: str
-    apply: Callable[[PreTrainedModel], AbstractContextManager[None]]
+    apply: Plant
     scenario: Scenario = Scenario()
     fits: Callable[[PairFacts], bool] = anywhere
 

@@ -91,7 +91,7 @@ def main() -> None:
     bench = CaseRunner(work.variant, work.device, work.plan.seed)
     say(todo=len(todo))
     compared = set(work.compared)
-    proof = _proof_of(work, bench)
+    proof = _proof_of(work, bench, lambda: say(alive=True))
     watches = proof is not None and work.device == "cpu"
     left_out = 0
     for case in (case for case in todo if case.name not in work.skip):
@@ -113,7 +113,7 @@ def _is_late(work: Work) -> bool:
     return work.plan.seconds is not None and time.process_time() > work.plan.seconds
 
 
-def _proof_of(work: Work, bench: CaseRunner) -> MutationTest | None:
+def _proof_of(work: Work, bench: CaseRunner, alive: Callable[[], None]) -> MutationTest | None:
     """The mutation test of the variant, if the plan asks for one; it always runs on a CPU."""
     from patchgen.verify.case_runner import CaseRunner
     from patchgen.verify.mutation.prove import MutationTest
@@ -123,6 +123,7 @@ def _proof_of(work: Work, bench: CaseRunner) -> MutationTest | None:
     return MutationTest(
         work.variant,
         (bench if work.device == "cpu" else CaseRunner(work.variant, seed=work.plan.seed)).ready,
+        alive=alive,
     )
 
 
@@ -151,6 +152,7 @@ def _prove(
             proof.watch(case)
     say(begun="lines of a model that is built")
     say(lines=proof.lines_run().as_json())
+    say(begun="lines of errors that are tried")
     for mutant in proof.mutants(work.plan.mutants):
         fate = proof.unknown(mutant)
         if fate.name in work.skip:

@@ -128,7 +128,7 @@ def run_work(
             yield from found.results()
             return
         if mutant is not None:
-            found.fates.append(replace(mutant, outcome="failed", note=fault))
+            found.fates.append(replace(mutant, outcome="crashed", note=fault))
         elif at is None or not at.startswith("lines of "):
             yield Result(
                 work.variant.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}"
