@@ -26,7 +26,7 @@ from patchgen.verify.report.result import Result, Status
 from patchgen.verify.variants import SETTING, Variant
 
 # Kinds that hold the variant against itself: what its parent fails of too is no fault of its own.
-WITHOUT_PARENT = frozenset({"cache", "compiled", "isolation", "operators", "itself"})
+WITHOUT_PARENT = frozenset({"cache", "compiled", "operators", "itself"})
 
 
 @dataclass(frozen=True)
