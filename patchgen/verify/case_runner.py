@@ -16,7 +16,7 @@ import torch
 from patchgen.verify.cases.case import Case
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
-from patchgen.verify.checks.planted import measure_planted_error
+from patchgen.verify.checks.numbers import measure_planted_error
 from patchgen.verify.compare.blame import say_where
 from patchgen.verify.inputs.arguments import CannotBuild, takes
 from patchgen.verify.models.pair import Pair
