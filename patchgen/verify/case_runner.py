@@ -43,7 +43,8 @@ class CaseRunner:
 
     def pair(self, case: Case) -> Pair:
         """The parent and the variant of the case's class."""
-        key = (case.head, repr(case.changes), case.neutral)  # some values are dictionaries
+        # Some values are dictionaries.
+        key = (case.head, f"{case.changes!r}{' at its neutral point' if case.neutral else ''}")
         if key not in self._pairs:
             variant, changes = self.variant, dict(case.changes)
             if case.neutral:

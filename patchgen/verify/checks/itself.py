@@ -245,20 +245,12 @@ def _finite(itself: Itself) -> Verdict:
     wrong = [name for name, tensor in observed.items() if not tensor.isfinite().all()]
     if wrong:
         return Verdict("FAIL", f"{shorten_names(wrong)} is not finite")
-    new = new_parameters(pair, model)
+    new = pair.new_parameters
     reached = {name.removeprefix("gradient of ") for name, t in observed.items() if t.any()}
     if missed := [name for name in new if name not in reached]:
         return Verdict("FAIL", f"no gradient reaches {shorten_names(missed)}")
     more = f"; {shorten_names(new)} is new and has one" if new else ""
     return Verdict("PASS", f"{len(observed)} outputs and gradients are finite{more}")
-
-
-def new_parameters(pair: Pair, model: PreTrainedModel) -> list[str]:
-    """Parameters that the parent does not have; none where a part converts them."""
-    if pair.build is not reload:
-        return []
-    names = set(pair.plain_parent.state_dict())
-    return [name for name, _ in model.named_parameters() if name not in names]
 
 
 def _float32(itself: Itself) -> Verdict:
@@ -459,7 +451,7 @@ def _parents_base(itself: Itself) -> tuple[Observed, Observed]:
 def _new_weights(itself: Itself) -> tuple[Observed, Observed]:
     """What the parent lacks is drawn where the parent's checkpoint is loaded, and is saved."""
     pair, model = itself.pair, itself.model()
-    new = new_parameters(pair, model)
+    new = pair.new_parameters
     if not new:
         raise NothingToCompare("it has no parameters that its parent lacks")
     with _folder() as folder:

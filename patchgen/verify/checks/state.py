@@ -12,7 +12,6 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, set_seed
 
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
-from patchgen.verify.checks.itself import new_parameters
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
@@ -77,7 +76,7 @@ def check_initialization(context: CheckContext) -> Verdict:
     with nan_where_not_drawn():
         variant = pair.variant_class(copy.deepcopy(laid_out.config))
     theirs, ours = laid_out.state_dict(), variant.state_dict()
-    for name in new_parameters(pair, variant):  # they have a case of their own
+    for name in pair.new_parameters:  # they have a case of their own
         del ours[name]
     # A tensor that is not zero in a variant of zeros is no weight of the parent, such as a router.
     names = [
