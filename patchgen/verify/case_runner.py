@@ -16,7 +16,7 @@ import torch
 from patchgen.verify.cases.case import Case
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
-from patchgen.verify.checks.planted import measure_planted_error
+from patchgen.verify.checks.numbers import measure_planted_error
 from patchgen.verify.compare.blame import say_where
 from patchgen.verify.inputs.arguments import CannotBuild, takes
 from patchgen.verify.models.pair import Pair
@@ -26,7 +26,7 @@ from patchgen.verify.report.result import Result, Status
 from patchgen.verify.variants import SETTING, Variant
 
 # Kinds that hold the variant against itself: what its parent fails of too is no fault of its own.
-WITHOUT_PARENT = frozenset({"cache", "compiled", "isolation", "operators", "itself"})
+WITHOUT_PARENT = frozenset({"cache", "compiled", "operators", "itself"})
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class CaseRunner:
 
     def pair(self, case: Case) -> Pair:
         """The parent and the variant of the case's class."""
-        key = (case.head, repr(case.changes), case.neutral)  # some values are dictionaries
+        # Some values are dictionaries.
+        key = (case.head, f"{case.changes!r}{' at its neutral point' if case.neutral else ''}")
         if key not in self._pairs:
             variant, changes = self.variant, dict(case.changes)
             if case.neutral:

@@ -44,13 +44,14 @@ class LlamaAttention(llama.LlamaAttention):
 """
 GATE = """
 import torch
+
 from torch import nn
 {declared}
 
 class LlamaMLP(llama.LlamaMLP):
     def __init__(self, config):
         super().__init__(config)
-        self.gate = nn.Parameter(torch.{drawn}(config.hidden_size))
+        self.gate = nn.Parameter(torch.zeros(config.hidden_size))
 
     def forward(self, x):
         return super().forward(x) * (1 + {gate})
@@ -91,8 +92,18 @@ class Change:
         return self.name
 
 
-def gate(declared: str, drawn: str = "zeros", gate: str = "self.gate") -> str:
-    return GATE.format(declared=declared, drawn=drawn, gate=gate)
+IS_SET = """
+
+class LlamaPreTrainedModel(llama.LlamaPreTrainedModel):
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, LlamaMLP):
+            init.zeros_(module.gate)
+"""
+
+
+def gate(declared: str, gate: str = "self.gate", after: str = IS_SET) -> str:
+    return GATE.format(declared=declared, gate=gate) + after
 
 
 CLASS = '__differs__ = {"LlamaMLP": "a gate"}\n'
@@ -110,7 +121,7 @@ CHANGES = (
     ),
     Change(
         "a gate that is not set",
-        gate(CLASS, drawn="empty"),
+        gate(CLASS, after=""),
         "`model.layers.*.mlp.gate` is in no checkpoint and `_init_weights` does not set it",
     ),
     Change(
@@ -142,6 +153,7 @@ def failures(folder: Path, change: Change) -> list[Result]:
     modular = folder / "mine" / "modular_llama_changed.py"
     modular.parent.mkdir()
     edits = "from patchgen.edits import Hole, edit, new, old\n" if "@edit" in change.text else ""
+    edits += "from transformers import initialization as init\n" if "init." in change.text else ""
     modular.write_text(f"{edits}{IMPORT}{change.text}", encoding="utf-8")
     command = [sys.executable, "-m", "patchgen", "convert"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)

@@ -70,8 +70,8 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *compare_published(variant, checks, plan.dtypes),
         *compare_lengths(variant, checks),
         *use_model(main, checks, plan),
-        *hold_against_itself(main),
-        *check_declared(variant, checks),
+        *hold_against_itself(main, plan.dtypes),
+        *check_declared(variant, checks, plan.dtypes),
     ]
     for head in _find_other_heads(variant, plan):
         selected += load_and_initialize(head)

@@ -14,6 +14,13 @@ from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import SETTING, Variant
 
+# The ways that are about a dtype, and the one that has to be asked for.
+IN_DTYPES = {
+    "float32": "float32",
+    "bfloat16": "bfloat16",
+    "float16": "bfloat16",
+    "autocast": "bfloat16",
+}
 PartChecks = tuple[PartCheck, ...]
 # Names of attention functions of transformers, and one that does not exist.
 CACHED_BY = ("eager", "flash")
@@ -33,24 +40,26 @@ def load_and_initialize(head: str) -> Iterator[Case]:
     yield Case(f"{head} begins as the parent", "fresh", head)
 
 
-def hold_against_itself(head: str) -> Iterator[Case]:
+def hold_against_itself(head: str, dtypes: tuple[str, ...]) -> Iterator[Case]:
     """Each other way of running that must give the same."""
     for way in WAYS:
+        if way in IN_DTYPES and IN_DTYPES[way] not in dtypes:
+            continue
         yield Case(f"{head} itself: {way}", "itself", head, "float64", detail=way)
 
 
-def check_declared(variant: Variant, checks: PartChecks) -> Iterator[Case]:
+def check_declared(variant: Variant, checks: PartChecks, dtypes: tuple[str, ...]) -> Iterator[Case]:
     """What differs on purpose: equal at its neutral point, and right with each setting of it."""
     head, names = variant.heads[0], [name for name, _ in variant.differs]
     if variant.equal_if:
-        for dtype in ("float64", "bfloat16"):
+        for dtype in dtypes:
             for rows in ROWS:
                 scenario = training_scenario(checks, rows)
                 case = compare_numbers(head, dtype, f"{rows} at its neutral point", scenario)
                 yield replace(case, neutral=True)
     for setting in find_settings(variant):
         if any(f"{SETTING}{name}" in names for name in setting.changes):
-            for case in (*hold_against_itself(head), *read_by_cache(head)):
+            for case in (*hold_against_itself(head, dtypes), *read_by_cache(head)):
                 changes = tuple(setting.changes.items())
                 name = f"{case.name}: {setting.name}"
                 yield replace(case, name=name, changes=changes, whole=True, drawn=True)

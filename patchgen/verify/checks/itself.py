@@ -203,15 +203,21 @@ def _cache_by_default(itself: Itself) -> tuple[Observed, Observed]:
     """A training step that says nothing of a cache, also with checkpointing."""
     if not takes_cache(type(itself.model())):
         raise NothingToCompare("it has no cache")
-    pair, model = itself.pair, itself.model(fresh=True)
-    inputs = pair.inputs(Scenario(train=True), itself.dtype)
-    plain = Scenario(train=True)
-    found = []
-    for more in ({}, {"use_cache": None}):
-        asked = replace(inputs, options={**inputs.options, **more})
-        checkpointing: dict[str, Any] | None = {} if model.supports_gradient_checkpointing else None
-        found.append(observe_step(model, asked, replace(plain, checkpointing=checkpointing)))
-    return found[0], found[1]
+    model, plain = itself.model(fresh=True), Scenario(train=True)
+    inputs = itself.pair.inputs(plain, itself.dtype)
+    unasked = replace(inputs, options={**inputs.options, "use_cache": None})
+    # transformers switches the cache off where layers are checkpointed.
+    ways: list[dict[str, Any] | None] = (
+        [None, {}] if model.supports_gradient_checkpointing else [None]
+    )
+    found: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
+    for way in ways:
+        scenario = replace(plain, checkpointing=way)
+        for side, given in zip(found, (inputs, unasked), strict=True):
+            observed = observe_step(model, given, scenario)
+            suffix = "" if way is None else ", checkpointed"
+            side.update({f"{name}{suffix}": tensor for name, tensor in observed.items()})
+    return found
 
 
 # --- how it is trained
@@ -239,20 +245,12 @@ def _finite(itself: Itself) -> Verdict:
     wrong = [name for name, tensor in observed.items() if not tensor.isfinite().all()]
     if wrong:
         return Verdict("FAIL", f"{shorten_names(wrong)} is not finite")
-    new = new_parameters(pair, model)
+    new = pair.new_parameters
     reached = {name.removeprefix("gradient of ") for name, t in observed.items() if t.any()}
     if missed := [name for name in new if name not in reached]:
         return Verdict("FAIL", f"no gradient reaches {shorten_names(missed)}")
     more = f"; {shorten_names(new)} is new and has one" if new else ""
     return Verdict("PASS", f"{len(observed)} outputs and gradients are finite{more}")
-
-
-def new_parameters(pair: Pair, model: PreTrainedModel) -> list[str]:
-    """Parameters that the parent does not have; none where a part converts them."""
-    if pair.build is not reload:
-        return []
-    names = set(pair.plain_parent.state_dict())
-    return [name for name, _ in model.named_parameters() if name not in names]
 
 
 def _float32(itself: Itself) -> Verdict:
@@ -373,6 +371,8 @@ def _of_common(one: PreTrainedModel, two: PreTrainedModel) -> tuple[Observed, Ob
 def _base_class(itself: Itself, model: PreTrainedModel) -> type[PreTrainedModel]:
     base = type(model.base_model)
     if base is type(model) or not issubclass(base, PreTrainedModel):
+        if itself.pair.plain_parent.base_model is not itself.pair.plain_parent:
+            raise ValueError("`base_model_prefix` names no model inside it, and the parent's does")
         raise NothingToCompare("it has no head")
     return base
 
@@ -451,7 +451,7 @@ def _parents_base(itself: Itself) -> tuple[Observed, Observed]:
 def _new_weights(itself: Itself) -> tuple[Observed, Observed]:
     """What the parent lacks is drawn where the parent's checkpoint is loaded, and is saved."""
     pair, model = itself.pair, itself.model()
-    new = new_parameters(pair, model)
+    new = pair.new_parameters
     if not new:
         raise NothingToCompare("it has no parameters that its parent lacks")
     with _folder() as folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -20,7 +21,7 @@ from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.build import build_both, build_parent
+from patchgen.verify.models.build import build_both, build_parent, silence_progress
 from patchgen.verify.models.classes import find_parent_class, module_of
 from patchgen.verify.observe.dependence import is_causal, isolates_packed_texts
 from patchgen.verify.observe.evidence import Evidence, gather_evidence
@@ -67,6 +68,17 @@ class Pair:
     def plain_parent(self) -> PreTrainedModel:
         """A model of it in float64, on the CPU."""
         return build_parent(self.plain_parent_class, self.config(), torch.float64, self.seed)
+
+    @functools.cached_property
+    def new_parameters(self) -> tuple[str, ...]:
+        """Those that the parent's checkpoint does not have; none where a part converts it."""
+        if self.build is not reload:
+            return ()
+        with tempfile.TemporaryDirectory() as folder, silence_progress():
+            self.plain_parent.save_pretrained(folder)
+            model, report = self.variant_class.from_pretrained(folder, output_loading_info=True)
+        missing = set(map(str, report["missing_keys"]))
+        return tuple(name for name, _ in model.named_parameters() if name in missing)
 
     def of_parent(self) -> Pair:
         """The parent beside itself."""

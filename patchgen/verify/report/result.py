@@ -136,7 +136,9 @@ def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[s
     proven = {
         each.variant
         for each in results
-        if each.difference is not None and " planted: " not in each.case
+        if each.difference is not None
+        and " planted: " not in each.case
+        and " itself: " not in each.case
     }
     return tuple(name for name in variants if name not in proven)
 
