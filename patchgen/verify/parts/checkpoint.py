@@ -50,10 +50,8 @@ def _layers(parent: Evidence, facts: PairFacts) -> frozenset[str]:
 def _ran_again(name: str, parent: Evidence, variant: Evidence, facts: PairFacts) -> bool:
     """Whether a class of modules ran twice everywhere, or inside each layer that has a gradient."""
     again = variant.runs_of(in_variant(name, facts)) - parent.runs_of(name)
-    return again > 0 and again in (
-        parent.runs_of(name),
-        parent.runs_inside(name, _layers(parent, facts)),
-    )
+    inside = parent.runs_inside(name, _layers(parent, facts))
+    return again > 0 and again in (parent.runs_of(name), inside)
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
@@ -89,11 +87,9 @@ def in_variant(class_name: str, facts: PairFacts) -> str:
     theirs, ours = facts.parent_class.__name__, facts.variant_class.__name__
     ending = commonprefix([theirs[::-1], ours[::-1]])[::-1]
     prefix = theirs.removesuffix(ending)
-    return (
-        ours.removesuffix(ending) + class_name.removeprefix(prefix)
-        if class_name.startswith(prefix)
-        else class_name
-    )
+    if not class_name.startswith(prefix):
+        return class_name
+    return ours.removesuffix(ending) + class_name.removeprefix(prefix)
 
 
 Checkpoint = Callable[..., Any]
