@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DTYPES = ("float64", "float32", "bfloat16")
-# Of the processor, for one variant, unless everything is asked for: with what is begun then, and the
-# process that shows it, a minute.
+# Of the processor, for one variant, unless everything is asked for: a minute with what is begun
+# by then, and with the process that shows it.
 SECONDS = 50.0
 
 

@@ -27,6 +27,7 @@ from patchgen.verify.compare.tolerance import EQUAL, REORDERED, Bound
 from patchgen.verify.inputs.arguments import BOUNDARY, takes
 from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
+from patchgen.verify.models.weights import draw_weights
 from patchgen.verify.observe.float64 import compute_in_float64
 from patchgen.verify.observe.step import observe_step, outputs, takes_cache
 from patchgen.verify.parts.part_check import (
@@ -397,9 +398,7 @@ def _built(itself: Itself) -> tuple[Observed, Observed]:
         dtype=like.dtype,
         attn_implementation=like.config._attn_implementation,
     )
-    with torch.no_grad():
-        for number, parameter in enumerate(built.parameters()):
-            parameter.add_(1e-3 * (number + 1))  # what is not saved would come back as it was drawn
+    draw_weights(built, itself.pair.seed + 1)  # what is not saved would come back as it was
     with _folder() as folder:
         built.save_pretrained(folder)
         expected, got = (
@@ -408,7 +407,7 @@ def _built(itself: Itself) -> tuple[Observed, Observed]:
         )
         if pair.build is reload and not pair.variant.differs:
             parent = load_strictly(pair.parent_class, folder, dtype=like.dtype)
-            given = itself.given("right")
+            given = itself.given()
             expected |= run(parent, given, output_hidden_states=True)
             got |= run(built, given, output_hidden_states=True)
     return expected, got
