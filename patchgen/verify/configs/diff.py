@@ -119,6 +119,8 @@ def _flags(node: ast.stmt) -> Iterator[tuple[str, tuple[str, Any]]]:
 
 def _of_config(node: ast.AST) -> tuple[str, Any] | None:
     """`config.name`, or `getattr(config, "name", default)`: the name and the default."""
+    if isinstance(node, ast.Attribute) and node.attr.endswith("_config"):
+        return None  # a configuration inside it, which is no value
     if isinstance(node, ast.Attribute) and _is_config(node.value):
         return f"{_inner(node.value)}{node.attr}", None
     if (
