@@ -80,6 +80,54 @@ class LlamaAttention(llama.LlamaAttention):
 """
 
 
+CHUNKS = """
+import torch
+
+
+class LlamaMLP(llama.LlamaMLP):
+    def forward(self, x):
+        parts = []
+        for start in range(0, x.shape[1], SIZE):
+            part = x[:, start : start + SIZE]
+            parts.append(super().forward(part) OTHERWISE)
+        return torch.cat(parts, 1)
+"""
+WINDOW = """
+import torch
+{declared}
+
+class LlamaPreTrainedModel(llama.LlamaPreTrainedModel):
+    _supports_flash_attn = False  # which takes no mask of four axes
+    _supports_flex_attn = False
+
+
+class LlamaAttention(llama.LlamaAttention):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.window = 3 if layer_idx % 2 else None
+
+    def forward(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
+        if self.window is not None:
+            queries, cache = hidden_states.shape[1], past_key_values
+            first = 0 if cache is None else cache.get_seq_length(self.layer_idx)
+            keys = queries if cache is None else cache.get_mask_sizes(queries, self.layer_idx)[0]
+            position = torch.arange(queries, device=hidden_states.device) + first
+            back = position[:, None] - torch.arange(keys, device=hidden_states.device)
+            seen = ((back >= 0) & (back < self.window))[None, None]
+            if attention_mask is None:
+                attention_mask = seen
+            elif attention_mask.dtype == torch.bool:
+                attention_mask = attention_mask & seen
+            else:
+                attention_mask = attention_mask.masked_fill(~seen, torch.finfo(attention_mask.dtype).min)
+        return super().forward(hidden_states, position_embeddings, attention_mask, past_key_values, **kwargs)
+"""
+
+
+def chunked(size: str, otherwise: str = "") -> str:
+    return CHUNKS.replace("SIZE", size).replace("OTHERWISE", otherwise)
+
+
 @dataclass(frozen=True)
 class Change:
     """A modular file; `fails` is in the cause of its first FAIL, "" where nothing fails."""
@@ -134,6 +182,17 @@ CHANGES = (
         NOISE.format(declared='__differs__ = {"training": "noise on the embeddings"}\n'),
     ),
     Change("noise in training", NOISE.format(declared=""), "gives other values"),
+    Change("an MLP in chunks", chunked("512")),
+    Change(
+        "an MLP in chunks that forgets what is behind the second",
+        chunked("512", "if start < 1024 else part"),
+        "`LlamaMLP` (`mlp`) gives other values",
+    ),
+    Change(
+        "a window in odd layers, declared",
+        WINDOW.format(declared='__differs__ = {"LlamaAttention": "a window in odd layers"}\n'),
+    ),
+    Change("a window in odd layers", WINDOW.format(declared=""), "`LlamaAttention` (`self_attn`)"),
     Change(
         "a temperature, declared and one by default",
         TAU.format(declared='__differs__ = {"config.tau": "scores divided"}\n', default="1.0"),
