@@ -41,8 +41,8 @@ from transformers.utils import logging
 from patchgen.runtime.checkpointing import switch_on
 from patchgen.training.bench.quartiles import Quartiles, quartiles
 from patchgen.training.charts.bars import Bar, bars
+from patchgen.verify.observe.evidence import count_saved_bytes
 from patchgen.verify.observe.pace import count_fast_path
-from patchgen.verify.observe.saved import count_saved_bytes
 from patchgen.verify.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +28,7 @@ def verify(
     full: bool,
     dtypes: Sequence[str],
     mutants: str,
+    seed: int,
     device: str | None,
     jobs: int,
     form: str,
@@ -32,13 +36,14 @@ def verify(
     verbose: bool,
     seconds: float,
     megabytes: float,
+    fail_on: str | None = None,
 ) -> int:
     """Verify the variants `names`; 1 if a case failed, or nothing of a variant was compared."""
     from patchgen.verify.report.pages import find_best_device
     from patchgen.verify.report.result import find_unproven
     from patchgen.verify.run.children import Limits, Wanted
     from patchgen.verify.run.children import verify as run
-    from patchgen.verify.selection import DTYPES, Plan
+    from patchgen.verify.selection import DTYPES, SECONDS, Plan
     from patchgen.verify.variants import find_variants, home_of
 
     try:
@@ -50,9 +55,17 @@ def verify(
         raise click.UsageError(
             f"name variants or give --all: {', '.join(variant.name for variant in chosen)}"
         )
-    plan = Plan(full, tuple(dtypes) or DTYPES, lines=True, mutants=_number_of(mutants))
+    plan = Plan(
+        full,
+        tuple(dtypes) or DTYPES,
+        lines=True,
+        mutants=_number_of(mutants),
+        seconds=None if full else SECONDS,
+        seed=seed,
+    )
     wanted = Wanted(plan, device or find_best_device(), Limits(seconds, megabytes))
-    listeners: list[Callable[[Result], None]] = [_Printer(form, verbose)]
+    printer = _Printer(form, verbose)
+    listeners: list[Callable[[Result], None]] = [printer]
     if report is not None:
         listeners.append(_Reporter(Path(report), gallery, wanted))
 
@@ -60,7 +73,7 @@ def verify(
         for listener in listeners:
             listener(result)
 
-    results = run(chosen, wanted, jobs, progress)
+    results = run(chosen, wanted, jobs, progress, printer.began)
     if report is not None:
         _write(Path(report), gallery, results, wanted)
     _show(chosen, results, wanted, form)
@@ -69,7 +82,13 @@ def verify(
         sys.stderr.write(
             f"{name}: nothing was compared, so nothing is proven; --verbose shows why\n"
         )
-    return int(bool(empty) or any(result.status == "FAIL" for result in results))
+    return int(bool(empty) or has_failed(results, fail_on))
+
+
+def has_failed(results: Sequence[Result], fail_on: str | None) -> bool:
+    """Whether a case failed; with `fail_on` "unseen" also whether none noticed a planted error."""
+    unseen = fail_on == "unseen" and any(map(_unseen, results))
+    return unseen or any(result.status == "FAIL" for result in results)
 
 
 def _number_of(mutants: str) -> int | None:
@@ -82,22 +101,39 @@ def _number_of(mutants: str) -> int | None:
 
 
 class _Printer:
-    """Prints results on stderr: all if verbose, else WARN and FAIL; counts them on a terminal."""
+    """Prints on stderr what comes, and on a terminal what runs now.
+
+    Of those that say the same the first is printed, unless all results are.
+    """
 
     def __init__(self, form: str, verbose: bool) -> None:
-        self.verbose, self.quiet_dots = verbose, form != "text" or not sys.stderr.isatty()
-        self.done = 0
+        self.verbose, self.on_terminal = verbose, form == "text" and sys.stderr.isatty()
+        self.met: set[str] = set()
+        self.failed = 0
+        self.began_at = time.monotonic()
 
     def __call__(self, result: Result) -> None:
-        self.done += 1
-        if self.verbose or result.status in ("WARN", "FAIL"):
-            sys.stderr.write(f"{self._clear()}{result}\n{_unseen(result)}")
-        if not self.quiet_dots:
-            sys.stderr.write(f"{self._clear()}{self.done} cases; {result.variant}")
-            sys.stderr.flush()
+        cause = f"{result.variant}: {result.cause or result.note}"
+        is_new = result.status in ("WARN", "FAIL") and cause not in self.met
+        self.met.add(cause)
+        self.failed += result.status == "FAIL"
+        if self.verbose or is_new:
+            why = f"\n  {result.cause}" if result.cause else ""
+            self.write(f"{result}{why}\n{_unseen(result)}")
 
-    def _clear(self) -> str:
-        return "" if self.quiet_dots else "\r\x1b[2K"
+    def began(self, variant: str, case: str, done: int, todo: int) -> None:
+        """Show what runs now, in one line."""
+        if not self.on_terminal:
+            return
+        seconds = time.monotonic() - self.began_at
+        failed = f", {self.failed} FAIL" if self.failed else ""
+        line = f"{variant}: {done} of {todo} cases{failed}, {seconds:.0f} s; {case}"
+        sys.stderr.write(f"\r\x1b[2K{line[: shutil.get_terminal_size().columns - 1]}")
+        sys.stderr.flush()
+
+    def write(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[2K{text}" if self.on_terminal else text)
+        sys.stderr.flush()
 
 
 class _Reporter:
@@ -134,13 +170,20 @@ def _show(
     form: str,
 ) -> None:
     from patchgen.verify.report.pages import as_json, describe_run
+    from patchgen.verify.report.result import LEFT_OUT, causes
 
     if form == "json":
         made = describe_run("patchgen " + " ".join(_arguments()), wanted.device)
         sys.stdout.write(as_json(results, made))
         return
     sys.stderr.write("" if not sys.stderr.isatty() else "\r\x1b[2K")
+    for cause, failed in causes(results):
+        how_many = f"{len(failed)} cases fail of it, first" if len(failed) > 1 else "in"
+        sys.stdout.write(f"FAIL {cause}; {how_many} {failed[0].case}\n")
     sys.stdout.write(_table(chosen, results))
+    for result in results:
+        if result.case == LEFT_OUT:
+            sys.stdout.write(f"{result.variant}: {result.note}\n")
 
 
 def _write(
@@ -162,33 +205,32 @@ def _arguments() -> list[str]:
 
 
 def _table(chosen: Sequence[Variant], results: Sequence[Result]) -> str:
-    from patchgen.verify.report.pages import format_lines, format_mutants, number
+    from patchgen.verify.report.pages import format_lines, format_mutants
     from patchgen.verify.report.result import counts
+    from patchgen.verify.selection import DTYPES
 
     rows = []
     for variant in chosen:
         found = [result for result in results if result.variant == variant.name]
         statuses = [str(count) for count in counts(found).values()]
-        largest = [number(_largest_difference(found, kind)) for kind in _KINDS]
-        ran, mutants = format_lines(found), format_mutants(found)
-        rows.append((variant.name, *statuses, *largest, ran, mutants))
-    statuses = ["PASS", "WARN", "FAIL", "NONE"]
-    return table(("variant", *statuses, *_KINDS, "lines run", "mutants seen"), rows)
+        shares = [_largest_share(found, dtype) for dtype in DTYPES]
+        rows.append((variant.name, *statuses, *shares, format_lines(found), format_mutants(found)))
+    heads = ("PASS", "WARN", "FAIL", "NONE", *DTYPES, "lines run", "mutants seen")
+    return table(("variant", *heads), rows)
 
 
-def _largest_difference(results: Sequence[Result], dtype: str) -> float | None:
-    """The largest difference from the parent among the cases of `dtype`; None without one."""
-    largest = None
-    for result in results:
+def _largest_share(results: Sequence[Result], dtype: str) -> str:
+    """The largest difference of the cases of `dtype` in parts of its bound: "8 %", or "equal"."""
+    shares = [
+        result.difference / result.bound if result.bound else result.difference and math.inf
+        for result in results
         # Cases with planted errors must differ: they say nothing about the variant.
-        if (
-            result.difference is None
-            or "planted" in result.case
-            or dtype not in result.case.split()
-        ):
-            continue
-        largest = max(largest or 0.0, result.difference)
-    return largest
-
-
-_KINDS = ("float64", "float32", "bfloat16")
+        if result.difference is not None
+        and result.bound is not None
+        and "planted" not in result.case
+        and dtype in result.case.split()
+    ]
+    largest = max((share or 0.0 for share in shares), default=None)
+    if not largest:
+        return "" if largest is None else "equal"
+    return f"{largest:.0%}" if largest < 100 else "far off"

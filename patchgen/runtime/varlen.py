@@ -79,6 +79,13 @@ def varlen_attention(
             raise ValueError(
                 f'attn_implementation="{NAME}" does not compute `{name}`, which {module} needs'
             )
+    of_keys: Any = kwargs.get("cu_seq_lens_k")
+    is_other = of_keys is not None and of_keys is not cu_seq_lens_q
+    is_longer = max_length_q is not None and kwargs.get("max_length_k") not in (None, max_length_q)
+    if is_longer or (
+        is_other and (cu_seq_lens_q is None or not torch.equal(of_keys, cu_seq_lens_q))
+    ):
+        raise ValueError(f'attn_implementation="{NAME}" takes keys of the lengths of queries')
     if attention_mask is not None and attention_mask.dim() != 2:
         shape = tuple(attention_mask.shape)
         raise ValueError(

@@ -16,11 +16,17 @@ import torch
 from patchgen.verify.cases.case import Case
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict
-from patchgen.verify.checks.planted import measure_planted_error
+from patchgen.verify.checks.numbers import measure_planted_error
+from patchgen.verify.compare.blame import say_where
 from patchgen.verify.inputs.arguments import CannotBuild, takes
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.report.result import Result
-from patchgen.verify.variants import Variant
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.part_check import DoesNotLoad
+from patchgen.verify.report.result import Result, Status
+from patchgen.verify.variants import SETTING, Variant
+
+# Kinds that hold the variant against itself: what its parent fails of too is no fault of its own.
+WITHOUT_PARENT = frozenset({"cache", "compiled", "operators", "itself"})
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class CaseRunner:
 
     variant: Variant
     device: str = "cpu"
+    seed: int = 0
 
     @functools.cached_property
     def _pairs(self) -> dict[Any, Pair]:
@@ -36,9 +43,17 @@ class CaseRunner:
 
     def pair(self, case: Case) -> Pair:
         """The parent and the variant of the case's class."""
-        key = (case.head, repr(case.changes))  # some values are dictionaries
+        # Some values are dictionaries.
+        key = (case.head, f"{case.changes!r}{' at its neutral point' if case.neutral else ''}")
         if key not in self._pairs:
-            self._pairs[key] = Pair(self.variant, case.head, self.device, dict(case.changes))
+            variant, changes = self.variant, dict(case.changes)
+            if case.neutral:
+                variant = replace(variant, differs=())
+                values = dict(variant.equal_if).items()
+                changes |= {n.removeprefix(SETTING): v for n, v in values if n.startswith(SETTING)}
+            self._pairs[key] = Pair(
+                variant, case.head, self.device, changes, self.seed, is_neutral=case.neutral
+            )
         return self._pairs[key]
 
     def run(self, case: Case) -> Result:
@@ -57,15 +72,48 @@ class CaseRunner:
             case = _possible(self.pair(replace(case, changes=())), case)
         return case, self.pair(case)
 
+    def _explain_declared(self, case: Case) -> None:
+        """Raises NothingToCompare where the case compares what differs on purpose."""
+        if case.kind in WITHOUT_PARENT or case.neutral:
+            return
+        mode = "training" if case.scenario.train else "eval"
+        changed = [f"{SETTING}{name}" for name, _ in case.changes]
+        for name, why in self.variant.differs:
+            if name == mode or name in changed:
+                raise NothingToCompare(f"{name} differs on purpose: {why}")
+
     def _verdict(self, case: Case) -> Verdict:
         try:
+            self._explain_declared(case)
             possible, pair = self.ready(case)
-            return CHECKS[case.kind](CheckContext(pair, possible, self.find_smallest_planted))
         except (NothingToCompare, CannotBuild) as reason:
             return Verdict("NONE", str(reason))
         except Exception as error:
-            message = f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
-            return Verdict("FAIL", f"{message}{_place(error)}")
+            return Verdict("FAIL", say_error(error))
+        try:
+            verdict = self._check(possible, pair)
+        except (NothingToCompare, CannotBuild) as reason:
+            return Verdict("NONE", str(reason))
+        except Exception as error:
+            verdict = Verdict("FAIL", say_error(error))
+        if verdict.status != "FAIL":
+            return verdict
+        is_variant = self.variant.module != self.variant.parent
+        if is_variant and case.kind in WITHOUT_PARENT and self._fails(possible, pair.of_parent()):
+            status: Status = "NONE" if case.kind == "itself" else "WARN"
+            return Verdict(status, f"the parent fails of it too: {verdict.note}")
+        return replace(verdict, cause=_find_cause(possible, pair, verdict))
+
+    def _check(self, case: Case, pair: Pair) -> Verdict:
+        return CHECKS[case.kind](CheckContext(pair, case, self.find_smallest_planted))
+
+    def _fails(self, case: Case, pair: Pair) -> bool:
+        try:
+            return self._check(case, pair).status == "FAIL"
+        except (NothingToCompare, CannotBuild):
+            return False
+        except Exception:  # a model raises what it likes
+            return True
 
     @functools.cached_property
     def _smallest(self) -> dict[Any, float]:
@@ -96,12 +144,31 @@ def _fitting(pair: Pair, dtype: torch.dtype) -> Iterator[float]:
             yield measure_planted_error(pair, planted_error, dtype)
 
 
-def _place(error: Exception) -> str:
-    """The innermost file and line that the error was raised at: " (modeling_llama.py:233)"."""
+def say_error(error: Exception) -> str:
+    """An error in a line, with the innermost file and line that it was raised at."""
+    words = " ".join(str(error).split())[:400]
+    if isinstance(error, DoesNotLoad):
+        return words
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
-    return f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
+    at = f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
+    return f"{type(error).__name__}: {words}{at}"
+
+
+def _find_cause(case: Case, pair: Pair, verdict: Verdict) -> str:
+    """What many cases fail of: the module that computes something else, in words."""
+    if verdict.cause or case.kind not in ("numbers", "weights"):
+        return verdict.cause
+    route = pair.weights_route if case.kind == "weights" else pair.route(case.route)
+    scenario, dtype = case.scenario, getattr(torch, case.dtype)
+    try:
+        models = pair.models(route, dtype, scenario.dropout)
+        inputs = pair.inputs(scenario, dtype)
+        plain = replace(scenario, checkpointing=None)
+        return say_where(*models, lambda model: observe_step(model, inputs, plain))
+    except Exception:  # a model raises what it likes, and the verdict has words of its own
+        return ""
 
 
 def _possible(pair: Pair, case: Case) -> Case:

@@ -11,13 +11,18 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchgen.project.config import find_config
 from patchgen.project.lock import Record, read_lock
+from patchgen.project.outcome import digest_of_bytes
 from patchgen.project.places import LOCK
 from patchgen.syntax.errors import did_you_mean
 from patchgen.verify.changes import changes_of
 
+# What a modular file declares, as plain values that no output gets (see `Variant`).
+DIFFERS, EQUAL_IF = "__differs__", "__equal_if__"
+MODES, SETTING = ("training", "eval"), "config."
 # Of a configuration: what a class computes otherwise under them is compared too.
 SETTINGS = ("sliding_window", "add_cross_attention")
 # Edits of heads that `liger` takes from the part `loss`: they alone do not make it a part.
@@ -40,11 +45,25 @@ class Variant:
     modular: str = ""  # as shown
     settings: tuple[str, ...] = ()  # those of `SETTINGS` that the module knows of
     changes: tuple[str, ...] = ()  # what its diff turns on without a part: "checkpoint"
+    edited: bool = False  # the output is not what the lock records
+    # `__differs__` of the modular file: what differs on purpose, and why.  A class: the parent gets
+    # it too, so that all the rest has to be equal.  "training", "eval": nothing is compared with
+    # the parent there.  "config.NAME": nor where a case changes this setting.
+    differs: tuple[tuple[str, str], ...] = ()
+    # `__equal_if__`: the values of settings ("config.NAME") and parameters (an ending of their
+    # names) with which the variant equals the parent itself.
+    equal_if: tuple[tuple[str, Any], ...] = ()
 
     @property
     def checked_parts(self) -> tuple[str, ...]:
         """The names of all part checks that apply: its parts, and changes without a part."""
         return (*self.parts, *self.changes)
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """The classes that differ on purpose."""
+        names = (name for name, _ in self.differs)
+        return tuple(n for n in names if n not in MODES and not n.startswith(SETTING))
 
     @property
     def main_heads(self) -> tuple[str, ...]:
@@ -128,7 +147,33 @@ def describe_variant(record: Record, home: Path) -> Variant:
         record.modular,
         settings,
         changes,
+        edited=digest_of_bytes(output.read_bytes()) != record.digest,
+        **_read_declared(home / record.modular, text),
     )
+
+
+def _read_declared(modular: Path, output: str) -> dict[str, Any]:
+    """What the modular file declares: see `Variant.differs`.
+
+    Raises LookupError for a name that is no class of the output, no mode and no setting, or for
+    what is no plain value.
+    """
+    values: dict[str, dict[str, Any]] = {DIFFERS: {}, EQUAL_IF: {}}
+    text = modular.read_text(encoding="utf-8") if modular.is_file() else ""
+    for node in ast.parse(text).body if DIFFERS in text else ():
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in values:
+                try:
+                    values[name] = dict(ast.literal_eval(value))
+                except (TypeError, ValueError) as error:
+                    what = f"{modular.name}:{node.lineno}: {name} is no dictionary of plain values"
+                    raise LookupError(what) from error
+    for name in values[DIFFERS]:
+        is_class = f"\nclass {name}(" in f"\n{output}"
+        if not (is_class or name in MODES or name.startswith(SETTING)):
+            what = f"{DIFFERS} of {modular.name} names {name}, which is no class of its output"
+            raise LookupError(f'{what}, and neither "training", "eval" nor "config.NAME"')
+    return {"differs": (*values[DIFFERS].items(),), "equal_if": (*values[EQUAL_IF].items(),)}
 
 
 def find_heads(text: str) -> tuple[str, ...]:

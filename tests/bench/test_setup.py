@@ -41,7 +41,7 @@ from patchgen.training.bench.step import Trainer
 from patchgen.training.bench.tiny import tiny_case
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.patching import patched
-from patchgen.verify.observe.saved import count_saved_bytes
+from patchgen.verify.observe.evidence import count_saved_bytes
 
 TINY = Scale("cpu", tiny=True)
 

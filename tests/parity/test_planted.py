@@ -21,8 +21,7 @@ from transformers import DataCollatorWithFlattening
 from patchgen.runtime.grouped_gemm import GROUPED_MM, grouped_linear, sort_pairs
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
-from patchgen.verify.checks.numbers import compare
-from patchgen.verify.checks.planted import measure_planted_error
+from patchgen.verify.checks.numbers import compare, measure_planted_error
 from patchgen.verify.compare.tolerance import MARGIN, REORDERED
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
@@ -437,7 +436,7 @@ def test_rows_that_are_mixed_under_compile_are_seen(monkeypatch):
         }
         return right(model, replace(inputs, given=given), scenario, **how)
 
-    monkeypatch.setattr("patchgen.verify.checks.compiled.observe_step", wrong)
+    monkeypatch.setattr("patchgen.verify.checks.speed.observe_step", wrong)
     result = bench.run(case)
     assert result.status == "FAIL" and result.difference > MARGIN * result.bound, result
 
@@ -451,7 +450,7 @@ def test_n11_a_checkpoint_that_lost_its_experts_is_refused(tmp_path):
         path,
         {"format": "pt"},
     )
-    with pytest.raises(ValueError, match="missing_keys"):
+    with pytest.raises(ValueError, match="is in no checkpoint"):
         load_strictly(type(model), tmp_path)
 
 

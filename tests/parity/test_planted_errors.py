@@ -1,7 +1,8 @@
 """Errors planted by hand in generated files, one at a time: verify has to see each.
 
 They are those that it did not see before configurations of checkpoints, other ways to call a model,
-heads that changed lines read and kernels that no CPU has were run.
+heads that changed lines read and kernels that no CPU has were run; those of `unseen/`, before a
+model was held against itself.
 """
 
 import sys
@@ -36,7 +37,7 @@ def test_the_text_that_it_replaces_is_there(error: Error, tmp_path):
 def test_it_is_seen(error: Error, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = seen_by(planted(error, tmp_path))
+        result = seen_by(planted(error, tmp_path), error.by)
     if error.unseen:
         assert result is None, f"it is seen now, and {error.unseen}"
     else:

@@ -28,7 +28,7 @@ from patchgen.training import precision
 from patchgen.training.bench.matrix import CASES
 from patchgen.training.rate.flops import count_forward_flops
 from patchgen.verify.configs.tiny import tiny_config
-from patchgen.verify.observe.trace import traced
+from patchgen.verify.observe.evidence import traced
 from tests.gallery import GALLERY
 from tests.toytree import REPOSITORY
 

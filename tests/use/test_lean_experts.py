@@ -15,7 +15,7 @@ import patchgen.runtime  # noqa: F401  (registers the implementation)
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.batch import batch
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.saved import count_saved_bytes
+from patchgen.verify.observe.evidence import count_saved_bytes
 
 EXPERTS, T, K, D, F = 5, 40, 3, 16, 24
 LEAN = SimpleNamespace(_experts_implementation="lean")

@@ -15,7 +15,11 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
 @click.command()
 @click.argument("names", nargs=-1, metavar="[VARIANT|PATH]...")
 @click.option("--all", "everything", is_flag=True, help="Every variant that patchgen.lock records.")
-@click.option("--full", is_flag=True, help="Also every head, inductor and more ways to generate.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="All cases, heads and ways to generate, inductor, however long it takes.",
+)
 @click.option(
     "--dtype",
     "dtypes",
@@ -23,6 +27,7 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
     type=click.Choice(DTYPES),
     help="Only this dtype; may be repeated.",
 )
+@click.option("--seed", type=int, default=0, metavar="N", help="Of weights, inputs and dropout.")
 @click.option("--device", metavar="NAME", help="Where models run; default: cuda if present.")
 @click.option(
     "-j",
@@ -39,6 +44,11 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
     show_default=True,
     help="Errors to plant in the changed lines.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice(["unseen"]),
+    help="Fail too if no case notices one of these errors.",
+)
 @text_or_json
 @click.option(
     "--report",
@@ -52,9 +62,11 @@ DTYPES = ("float64", "float32", "bfloat16")  # those of `verify.plan`, which imp
 def verify(names: tuple[str, ...], **rest: Any) -> int:
     """Compare outputs, losses and gradients with the parent's.
 
-    Both models are tiny and have random weights.  The report says which changed lines ran.
-    patchgen also plants small errors in those lines, to see that the comparison notices them.  This
-    needs torch and transformers.  Exit code 1: a case failed, or nothing of a variant was compared.
+    Both models are tiny and have random weights.  The cases that tell most come first, and a case
+    that fails is printed at once.  Without --full a variant gets a minute of the processor.  The
+    report says which changed lines ran.  patchgen also plants small errors in those lines, to see
+    that the comparison notices them.  This needs torch and transformers.  Exit code 1: a case
+    failed, or nothing of a variant was compared.
 
     \b
     Example:

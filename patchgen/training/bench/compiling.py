@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from patchgen.training.bench.entry import Compiled
+from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 
 MOST_GRAPHS = 512  # of one function: layers times entries
 Masks = list[str]  # "none", "causal", "bool", "float", one for each call
@@ -82,7 +84,7 @@ def _masks_of(graph: torch.fx.GraphModule) -> Masks:
     return [_kind(*_mask_and_causal(node.args, node.kwargs)) for node in calls]
 
 
-def _mask_and_causal(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+def _mask_and_causal(args: Sequence[Any], kwargs: Given) -> tuple[Any, Any]:
     mask = kwargs.get("attn_mask", args[3] if len(args) > 3 else None)
     return mask, kwargs.get("is_causal", args[5] if len(args) > 5 else False)
 
@@ -94,16 +96,17 @@ def _kind(mask: Any, causal: Any) -> str:
     return "bool" if getattr(value, "dtype", None) == torch.bool else "float"
 
 
-class record_masks(TorchFunctionMode):
-    """Records the masks of SDPA calls that Python makes."""
+@dataclass
+class MaskListener(Listener):
+    """Notes the masks of SDPA calls that Python makes."""
 
-    def __init__(self, masks: Masks) -> None:
-        super().__init__()
-        self.masks = masks
+    masks: Masks
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if func is F.scaled_dot_product_attention:
-            self.masks.append(_kind(*_mask_and_causal(args, kwargs or {})))
-        return func(*args, **(kwargs or {}))
+    def called(self, function: Any, args: Args, given: Given) -> None:
+        if function is F.scaled_dot_product_attention:
+            self.masks.append(_kind(*_mask_and_causal(args, given)))
+
+
+def record_masks(masks: Masks) -> AbstractContextManager[None]:
+    """A context in which the masks of SDPA calls that Python makes come into `masks`."""
+    return listening(MaskListener(masks))

@@ -18,7 +18,7 @@ from patchgen.training.bench.step import Trainer, products
 from patchgen.training.bisection import find_last
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.rate.timing import time_runs
-from patchgen.verify.observe.saved import count_saved_bytes
+from patchgen.verify.observe.evidence import count_saved_bytes
 
 LIMIT = 130 * 2**30
 TINY_ROWS = 5  # what so many rows of the tiny baseline save is the limit of a tiny case

@@ -28,7 +28,7 @@ from patchgen.training.bench.setup import CaseSetup, PreparedEntry
 from patchgen.training.bench.step import Trainer, autocast, products
 from patchgen.training.optimizers import build_optimizer
 from patchgen.training.rate.timing import time_runs
-from patchgen.verify.observe.saved import count_saved_bytes
+from patchgen.verify.observe.evidence import count_saved_bytes
 
 
 @dataclass(frozen=True, slots=True)

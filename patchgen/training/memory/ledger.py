@@ -24,8 +24,7 @@ from torch.utils._pytree import tree_leaves
 from patchgen.training.memory.collectives import Exchange, describe_exchange, is_collective
 from patchgen.training.memory.inplace_gradients import is_in_place_sum, sole_counts
 from patchgen.training.patching import patched
-from patchgen.verify.observe.custom_ops import find_python_body
-from patchgen.verify.observe.saved import watch_saved
+from patchgen.verify.observe.recorder import find_python_body, watch_saved
 
 PHASES = ("before", "forward", "backward", "optimizer")
 # The role of storages that are emptied and filled again.

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -27,6 +26,7 @@ from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.inputs import batch_for
 from patchgen.training.memory.shape_mode import shapes_only
 from patchgen.training.silence import silence_models
+from patchgen.verify.observe.recorder import Args, Given, Listener, listening
 from patchgen.verify.observe.step import takes_cache
 
 FORWARD_AND_BACKWARD = 3  # a backward pass takes twice the products of its forward pass
@@ -109,8 +109,7 @@ def _counted(row: _Row) -> ForwardCost | None:
             for name, value in given.items():
                 known.values.tell(inputs[name], value)
             more: dict[str, Any] = {"use_cache": False} if takes_cache(model_class) else {}
-            counter = _Counter(model)
-            with counter:
+            with listening(counter := _Counter(model)):
                 model(**inputs, **more)
     except (
         PatchgenError,
@@ -130,11 +129,10 @@ def _counted(row: _Row) -> ForwardCost | None:
     )
 
 
-class _Counter(TorchDispatchMode):
+class _Counter(Listener):
     """Adds up the FLOPs of products, by the owner of their weights."""
 
     def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__()
         self.body = self.head = self.between = 0.0
         self.head_rows = 0
         inner = (
@@ -152,20 +150,11 @@ class _Counter(TorchDispatchMode):
                 self.experts[place] = share[0] / share[1]
         self.words = _place_of_head(model)
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        count = _operations(func, args, kwargs or {}, out)
-        if count:
-            self._add(func, args, count)
-        return out
+    def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
+        if count := _operations(operation, args, given, out):
+            self._add(operation, args, count)
 
-    def _add(self, func: Any, args: tuple[Any, ...], count: float) -> None:
+    def _add(self, func: Any, args: Args, count: float) -> None:
         places = [_place(each) for each in tree_leaves(args) if isinstance(each, Tensor)]
         weights = [place for place in places if place in self.owners]
         if not weights:
@@ -183,7 +172,7 @@ class _Counter(TorchDispatchMode):
             self.body += count * (self.experts.get(weight, 1.0) if dense else 1.0)
 
 
-def _operations(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> float:
+def _operations(func: Any, args: Args, kwargs: Given, out: Any) -> float:
     """Return the FLOPs of one operation; 0 where it is no product."""
     if "scaled_dot_product" in func._opname and "backward" not in func._opname:
         query, key, value = args[:3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from patchgen.verify.cases.case import DROPOUT, EVAL_ROWS, LONG, Case, compare_numbers
+from patchgen.verify.cases.case import DROPOUT, EVAL_ROWS, LONG, ODD_ROWS, Case, compare_numbers
 from patchgen.verify.inputs.calls import BY_CONFIGURATION, FROZEN
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
@@ -45,6 +45,8 @@ TRAINING_CALLS: Mapping[str, Scenario] = {
             "a head with a hook at its gradient",
             "a head with a hook before its gradient",
             "a wrapped head",
+            "a head of another class",
+            "a loss function of one's own",
         )
     },
     "with a bias at its head": Scenario(rows="right", train=True, ways=("a head with a bias",)),
@@ -54,7 +56,9 @@ TRAINING_CALLS: Mapping[str, Scenario] = {
 }
 
 
-def compare_calls(head: str, checks: tuple[PartCheck, ...]) -> Iterator[Case]:
+def compare_calls(
+    head: str, checks: tuple[PartCheck, ...], dtypes: tuple[str, ...]
+) -> Iterator[Case]:
     """A case for each way to call the model, in training with every part active."""
     for name, scenario in CALLS.items():
         yield compare_numbers(head, "float64", name, scenario)
@@ -62,6 +66,9 @@ def compare_calls(head: str, checks: tuple[PartCheck, ...]) -> Iterator[Case]:
     for name, scenario in TRAINING_CALLS.items():
         training = replace(scenario, checkpointing=checkpointing)
         yield compare_numbers(head, "float64", f"trained {name}", training)
+    for rows in ODD_ROWS:
+        for dtype in ("float64", "bfloat16") if "bfloat16" in dtypes else ("float64",):
+            yield compare_numbers(head, dtype, f"{rows} train", training_scenario(checks, rows))
     for rows in EVAL_ROWS:
         evaluated, training = Scenario(rows=rows, dropout=DROPOUT), training_scenario(checks, rows)
         yield compare_numbers(head, "float64", f"{rows} eval, both eager", evaluated, route=2)

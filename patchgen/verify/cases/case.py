@@ -8,6 +8,8 @@ from typing import Any
 from patchgen.verify.parts.scenario import Rows, Scenario
 
 ROWS: tuple[Rows, ...] = ("full", "right", "left", "packed")
+# Texts of one token and no full row; rows of one, two and three texts.
+ODD_ROWS: tuple[Rows, ...] = ("short", "several")
 # Rows without packed texts, which many models cannot keep apart.
 UNPACKED_ROWS = ROWS[:3]
 PADDED_ROWS = ROWS[1:3]
@@ -34,6 +36,10 @@ class Case:
     detail: str = ""
     # Apply all of `changes`, whether the configuration lists such names or not.
     whole: bool = False
+    # The attention function of a cache: a key of `checks.interface`; "" is the variant's own.
+    attention: str = ""
+    # Beside the parent itself, at the neutral point that the modular file names.
+    neutral: bool = False
     # Nothing says that the model takes `changes`: if it refuses them, there is nothing to compare.
     drawn: bool = False
 

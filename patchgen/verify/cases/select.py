@@ -17,6 +17,7 @@ from patchgen.verify.cases.numbers import (
     compare_other_head,
     compare_ways_to_train,
 )
+from patchgen.verify.cases.order import order_cases
 from patchgen.verify.cases.parts import (
     check_operations,
     check_padding_and_dropout,
@@ -25,8 +26,14 @@ from patchgen.verify.cases.parts import (
     show_effects,
     try_interface,
 )
-from patchgen.verify.cases.settings import compare_published, compare_settings
-from patchgen.verify.cases.usage import keep_fast_path, load_and_initialize, use_model
+from patchgen.verify.cases.settings import compare_lengths, compare_published, compare_settings
+from patchgen.verify.cases.usage import (
+    check_declared,
+    hold_against_itself,
+    keep_fast_path,
+    load_and_initialize,
+    use_model,
+)
 from patchgen.verify.configs.settings import changed_heads
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.selection import Plan
@@ -55,13 +62,16 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
         *compare_dtypes(main, checks, plan.dtypes),
         *plant_errors(main, checks, plan.dtypes),
         *compare_ways_to_train(main, checks, plan.dtypes),
-        *compare_calls(main, checks),
+        *compare_calls(main, checks, plan.dtypes),
         *try_interface(main, checks),
         *keep_fast_path(main, checks, plan),
         *check_padding_and_dropout(variant, checks),
         *compare_settings(variant, checks, plan.dtypes),
-        *compare_published(variant, checks),
+        *compare_published(variant, checks, plan.dtypes),
+        *compare_lengths(variant, checks),
         *use_model(main, checks, plan),
+        *hold_against_itself(main, plan.dtypes),
+        *check_declared(variant, checks, plan.dtypes),
     ]
     for head in _find_other_heads(variant, plan):
         selected += load_and_initialize(head)
@@ -70,7 +80,23 @@ def select_cases(variant: Variant, checks: PartChecks, plan: Plan = QUICK) -> tu
     # Every head: models on the meta device take no memory.
     for head in variant.heads:
         selected.append(Case(f"{head} plans", "plans", head))
-    return (*_drop_hidden_states(selected, checks), *compare_hidden_states(main, checks))
+    every = (*_drop_hidden_states(selected, checks), *compare_hidden_states(main, checks))
+    return _order(every)
+
+
+def _order(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    """Those first that tell something new for what they cost, then the errors of parts.
+
+    What repeats another case in a new combination comes last.
+    """
+    own = [case for case in cases if case.kind != "planted"]
+    ordered = order_cases(own, [frozenset[int]()] * len(own))
+    planted = [case for case in cases if case.kind == "planted"]
+    return (
+        *(own[at] for at in ordered.telling),
+        *planted,
+        *(own[at] for at in ordered.rest),
+    )
 
 
 def _select_short(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from patchgen.facts.published import Setting
 from patchgen.verify.cases.case import DROPOUT, ROUTES, UNPACKED_ROWS, Case, compare_numbers
-from patchgen.verify.configs.settings import find_settings
+from patchgen.verify.configs.settings import find_settings, read_of
 from patchgen.verify.inputs.calls import WHOLE_ENCODER
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
@@ -39,22 +39,37 @@ def compare_settings(
                     yield replace(case, changes=changes)
 
 
-def compare_published(variant: Variant, checks: PartChecks) -> Iterator[Case]:
+def compare_lengths(variant: Variant, checks: PartChecks) -> Iterator[Case]:
+    """Texts that are longer than each integer in the changed lines, such as that of a chunk."""
+    for number in read_of(variant).lengths:
+        scenario = replace(training_scenario(checks, "right"), length=number + 3)
+        case = compare_numbers(variant.heads[0], "float64", f"longer than {number}", scenario)
+        changes = (("max_position_embeddings", number + 8),)
+        yield replace(case, changes=changes, whole=True)
+
+
+def compare_published(
+    variant: Variant, checks: PartChecks, dtypes: tuple[str, ...]
+) -> Iterator[Case]:
     """Cases with configurations of checkpoints, and settings that parts and changed lines read."""
     for setting in find_settings(variant):
         makes_decoder = "is_decoder" in setting.changes
         head = _decoder_of(variant) if makes_decoder else variant.heads[0]
-        for case in _cases_of(setting, head, checks):
+        for case in _cases_of(setting, head, checks, dtypes):
             changes = tuple(setting.changes.items())
             yield replace(case, changes=changes, whole=True, drawn=setting.drawn)
 
 
-def _cases_of(setting: Setting, head: str, checks: PartChecks) -> Iterator[Case]:
+def _cases_of(
+    setting: Setting, head: str, checks: PartChecks, dtypes: tuple[str, ...]
+) -> Iterator[Case]:
     last = setting.rows[-1]
     training = training_scenario(checks, last)
     for label, scenario in _scenarios_of(setting, checks).items():
         label = f"{label}: {setting.name}"
         yield compare_numbers(head, "float64", label, scenario, setting.route)
+    if "bfloat16" in dtypes:
+        yield compare_numbers(head, "bfloat16", f"{last} train: {setting.name}", training)
     # In float32 too: only there does GPT-2's upcast change anything.
     yield compare_numbers(head, "float32", f"{last} eager: {setting.name}", training, route=2)
     if setting.changes == {"is_decoder": True}:

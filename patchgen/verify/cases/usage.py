@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from patchgen.verify.cases.case import DROPOUT, ROWS, Case
+from patchgen.verify.cases.case import DROPOUT, ROWS, Case, compare_numbers
+from patchgen.verify.checks.itself import WAYS
+from patchgen.verify.configs.settings import find_settings
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
 from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.selection import Plan
+from patchgen.verify.variants import SETTING, Variant
 
+# The ways that are about a dtype, and the one that has to be asked for.
+IN_DTYPES = {
+    "float32": "float32",
+    "bfloat16": "bfloat16",
+    "float16": "bfloat16",
+    "autocast": "bfloat16",
+}
 PartChecks = tuple[PartCheck, ...]
 # Names of attention functions of transformers, and one that does not exist.
+CACHED_BY = ("eager", "flash")
 ATTENTIONS = (
     "eager",
     "sdpa",
@@ -29,6 +40,31 @@ def load_and_initialize(head: str) -> Iterator[Case]:
     yield Case(f"{head} begins as the parent", "fresh", head)
 
 
+def hold_against_itself(head: str, dtypes: tuple[str, ...]) -> Iterator[Case]:
+    """Each other way of running that must give the same."""
+    for way in WAYS:
+        if way in IN_DTYPES and IN_DTYPES[way] not in dtypes:
+            continue
+        yield Case(f"{head} itself: {way}", "itself", head, "float64", detail=way)
+
+
+def check_declared(variant: Variant, checks: PartChecks, dtypes: tuple[str, ...]) -> Iterator[Case]:
+    """What differs on purpose: equal at its neutral point, and right with each setting of it."""
+    head, names = variant.heads[0], [name for name, _ in variant.differs]
+    if variant.equal_if:
+        for dtype in dtypes:
+            for rows in ROWS:
+                scenario = training_scenario(checks, rows)
+                case = compare_numbers(head, dtype, f"{rows} at its neutral point", scenario)
+                yield replace(case, neutral=True)
+    for setting in find_settings(variant):
+        if any(f"{SETTING}{name}" in names for name in setting.changes):
+            for case in (*hold_against_itself(head, dtypes), *read_by_cache(head)):
+                changes = tuple(setting.changes.items())
+                name = f"{case.name}: {setting.name}"
+                yield replace(case, name=name, changes=changes, whole=True, drawn=True)
+
+
 def use_model(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
     """The cache, generation, each attention, and `torch.compile`."""
     yield from _generate(head, plan)
@@ -36,11 +72,18 @@ def use_model(head: str, checks: PartChecks, plan: Plan) -> Iterator[Case]:
     yield from _compile(head, checks, plan)
 
 
+def read_by_cache(head: str) -> Iterator[Case]:
+    """A text in pieces, by each attention and cache, full and behind padding."""
+    for how in ("", *CACHED_BY):
+        for kind in ("", "static"):
+            for rows in ("full", "left"):
+                words = (head, how, kind, "cache", "behind padding" if rows == "left" else "")
+                case = Case(" ".join(filter(None, words)), "cache", head, "float64", detail=kind)
+                yield replace(case, scenario=Scenario(rows=rows, labels=False), attention=how)
+
+
 def _generate(head: str, plan: Plan) -> Iterator[Case]:
-    unlabelled = Scenario(labels=False)
-    yield Case(f"{head} cache", "cache", head, "float64", scenario=unlabelled)
-    static = Case(f"{head} static cache", "cache", head, "float64", detail="static")
-    yield replace(static, scenario=unlabelled)
+    yield from read_by_cache(head)
     prompt = Scenario(rows="left", labels=False)
     for way in ("greedy", "sampled", "beams", "static cache") if plan.full else ("greedy",):
         yield Case(f"{head} generates: {way}", "generated", head, scenario=prompt, detail=way)

@@ -7,26 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from patchgen.verify.checks.attention import check_attention_weights, check_attn_implementation
-from patchgen.verify.checks.checkpoints import check_checkpoints
-from patchgen.verify.checks.choices import check_choices
-from patchgen.verify.checks.compiled import check_compiled
 from patchgen.verify.checks.context import CheckContext, Verdict
-from patchgen.verify.checks.dropout import check_dropout
-from patchgen.verify.checks.effects import check_effect
-from patchgen.verify.checks.fresh import check_initialization
-from patchgen.verify.checks.generation import check_cache, check_generation
-from patchgen.verify.checks.interface import check_interface
-from patchgen.verify.checks.isolation import check_isolation
-from patchgen.verify.checks.losses import check_loss_beside_logits
-from patchgen.verify.checks.norms import check_norms
-from patchgen.verify.checks.numbers import check_numbers
-from patchgen.verify.checks.operators import check_operators
-from patchgen.verify.checks.pace import check_fast_path, check_recompilation, check_work
-from patchgen.verify.checks.padding import check_padding
-from patchgen.verify.checks.plans import check_plans
-from patchgen.verify.checks.planted import check_planted_error
-from patchgen.verify.checks.recompute import check_recompute
+from patchgen.verify.checks.interface import (
+    check_attention_weights,
+    check_attn_implementation,
+    check_cache,
+    check_generation,
+    check_interface,
+)
+from patchgen.verify.checks.itself import check_itself
+from patchgen.verify.checks.numbers import (
+    check_dropout,
+    check_isolation,
+    check_loss_beside_logits,
+    check_norms,
+    check_numbers,
+    check_padding,
+    check_planted_error,
+)
+from patchgen.verify.checks.speed import (
+    check_choices,
+    check_compiled,
+    check_effect,
+    check_fast_path,
+    check_operators,
+    check_recompilation,
+    check_recompute,
+    check_work,
+)
+from patchgen.verify.checks.state import check_checkpoints, check_initialization, check_plans
 
 CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "numbers": check_numbers,
@@ -50,6 +59,7 @@ CHECKS: Mapping[str, Callable[[CheckContext], Verdict]] = {
     "work": check_work,
     "loss beside logits": check_loss_beside_logits,
     "isolation": check_isolation,
+    "itself": check_itself,
     "norms": check_norms,
     "compiled over lengths": check_recompilation,
 }

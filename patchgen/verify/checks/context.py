@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from patchgen.verify.cases.case import Case
+from patchgen.verify.checks.noise import allowed, is_narrow, measure_bound
 from patchgen.verify.compare.differences import Difference
-from patchgen.verify.compare.tolerance import MARGIN, NARROW, Bound
+from patchgen.verify.compare.tolerance import MARGIN
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.parts.part_check import Route
-from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.report.result import Status
 
 
@@ -30,6 +30,7 @@ class Verdict:
     bound: float | None = None
     seen: float | None = None
     unit: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,6 @@ class CheckContext:
         return getattr(torch, self.case.dtype)
 
 
-def is_narrow(dtype: torch.dtype, scenario: Scenario) -> bool:
-    """Whether differences are measured in units of the parent's noise."""
-    return dtype in NARROW or scenario.autocast
-
-
-def allowed(bound: Bound, dtype: torch.dtype, scenario: Scenario) -> float:
-    """The value of `bound` in `scenario`."""
-    return bound.at(dtype, *([torch.bfloat16] if scenario.autocast else []))
-
-
 def decide(
     context: CheckContext, found: tuple[Difference, ...], route: Route, against: str = ""
 ) -> Verdict:
@@ -68,6 +59,8 @@ def decide(
     case, worst = context.case, found[0]
     narrow = is_narrow(context.dtype, case.scenario)
     bound = allowed(route.bound, context.dtype, case.scenario)
+    if worst.largest > bound:
+        bound = measure_bound(route.bound, context.pair, route, context.dtype, case.scenario)
     seen = context.find_smallest_planted(replace(case, dtype="bfloat16") if narrow else case)
     note = f"{route.bound.name} to {against or f'the parent under {route.name}'}"
     status: Status = "PASS"

@@ -1,24 +1,38 @@
-"""Check a model that calls transformers' attention interface with each attention function.
-
-The case's detail names one: "eager", "flex_attention", "flash", or "registered", a user's function.
-"""
+"""Check each attention function, attention weights, the cache and generation."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, StaticCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
 from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
+from patchgen.verify.checks.noise import REORDERING
 from patchgen.verify.checks.numbers import compare
+from patchgen.verify.compare.differences import Difference, differences
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED, loosest
+from patchgen.verify.inputs.arguments import Inputs
 from patchgen.verify.models.attention_functions import flash_reference, flex_on_cpu, registered
+from patchgen.verify.models.build import silence_progress
 from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.step import observe_step, takes_cache
 from patchgen.verify.parts.combine import ATTENTION, EAGER
-from patchgen.verify.parts.part_check import Route
+from patchgen.verify.parts.part_check import Route, reload
+from patchgen.verify.parts.scenario import Scenario
+
+# --- Check a model that calls transformers' attention interface with each attention function
+#
+# The case's detail names one: "eager", "flex_attention", "flash", or "registered", a user's own.
 
 OWN = "a_function_of_ones_own"
 
@@ -30,7 +44,7 @@ def check_interface(context: CheckContext) -> Verdict:
         raise NothingToCompare("its flags say that it does not take flex attention")
     if how == "flash" and not pair.variant_class._supports_flash_attn:
         raise NothingToCompare("its flags say that it does not take FlashAttention")
-    with _FUNCTIONS[how](pair) as (route, calls):
+    with ATTENTION_FUNCTIONS[how](pair) as (route, calls):
         verdict = _compared(context, route)
     if calls is not None and len(calls) < pair.config().num_hidden_layers:
         return Verdict("FAIL", f"the function was called {len(calls)} times; {verdict.note}")
@@ -77,9 +91,215 @@ def _registered(pair: Pair) -> Iterator[_RouteAndCalls]:
         yield _route(OWN), calls
 
 
-_FUNCTIONS: dict[str, Callable[[Pair], Any]] = {
+ATTENTION_FUNCTIONS: dict[str, Callable[[Pair], Any]] = {
     "eager": _eager,
     "flex_attention": _flex,
     "flash": _flash,
     "registered": _registered,
 }
+
+
+# --- Check `attn_implementation`, and the attention weights that a user asks for
+
+
+def check_attention_weights(context: CheckContext) -> Verdict:
+    """Compare attention weights, which in transformers only eager attention returns."""
+    pair, dtype, scenario = context.pair, context.dtype, context.case.scenario
+    route = pair.weights_route
+    reference = pair.observe_parent(route, dtype, scenario, weights=True)
+    if not any("attentions" in name for name in reference):
+        raise NothingToCompare("the parent returns none")
+    if not any("attentions" in name for name in pair.without_hidden(reference, scenario)):
+        raise NothingToCompare("; ".join(pair.explain_hidden("attentions.0", scenario)))
+    observed = pair.observe_variant(route, dtype, scenario, weights=True)
+    return decide(context, compare(pair, route, dtype, scenario, observed, weights=True), route)
+
+
+def check_attn_implementation(context: CheckContext) -> Verdict:
+    """Check that the value is accepted or refused as the part checks or the parent say."""
+    pair, name = context.pair, context.case.detail
+    declared = [
+        part_check.attentions
+        for part_check in pair.part_checks
+        if part_check.attentions is not None
+    ]
+    ours = _tried(pair, pair.variant_class, name)
+    if not declared:
+        theirs = _tried(pair, pair.parent_class, name)
+        same = type(ours) is type(theirs)
+        return Verdict(
+            "PASS" if same else "FAIL", f"{_outcome(ours)}; the parent: {_outcome(theirs)}"
+        )
+    if all(name in accepted for accepted in declared):
+        return Verdict(
+            "FAIL" if isinstance(ours, Exception) else "PASS", f"declared; {_outcome(ours)}"
+        )
+    if any(part_check.by_flags for part_check in pair.part_checks) and supports(
+        pair.variant_class, name
+    ):
+        # FlashAttention is not installed on a CPU, and transformers says so.
+        right = isinstance(ours, ImportError) if name.startswith("flash") else ours is None
+        return Verdict("PASS" if right else "FAIL", f"supported by its flags; {_outcome(ours)}")
+    return Verdict(
+        "PASS" if isinstance(ours, ValueError) else "FAIL", f"not declared; {_outcome(ours)}"
+    )
+
+
+def supports(model_class: type[PreTrainedModel], name: str) -> bool:
+    """Whether the flags of the class say that it takes `name`."""
+    if name.startswith("flash_attention"):
+        return model_class._supports_flash_attn
+    return {
+        "sdpa": model_class._supports_sdpa,
+        "flex_attention": model_class._supports_flex_attn,
+    }.get(name, False)
+
+
+def _tried(pair: Pair, model_class: type[PreTrainedModel], name: str) -> Exception | None:
+    """The error of building and running a model with this attention."""
+    try:
+        if model_class is pair.variant_class and pair.build is not reload:
+            with tempfile.TemporaryDirectory() as folder, silence_progress():
+                settings = {**pair.routes[0].variant, "attn_implementation": name}
+                model = pair.build(pair.master(torch.float32), model_class, Path(folder), settings)
+        else:
+            model = model_class._from_config(pair.config(), attn_implementation=name)
+        with flex_on_cpu() if pair.device == "cpu" else nullcontext():
+            observe_step(model.to(pair.device), pair.inputs(Scenario(), torch.float32), Scenario())
+    except Exception as error:
+        return error
+    return None
+
+
+def _outcome(error: Exception | None) -> str:
+    if error is None:
+        return "built and run"
+    return f"refused: {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+
+
+# --- Check that the variant generates the parent's text, and that its cache gives the same
+
+NEW_TOKENS = 5
+SPARE = 6  # places of a static cache that stay empty
+# Where a text is cut, from its end.  A piece of two tokens needs a mask.  One token, or the whole
+# text, would be right without one.
+CUTS = ((4, 2, 1, 0), (4, 3, 2, 1, 0))
+TEXT = {
+    "input_ids",
+    "attention_mask",
+    "decoder_input_ids",
+    "encoder_hidden_states",
+    "encoder_attention_mask",
+}
+WAYS: dict[str, dict[str, Any]] = {
+    "greedy": {"do_sample": False},
+    "sampled": {"do_sample": True, "top_k": 20},
+    "beams": {"num_beams": 3, "do_sample": False},
+    "static cache": {"cache_implementation": "static", "do_sample": False},
+}
+
+
+def check_cache(context: CheckContext) -> Verdict:
+    """A text that is read in pieces, with a cache, gives the logits of the whole text.
+
+    The pieces are a prompt, two tokens at once, then one by one.
+    NONE where the parent has no cache that does so; where it has, a variant that gives none is a
+    FAIL.  With "static" as the case's detail the cache has more places than tokens, and is filled
+    from empty.  The case names the attention function, if not the variant's own.
+    """
+    pair, how, static = context.pair, context.case.attention, context.case.detail == "static"
+    config = pair.config()
+    if not takes_cache(pair.parent_class) or not (pair.is_causal or config.is_encoder_decoder):
+        raise NothingToCompare("it is no decoder that keeps keys and values")
+    if how == "flash" and (static or not pair.variant_class._supports_flash_attn):
+        raise NothingToCompare("it does not take FlashAttention here")
+    inputs = pair.inputs(context.case.scenario, context.dtype)
+    if inputs.given.keys() - TEXT or "input_ids" not in inputs.given:
+        raise NothingToCompare("it reads more than text")
+    with ATTENTION_FUNCTIONS[how](pair) if how else nullcontext((pair.routes[0], None)) as under:
+        route = replace(under[0], bound=REORDERED)
+        try:
+            parent, variant = pair.models(route, context.dtype)
+        except ValueError as error:
+            raise NothingToCompare(f"refused: {error}") from error
+        pieces = _pieces_for(parent, inputs, REORDERED.at(context.dtype), static=static)
+        found = _in_chunks(variant, inputs, pieces, static=static)
+    if found is None:
+        return Verdict("FAIL", "it gives no cache, and the parent does")
+    return decide(context, found, route, "what the whole text gives")
+
+
+def _pieces_for(
+    parent: PreTrainedModel, inputs: Inputs, bound: float, *, static: bool
+) -> tuple[int, ...]:
+    """Where the text is cut.  State-space models cannot read several tokens after a cache."""
+    for pieces in CUTS:
+        try:
+            found = _in_chunks(parent, inputs, pieces, static=static)
+        except Exception as error:  # each model has its own
+            raise NothingToCompare(f"the parent itself does not run so: {error}") from error
+        if found is None:
+            raise NothingToCompare("it gives no cache")
+        if found[0].largest <= REORDERING * bound:
+            return pieces
+    raise NothingToCompare("what the parent reads by its cache is not what it reads at once")
+
+
+def _in_chunks(
+    model: PreTrainedModel, inputs: Inputs, pieces: tuple[int, ...], *, static: bool
+) -> tuple[Difference, ...] | None:
+    """How far logits of the pieces are from those of the whole; None without a cache.
+
+    `pieces` are counted from the end.
+    """
+    name = "decoder_input_ids" if model.config.is_encoder_decoder else "input_ids"
+    given, real = dict(inputs.given), inputs.real[-1]
+    ids = given.pop(name)
+    mask = given.pop("attention_mask", None) if name == "input_ids" else None
+    length, parts, first = ids.shape[1], [], 0
+    cache: Any = StaticCache(config=model.config, max_cache_len=length + SPARE) if static else None
+
+    def read(first: int, last: int, **asked: Any) -> Any:
+        seen = {} if mask is None else {"attention_mask": mask[:, :last]}
+        return model(**given, **{name: ids[:, first:last]}, **seen, return_dict=True, **asked)
+
+    with torch.no_grad(), compute_in_float64():
+        whole = _logits(model.eval() and read(0, length, use_cache=False))
+        for last in (length - piece for piece in pieces):
+            out = read(first, last, past_key_values=cache, use_cache=True)
+            cache, first = getattr(out, "past_key_values", None), last
+            if cache is None:
+                return None
+            parts.append(_logits(out))
+    return differences({"logits": whole[real]}, {"logits": torch.cat(parts, 1)[real]})
+
+
+def _logits(out: Any) -> Tensor:
+    return next(tensor for name, tensor in out.items() if name in ("logits", "last_hidden_state"))
+
+
+def check_generation(context: CheckContext) -> Verdict:
+    """Check that both generate the same tokens, by the method that the case's detail names."""
+    pair, way = context.pair, WAYS[context.case.detail]
+    if not pair.parent_class.can_generate():
+        raise NothingToCompare("it generates no text")
+    if not (pair.is_causal or pair.config().is_encoder_decoder):
+        raise NothingToCompare("it is an encoder here")
+    route, made = pair.routes[0], []
+    given = dict(pair.inputs(context.case.scenario, torch.float32).given)
+    given.pop("decoder_input_ids", None)
+    for model in pair.models(route, torch.float32):
+        torch.manual_seed(0)
+        out = model.eval().generate(
+            **given,
+            **way,
+            min_new_tokens=NEW_TOKENS,
+            max_new_tokens=NEW_TOKENS,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+        made.append((out.sequences, torch.stack(out.logits, 1)))
+    (theirs, logits), (ours, our_logits) = made
+    if not torch.equal(ours, theirs):
+        return Verdict("FAIL", "other tokens than the parent's")
+    return decide(context, differences({"logits": logits}, {"logits": our_logits}), route)

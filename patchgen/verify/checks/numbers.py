@@ -1,37 +1,41 @@
-"""Check that one training step of the variant gives the same numbers as the parent's."""
+"""Check the numbers of a variant beside the parent, with planted errors, and of its parts."""
 
 from __future__ import annotations
 
 import inspect
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import ChangedInPlace
 from patchgen.verify.checks.context import (
     CheckContext,
     NothingToCompare,
     Verdict,
-    allowed,
     decide,
-    is_narrow,
 )
+from patchgen.verify.checks.noise import allowed, is_narrow, measure_noise, observe_exactly
 from patchgen.verify.compare.differences import (
     Difference,
     differences,
     find_other_dtypes,
     measure_in_noise,
     nearer,
-    usual,
 )
-from patchgen.verify.compare.tolerance import REORDERED, loosest
+from patchgen.verify.compare.tolerance import MARGIN, REORDERED, loosest
+from patchgen.verify.inputs.arguments import BOUNDARY, takes
 from patchgen.verify.inputs.calls import AS_TUPLE
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.observe.step import observe_step
-from patchgen.verify.parts.part_check import Observation, Route
+from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.step import observe_step, outputs, takes_cache
+from patchgen.verify.parts.part_check import Observation, PlantedError, Route
 from patchgen.verify.parts.scenario import Scenario
 
-DRAWS = (0, 1, 2)  # seeds of inputs on which the parent's noise is measured, the case's own first
+# --- Check that one training step of the variant gives the same numbers as the parent's
 
 
 def check_numbers(context: CheckContext) -> Verdict:
@@ -104,7 +108,7 @@ def compare(
     """The differences between the parent's observation and `observed`, the largest first.
 
     In a narrow dtype they are in units of noise, and each tensor is compared with the nearer of
-    two: the parent's own, and the parent's in float32, which that rounds.  A variant as near to the
+    two: the parent's own, and the parent's in float64, which that rounds.  A variant as near to the
     truth as its parent, but on the other side, is not wrong, though it is two roundings from the
     parent.  A tensor of another dtype is infinitely far, unless a part declares it.
     """
@@ -115,57 +119,20 @@ def compare(
         return found
     own_dtypes = any(part_check.own_dtypes(scenario) for part_check in pair.part_checks)
     others = () if own_dtypes else find_other_dtypes(reference, ours)
-    noises = [_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
+    noises = [measure_noise(pair, each, dtype, scenario, weights) for each in pair.routes]
     if own_dtypes and scenario.autocast:
         # What autocast leaves in float32, such a part keeps in the narrow dtype, as the parent does
         # whose weights are in that dtype.
         plain = replace(scenario, autocast=False)
-        noises.append(_noise(pair, route, torch.bfloat16, plain, weights))
-    wide = _wide(pair, route, scenario, weights)
+        noises.append(measure_noise(pair, route, torch.bfloat16, plain, weights))
+    wide = observe_exactly(pair, route, scenario, weights)
     of_truth = differences(pair.without_hidden(wide, scenario, observed), ours)
     return (*others, *nearer(measure_in_noise(found, *noises), measure_in_noise(of_truth, *noises)))
 
 
-def _noise(
-    pair: Pair, route: Route, dtype: torch.dtype, scenario: Scenario, weights: bool
-) -> tuple[Difference, ...]:
-    """The rounding noise of the narrow dtype in the parent along `route`."""
-    own, *others = (_noise_of(pair, route, dtype, scenario, weights, seed) for seed in DRAWS)
-    return usual(own, *others)
-
-
-def _noise_of(
-    pair: Pair,
-    route: Route,
-    dtype: torch.dtype,
-    scenario: Scenario,
-    weights: bool,
-    seed: int,
-) -> tuple[Difference, ...]:
-    wide = _wide(pair, route, scenario, weights, seed)
-    narrow = pair.observe_parent(route, dtype, scenario, weights=weights, seed=seed)
-    return differences(wide, narrow)
-
-
-def _wide(
-    pair: Pair,
-    route: Route,
-    scenario: Scenario,
-    weights: bool,
-    seed: int = DRAWS[0],
-) -> Observation:
-    return pair.observe_parent(
-        route,
-        torch.float32,
-        replace(scenario, autocast=False),
-        weights=weights,
-        seed=seed,
-    )
-
-
 def require_scenario(pair: Pair, scenario: Scenario) -> None:
     """Raises NothingToCompare if the parent does not have what the scenario asks for."""
-    if scenario.rows == "packed" and not pair.isolates_packed_texts:
+    if scenario.rows in ("packed", "several") and not pair.isolates_packed_texts:
         pair.inputs(scenario, torch.float32)
         raise NothingToCompare("the parent does not keep packed rows apart")
     if (
@@ -195,3 +162,253 @@ def _scales(pair: Pair) -> bool:
     # `Trainer` finds it out in the same way.
     kinds = {p.kind for p in inspect.signature(pair.parent_class.forward).parameters.values()}
     return inspect.Parameter.VAR_KEYWORD in kinds
+
+
+# --- Check that the comparison notices an error that is planted in the variant
+
+
+def measure_planted_error(pair: Pair, planted_error: PlantedError, dtype: torch.dtype) -> float:
+    """How far the variant with this error is from the parent; infinite if it does not even run.
+
+    Raises NothingToCompare or CannotBuild if the error does not fit the class, or if the variant
+    does not run without it either: that would look like an error that was noticed.
+    """
+    if not planted_error.fits(pair.facts):
+        raise NothingToCompare("this error would change nothing in this class")
+    require_scenario(pair, planted_error.scenario)
+    route = pair.routes[0]
+    pair.observe_parent(route, dtype, planted_error.scenario)
+    _, variant = pair.models(route, dtype, planted_error.scenario.dropout, fresh=True)
+    observed: Observation | None
+    with planted_error.apply(variant):
+        try:
+            observed = pair.observe_variant(route, dtype, planted_error.scenario, model=variant)
+        except (RuntimeError, ValueError):
+            observed = None
+    if observed is not None:
+        return compare(pair, route, dtype, planted_error.scenario, observed)[0].largest
+    try:
+        pair.observe_variant(route, dtype, planted_error.scenario)
+    except (RuntimeError, ValueError) as error:
+        raise NothingToCompare(
+            f"the variant does not run so without the error either: {error}"
+        ) from error
+    return math.inf
+
+
+def check_planted_error(context: CheckContext) -> Verdict:
+    """Plant the error that the case's detail names, as PART:NAME."""
+    pair, dtype = context.pair, context.dtype
+    part, _, name = context.case.detail.partition(":")
+    planted_error = next(
+        p
+        for part_check in pair.part_checks
+        if part_check.part == part
+        for p in part_check.planted_errors
+        if p.name == name
+    )
+    difference = measure_planted_error(pair, planted_error, dtype)
+    bound = max(allowed(route.bound, dtype, planted_error.scenario) for route in pair.routes)
+    unit = "noises" if is_narrow(dtype, planted_error.scenario) else "relative"
+    if not difference > bound:
+        return Verdict(
+            "FAIL", f"not seen: {planted_error.says}", difference, bound, difference, unit
+        )
+    if difference < MARGIN * bound:
+        note = f"seen, but less than {MARGIN} times the bound: {planted_error.says}"
+        return Verdict("WARN", note, difference, bound, difference, unit)
+    return Verdict("PASS", f"seen: {planted_error.says}", difference, bound, difference, unit)
+
+
+# --- Check that a loss without logits is as exact as the loss of the logits
+
+# Both sum the same products in float32.  A loss in bfloat16 is two hundred times as far away.
+CLOSE = 2e-5
+
+
+def check_loss_beside_logits(context: CheckContext) -> Verdict:
+    """Compare the variant's loss with its loss from logits, which `loss_chunk_size = 0` gives.
+
+    The states of both are equal bit for bit, whatever the dtype.  Beside the parent's loss, the
+    noise of a narrow dtype would hide a loss that is summed in it.
+    """
+    pair, scenario = context.pair, context.case.scenario
+    require_scenario(pair, scenario)
+    if not hasattr(pair.facts.module, "causal_loss"):
+        raise NothingToCompare("it computes logits, of the labelled tokens alone")
+    _, variant = pair.models(pair.routes[0], context.dtype, fresh=True)
+    inputs = pair.inputs(scenario, context.dtype)
+    short = observe_step(variant, inputs, scenario).get("loss")
+    variant.config.loss_chunk_size = 0
+    whole = observe_step(variant, inputs, scenario).get("loss")
+    if short is None or whole is None:
+        raise NothingToCompare("it has no loss here")
+    difference = float((short.double() - whole.double()).abs() / whole.double().abs())
+    note = "the loss of logits that are all there"
+    return Verdict(
+        "PASS" if difference <= CLOSE else "FAIL", note, difference, CLOSE, unit="relative"
+    )
+
+
+# --- Whether each norm alone rounds as the parent's does in a narrow dtype
+
+# Of the values of a norm, those that may be one rounding apart: both compute in float32, and sum in
+# another order.  A weight that is rounded first changes half of them.
+MAY_DIFFER = 0.05
+ROWS = 64
+
+
+def check_norms(context: CheckContext) -> Verdict:
+    """The norms of the variant and of the parent, on the same rows.
+
+    In a whole model the noise of the narrow dtype hides one rounding too many.
+    """
+    pair = context.pair
+    parent, variant = pair.models(pair.routes[0], context.dtype)
+    theirs = dict(_find_norms(parent))
+    shares = {
+        name: _share_that_differs(norm, theirs[name])
+        for name, norm in _find_norms(variant)
+        if name in theirs
+    }
+    if not shares:
+        raise NothingToCompare("it has no norm of its own")
+    name, worst = max(shares.items(), key=lambda item: item[1])
+    note = f"of {len(shares)} norms, values of {name} that are not the parent's"
+    is_equal = worst <= MAY_DIFFER
+    return Verdict("PASS" if is_equal else "FAIL", note, worst, MAY_DIFFER, unit="share")
+
+
+def _find_norms(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
+    """The norms of the model's own file, with one weight for each place of a row."""
+    for name, module in model.named_modules():
+        weight = getattr(module, "weight", None)
+        is_own = type(module).__module__ == type(model).__module__
+        if is_own and type(module).__name__.endswith("Norm") and isinstance(weight, Tensor):
+            yield name, module
+
+
+def _share_that_differs(ours: nn.Module, theirs: nn.Module) -> float:
+    weight = ours.get_parameter("weight")
+    draw = torch.Generator().manual_seed(0)
+    rows = torch.randn(ROWS, weight.shape[0], generator=draw).to(weight)
+    with torch.no_grad():
+        return float((ours(rows) != theirs(rows)).float().mean())
+
+
+# --- Check that texts packed into one row, as `position_ids` show, do not see each other
+
+
+def check_isolation(context: CheckContext) -> Verdict:
+    """Compare the variant on two texts in one row with itself on each text alone.
+
+    What it gives for each token is compared at that token, and what it gives for each text, as a
+    pooler does, at that text.
+    """
+    pair = context.pair
+    if "position_ids" not in takes(pair.variant_class):
+        raise NothingToCompare("its forward takes no position_ids")
+    _, variant = pair.models(pair.routes[0], context.dtype)
+    given = pair.inputs(context.case.scenario, context.dtype).given
+    ids, start = given["input_ids"][:1], _first_position(variant)
+    texts = (ids[:, :BOUNDARY], ids[:, BOUNDARY:])
+    places = [start + torch.arange(text.shape[1], device=ids.device)[None] for text in texts]
+    joined = _run(variant, torch.cat(texts, 1), torch.cat(places, 1))
+    isolated = [_run(variant, *each) for each in zip(texts, places, strict=True)]
+    tokens = ids.shape[1]
+    expected = {
+        name: torch.cat([one[name] for one in isolated], 1 if tensor.shape[1] == tokens else 0)
+        for name, tensor in joined.items()
+    }
+    wrong = [name for name in joined if joined[name].shape != expected[name].shape]
+    if wrong:
+        shapes = (f"{name} is {tuple(joined[name].shape)}" for name in wrong)
+        return Verdict("FAIL", f"{', '.join(shapes)} for two texts in one row")
+    route = replace(pair.routes[0], bound=REORDERED)
+    return decide(context, differences(expected, joined), route, "each text alone")
+
+
+def _first_position(model: PreTrainedModel) -> int:
+    """The first position: RoBERTa's positions start after that of padding."""
+    for name, module in model.named_modules():
+        padding = getattr(module, "padding_idx", None)
+        if name.endswith("position_embeddings") and padding is not None:
+            return int(padding) + 1
+    return 0
+
+
+def _run(model: PreTrainedModel, ids: Tensor, places: Tensor) -> Mapping[str, Tensor]:
+    with torch.no_grad(), compute_in_float64():
+        cache = {"use_cache": False} if takes_cache(type(model)) else {}
+        out = model.eval()(input_ids=ids, position_ids=places, return_dict=True, **cache)
+    return dict(outputs(out))
+
+
+# --- Check the outputs at padding in a variant that does not compute it
+
+
+def check_padding(context: CheckContext) -> Verdict:
+    """Check that the base model returns zeros at padding, as the part promises."""
+    pair = context.pair
+    _, variant = pair.models(pair.routes[0], context.dtype)
+    inputs = pair.inputs(context.case.scenario, context.dtype)
+    base = variant.base_model.eval()
+    if not pair.is_causal and not bool(inputs.real[0][:, 0].all()):
+        raise NothingToCompare("heads read the first place of each row, which is padding here")
+    given = {
+        name: tensor
+        for name, tensor in inputs.given.items()
+        if name in ("input_ids", "attention_mask")
+    }
+    with torch.no_grad():
+        states = base(**given, use_cache=False, return_dict=True).last_hidden_state
+    wrong = int(states[~inputs.real[0]].count_nonzero())
+    return Verdict("FAIL" if wrong else "PASS", f"{wrong} values are not zero at padding")
+
+
+# --- Check that each dropout rate moves the variant as far as it moves the parent
+#
+# For variants that draw random numbers in another order than the parent.  No single step can be
+# compared then, but how far dropout moves the outputs on average can.
+
+RATE = 0.3
+DRAWS = 24
+# The factor that two such means may differ by.  Twice the rate moves outputs by half as much again,
+# and no dropout moves nothing.
+ALLOWED_FACTOR = 1.25
+
+
+def check_dropout(context: CheckContext) -> Verdict:
+    """Check the rate that the case's detail names, with all other rates zero."""
+    pair, name = context.pair, context.case.detail
+    if all(part_check.same_rng_order for part_check in pair.part_checks):
+        raise NothingToCompare("it draws as the parent does, and is compared step by step")
+    if name not in pair.config().to_dict():
+        raise NothingToCompare(f"the configuration has no {name}")
+    route = pair.routes[0]
+    with_dropout = Pair(pair.variant, pair.head, pair.device, {**pair.changes, name: RATE})
+    parent, variant = with_dropout.models(route, torch.float32)
+    theirs, ours = (_moved(model, context, with_dropout) for model in (parent, variant))
+    note = f"{name} of {RATE} moves outputs by {ours:.3g}, the parent's by {theirs:.3g}"
+    if not theirs:
+        raise NothingToCompare(f"{name} moves nothing in the parent")
+    near = theirs / ALLOWED_FACTOR <= ours <= theirs * ALLOWED_FACTOR
+    return Verdict("PASS" if near else "FAIL", note)
+
+
+@torch.no_grad()
+def _moved(model: PreTrainedModel, context: CheckContext, pair: Pair) -> float:
+    """Root mean square of the change of the first output by dropout, relative to the output."""
+    inputs = pair.inputs(context.case.scenario, torch.float32)
+    still = _first(model.eval(), inputs.given)
+    real = next((mask for mask in inputs.real if mask.shape == still.shape[:2]), ...)
+    still = still[real]
+    model.train()
+    torch.manual_seed(0)
+    noise = [(_first(model, inputs.given)[real] - still).square().mean() for _ in range(DRAWS)]
+    model.eval()
+    return float((torch.stack(noise).mean() / still.square().mean()).sqrt())
+
+
+def _first(model: PreTrainedModel, given: dict[str, Tensor]) -> Tensor:
+    return next(tensor for _, tensor in outputs(model(**given, return_dict=True)))

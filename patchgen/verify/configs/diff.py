@@ -10,6 +10,7 @@ function tests, each with values that turn the test round, and the names of the 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,9 @@ from typing import Any
 from patchgen.verify.diff_lines import find_touched_lines
 
 Definition = ast.ClassDef | ast.FunctionDef
+# Shorter ones the usual texts are longer than; longer ones take too long.
+LENGTHS = range(13, 2049)
+MOST_LENGTHS = 3
 SMALL = 3  # a value for a number of which nothing is known
 
 
@@ -26,6 +30,7 @@ class Read:
 
     classes: tuple[str, ...]  # that contain a changed line
     values: Mapping[str, tuple[Any, ...]]  # by the name in the configuration
+    lengths: tuple[int, ...] = ()  # integers in changed lines that a text may be longer than
 
 
 def find_reads(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
@@ -40,7 +45,16 @@ def find_reads(text: str, diff: str, defaults: Mapping[str, Any]) -> Read:
                 value for value in values if value not in found.get(name, [])
             )
     classes = tuple(node.name for node in changed if isinstance(node, ast.ClassDef))
-    return Read(classes, {name: tuple(values) for name, values in found.items() if values})
+    lengths = sorted({number for node in changed for number in _numbers(node, lines)})
+    values_of = {name: tuple(values) for name, values in found.items() if values}
+    return Read(classes, values_of, tuple(lengths)[:MOST_LENGTHS])
+
+
+def _numbers(node: ast.stmt, lines: frozenset[int]) -> Iterator[int]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and type(each.value) is int and each.lineno in lines:
+            if each.value in LENGTHS:
+                yield each.value
 
 
 def find_defaults(text: str) -> dict[str, Any]:
@@ -80,7 +94,7 @@ def _tested(node: ast.stmt) -> Iterator[tuple[str, _Others]]:
             config = _of_config(each)
             if config is not None:
                 yield config[0], _Others(config[1], constants)
-            elif (own := _own(each)) in flags:
+            elif (own := _bound(each)) in flags:
                 name, default = flags[own]
                 yield name, _Others(default, constants)
 
@@ -94,9 +108,9 @@ def _tests(node: ast.stmt) -> Iterator[ast.expr]:
 
 
 def _flags(node: ast.stmt) -> Iterator[tuple[str, tuple[str, Any]]]:
-    """Attributes of a class that are one value of its configuration."""
+    """Attributes of a class, and local names, that are one value of its configuration."""
     for each in ast.walk(node):
-        if isinstance(each, ast.Assign) and (own := _own(each.targets[0])):
+        if isinstance(each, ast.Assign) and (own := _bound(each.targets[0])):
             value = each.value.body if isinstance(each.value, ast.IfExp) else each.value
             config = _of_config(value)
             if config is not None:
@@ -105,8 +119,10 @@ def _flags(node: ast.stmt) -> Iterator[tuple[str, tuple[str, Any]]]:
 
 def _of_config(node: ast.AST) -> tuple[str, Any] | None:
     """`config.name`, or `getattr(config, "name", default)`: the name and the default."""
+    if isinstance(node, ast.Attribute) and node.attr.endswith("_config"):
+        return None  # a configuration inside it, which is no value
     if isinstance(node, ast.Attribute) and _is_config(node.value):
-        return node.attr, None
+        return f"{_inner(node.value)}{node.attr}", None
     if (
         isinstance(node, ast.Call)
         and ast.unparse(node.func) == "getattr"
@@ -115,22 +131,31 @@ def _of_config(node: ast.AST) -> tuple[str, Any] | None:
         name, *default = (
             each.value if isinstance(each, ast.Constant) else None for each in node.args[1:]
         )
-        return (name, default[0] if default else None) if isinstance(name, str) else None
+        if isinstance(name, str):
+            return f"{_inner(node.args[0])}{name}", default[0] if default else None
     return None
 
 
 def _is_config(node: ast.expr) -> bool:
-    return ast.unparse(node).rpartition(".")[2] == "config"
+    return re.fullmatch(r"(self\.)?config(\.\w+_config)?", ast.unparse(node)) is not None
 
 
-def _own(node: ast.AST) -> str:
-    """`name` for `self.name`; "" for anything else."""
+def _inner(node: ast.expr) -> str:
+    """ "ffn_config." for `self.config.ffn_config`."""
+    _, _, inner = ast.unparse(node).removeprefix("self.").partition(".")
+    return f"{inner}." if inner else ""
+
+
+def _bound(node: ast.AST) -> str:
+    """`.name` for `self.name`, `name` for a name; "" for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
     is_own = (
         isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id == "self"
     )
-    return node.attr if is_own and isinstance(node, ast.Attribute) else ""
+    return f".{node.attr}" if is_own and isinstance(node, ast.Attribute) else ""
 
 
 def _values(default: Any, compared: tuple[Any, ...]) -> Iterator[Any]:

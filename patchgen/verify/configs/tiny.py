@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -43,7 +44,13 @@ def tiny_config(
     if default.is_encoder_decoder:
         # Checkpoints set what a decoder starts from; configurations do not.
         tiny = {"decoder_start_token_id": SIZES["pad_token_id"], **tiny}
-    return _build_accepted(default, lambda concession: {**tiny, **concession, **changes})
+    inner = {name: value for name, value in changes.items() if "." in name}
+    outer = {name: value for name, value in changes.items() if "." not in name}
+    made = _build_accepted(default, lambda concession: {**tiny, **concession, **outer})
+    for name, value in inner.items():  # of a configuration inside it: "ffn_config.moe_top_k"
+        path, _, last = name.rpartition(".")
+        setattr(operator.attrgetter(path)(made), last, value)
+    return made
 
 
 def _build_accepted(

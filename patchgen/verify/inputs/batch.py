@@ -11,7 +11,7 @@ from torch import Tensor
 from patchgen.facts.sizes import SIZES
 
 FIRST_WORD = 3  # tokens below are special
-Padding = Literal["none", "right", "left"]
+Padding = Literal["none", "right", "left", "short"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Batch:
 def batch(padding: Padding = "none", *, rows: int = 3, length: int = 13, seed: int = 0) -> Batch:
     """Random words.  Row n has five times n tokens of padding at the given side, row 0 has none.
 
+    "short" is padded on the right: two tokens less than all, one token, and a third of all.
+
     A token that follows padding has no label: a causal model would predict it from a padded token,
     whose output does not matter.
     """
@@ -44,8 +46,10 @@ def batch(padding: Padding = "none", *, rows: int = 3, length: int = 13, seed: i
     real = torch.ones(rows, length, dtype=torch.bool)
     if padding != "none":
         kept = length - 5 * torch.arange(rows)[:, None]
+        if padding == "short":
+            kept = torch.tensor([length - 2, 1, length // 3]).repeat(rows)[:rows, None]
         place = torch.arange(length)[None, :]
-        real = place < kept if padding == "right" else place >= length - kept
+        real = place >= length - kept if padding == "left" else place < kept
     ids = ids.masked_fill(~real, SIZES["pad_token_id"])
     predicted_from_real = real & real.roll(1, dims=1)
     predicted_from_real[:, 0] = False

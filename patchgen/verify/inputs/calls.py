@@ -250,6 +250,35 @@ def _biased(model: PreTrainedModel) -> Iterator[None]:
         head.bias = None
 
 
+class _HalvedLinear(nn.Linear):
+    """A head with a forward of its own, as layers with quantized weights have."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        return super().forward(states) / 2
+
+
+@contextmanager
+def _of_another_class(model: PreTrainedModel) -> Iterator[None]:
+    head = _head(model)
+    was = type(head)
+    head.__class__ = _HalvedLinear
+    try:
+        yield
+    finally:
+        head.__class__ = was
+
+
+@contextmanager
+def _with_own_loss(model: PreTrainedModel) -> Iterator[None]:
+    """A user's loss, which gets what the model's own gets."""
+    was = model.loss_function
+    model.loss_function = lambda *args, **kwargs: was(*args, **kwargs) / 3
+    try:
+        yield
+    finally:
+        del model._loss_function
+
+
 @contextmanager
 def _showing(model: PreTrainedModel) -> Iterator[None]:
     """The configuration asks for attention weights."""
@@ -274,6 +303,8 @@ OF_MODELS: Mapping[str, Callable[[PreTrainedModel], Any]] = {
     "a head with a hook at its gradient": _hooked_at_gradient,
     "a head with a hook before its gradient": _hooked_before_gradient,
     "a wrapped head": _wrapped,
+    "a head of another class": _of_another_class,
+    "a loss function of one's own": _with_own_loss,
     "a head with a bias": _biased,
     FROZEN: _frozen,
     BY_CONFIGURATION: _showing,

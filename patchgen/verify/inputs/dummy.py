@@ -35,6 +35,8 @@ from patchgen.verify.inputs.vision import image_inputs, images, patch_inputs
 from patchgen.verify.parts.scenario import Scenario
 
 ONE_ROW = ("tvp",)  # their forward is right for one row only
+# The lengths of the texts in each row.
+PACKED = {"packed": ((BOUNDARY, LENGTH - BOUNDARY),), "several": ((LENGTH,), (1, 5, 7), (4, 9))}
 MEMORY = 7  # tokens of an encoder whose states are given
 
 
@@ -93,7 +95,7 @@ def _text(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, scenario: Scenario, seed: int
 ) -> Inputs:
     names = takes(model_class)
-    padding: Any = "none" if scenario.rows in ("full", "packed") else scenario.rows
+    padding: Any = scenario.rows if scenario.rows in ("right", "left", "short") else "none"
     text = batch(padding, rows=ROWS, length=scenario.length or LENGTH, seed=seed)
     given, real = (
         {"input_ids": _ended(text, config) if _is_pooled(model_class, config) else text.input_ids},
@@ -105,11 +107,12 @@ def _text(
         if "attention_mask" not in names:
             raise CannotBuild("its forward takes no attention_mask")
         given["attention_mask"] = text.attention_mask
-    if scenario.rows == "packed":
+    if scenario.rows in PACKED:
         if "position_ids" not in names:
             raise CannotBuild("its forward takes no position_ids, which tell packed texts apart")
-        starts = [*range(BOUNDARY), *range(LENGTH - BOUNDARY)]
-        given["position_ids"] = torch.tensor([starts] * ROWS)
+        texts = PACKED[scenario.rows]
+        starts = [[place for length in row for place in range(length)] for row in texts]
+        given["position_ids"] = torch.tensor([starts[row % len(starts)] for row in range(ROWS)])
     if config.is_encoder_decoder and "decoder_input_ids" in names:
         answer = batch("none", rows=ROWS, length=ANSWER, seed=seed + 1)
         real.append(answer.real)

@@ -77,6 +77,25 @@ def registered(name: str, function: Attention, masks: Masks) -> Iterator[list[di
         del AttentionMaskInterface._global_mapping[name]
 
 
+def _of_one_text(queries: int, keys: int, lengths: dict[str, Any]) -> Tensor:
+    """Which keys are of a query's own text, where texts lie in one row behind each other.
+
+    A kernel reads no more of a text than the longest that it is told of.
+    """
+    of_query, of_key = (lengths.get(f"cu_seq_lens_{side}") for side in "qk")
+    if of_query is None or of_key is None:
+        return torch.ones(1, 1, queries, keys, dtype=torch.bool)
+    places: list[Tensor] = []
+    for side, ends, number in (("q", of_query, queries), ("k", of_key, keys)):
+        place = torch.arange(number)
+        text = torch.searchsorted(ends[1:].contiguous().long(), place, right=True)
+        longest = lengths.get(f"max_length_{side}")
+        begins = ends.long()[text.clamp(max=len(ends) - 2)]
+        read = place - begins < (number if longest is None else int(longest))
+        places.append(torch.where(read, text, -1 - len(places)))
+    return (places[0][:, None] == places[1][None, :])[None, None]
+
+
 def flash_reference(
     module: nn.Module,
     query: Tensor,
@@ -113,6 +132,7 @@ def flash_reference(
         visible = visible & (back >= 0)
     if sliding_window is not None:
         visible = visible & (back < sliding_window)
+    visible = visible & _of_one_text(queries, keys, kwargs)
     if attention_mask is not None:
         visible = visible & attention_mask.bool()[:, None, None, :]
     groups = query.shape[1] // key.shape[1]

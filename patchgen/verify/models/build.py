@@ -18,7 +18,10 @@ from patchgen.verify.parts.part_check import Build, Route, load_strictly
 
 
 def build_parent(
-    parent_class: type[PreTrainedModel], config: PreTrainedConfig, dtype: torch.dtype
+    parent_class: type[PreTrainedModel],
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    seed: int = 0,
 ) -> PreTrainedModel:
     """The parent with weights that show errors, on the CPU.  Raises CannotBuild."""
     try:
@@ -32,7 +35,7 @@ def build_parent(
     if size > LARGEST:
         raise CannotBuild(f"has {size:,} parameters at its tiniest, more than {LARGEST:,}")
     model = parent_class(config).to(dtype).eval()
-    draw_weights(model)
+    draw_weights(model, seed)
     return model
 
 

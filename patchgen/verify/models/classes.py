@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
+import linecache
 import re
 import sys
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
+from os.path import commonprefix
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from transformers import PreTrainedModel
+from transformers import MODEL_MAPPING, AutoModel, PreTrainedModel, modeling_layers
 
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.interpreter import complete_interpreter, is_interpreted
+from patchgen.verify.parts.planting import replaced
 from patchgen.verify.variants import Variant
 
 
@@ -51,9 +58,66 @@ def _is_elsewhere(package: ModuleType | None, home: Path) -> bool:
     return bool(places) and (home / Path(places[0]).name).resolve() != Path(places[0]).resolve()
 
 
-def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
-    """The parent's class of that name, or of the same ending if prefixes differ."""
+@functools.cache
+def _mixed_parent(variant: Variant) -> ModuleType:
+    """The parent's module with the variant's classes in place of those that differ on purpose.
+
+    Its text with an import in place of each such class: what reads the class when the module is
+    made, such as a list of what can be recorded, gets the variant's.
+    """
     parent = importlib.import_module(variant.parent)
+    text = Path(str(parent.__file__)).read_text(encoding="utf-8")
+    lines, replaced = text.splitlines(keepends=True), set(variant.replaced)
+    ours, theirs = (
+        variant.heads[0],
+        find_parent_class(replace(variant, differs=()), variant.heads[0]),
+    )
+    ending = commonprefix([ours[::-1], theirs.__name__[::-1]])[::-1]
+    prefix, own = theirs.__name__.removesuffix(ending), ours.removesuffix(ending)
+    for node in reversed(ast.parse(text).body):
+        name = getattr(node, "name", "")
+        of_variant = own + name.removeprefix(prefix) if name.startswith(prefix) else name
+        if isinstance(node, ast.ClassDef) and of_variant in replaced:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            imported = f"from {variant.module} import {of_variant} as {name}\n"
+            lines[first - 1 : node.end_lineno] = [imported]
+    module_of(variant)
+    # The text is in no file; Python and torch find it where they look for lines.
+    mixed = ModuleType(f"{variant.parent}_with_{variant.name}")
+    mixed.__package__ = variant.parent.rpartition(".")[0]
+    mixed.__file__ = str(Path(str(parent.__file__)).with_name(f"{mixed.__name__}.py"))
+    linecache.cache[mixed.__file__] = (len(text), None, lines, mixed.__file__)
+    sys.modules[mixed.__name__] = mixed
+    exec(compile("".join(lines), mixed.__file__, "exec", dont_inherit=True), vars(mixed))
+    for one in [one for one in vars(mixed).values() if isinstance(one, type)]:
+        if one.__module__ == mixed.__name__ and "__init__" not in vars(one):
+            if any(base.__module__ == modeling_layers.__name__ for base in one.__mro__):
+                _give_own_inner_model(one, mixed)
+    return mixed
+
+
+def _give_own_inner_model(head: type, module: ModuleType) -> None:
+    """Let a head of transformers' generic kinds build the module's model, and no registered one."""
+    build: Any = head.__init__  # type: ignore[misc]
+
+    @functools.wraps(build)
+    def init(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+        def make(registered: Any) -> Any:
+            name = MODEL_MAPPING[type(config)].__name__
+            return lambda config, **options: getattr(module, name)(config)
+
+        with replaced(AutoModel, "from_config", make):
+            build(self, config, *args, **kwargs)
+
+    head.__init__ = init  # type: ignore[misc]
+
+
+def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
+    """The parent's class of that name, or of the same ending if prefixes differ.
+
+    Where classes differ on purpose, the parent has them too.
+    """
+    parent = _mixed_parent(variant) if variant.replaced else importlib.import_module(variant.parent)
     if hasattr(parent, head):
         return getattr(parent, head)
     ending = _ending(head)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +21,7 @@ from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
 from patchgen.verify.inputs.dummy import make_inputs
-from patchgen.verify.models.build import build_both, build_parent
+from patchgen.verify.models.build import build_both, build_parent, silence_progress
 from patchgen.verify.models.classes import find_parent_class, module_of
 from patchgen.verify.observe.dependence import is_causal, isolates_packed_texts
 from patchgen.verify.observe.evidence import Evidence, gather_evidence
@@ -27,7 +29,7 @@ from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.combine import EAGER, find_part_checks, merge_routes, weights_route
 from patchgen.verify.parts.part_check import Observation, PairFacts, PartCheck, Route, reload
 from patchgen.verify.parts.scenario import Scenario
-from patchgen.verify.variants import Variant
+from patchgen.verify.variants import SETTING, Variant
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Pair:
     head: str
     device: str = "cpu"
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the tiny configuration
+    seed: int = 0  # of weights and inputs
+    is_neutral: bool = False  # beside the parent itself, with what makes the variant equal to it
 
     @functools.cached_property
     def module(self) -> ModuleType:
@@ -54,6 +58,40 @@ class Pair:
     @functools.cached_property
     def parent_class(self) -> type[PreTrainedModel]:
         return find_parent_class(self.variant, self.head)
+
+    @functools.cached_property
+    def plain_parent_class(self) -> type[PreTrainedModel]:
+        """The parent's class as transformers has it, whatever differs on purpose."""
+        return find_parent_class(replace(self.variant, differs=()), self.head)
+
+    @functools.cached_property
+    def plain_parent(self) -> PreTrainedModel:
+        """A model of it in float64, on the CPU."""
+        return build_parent(self.plain_parent_class, self.config(), torch.float64, self.seed)
+
+    @functools.cached_property
+    def new_parameters(self) -> tuple[str, ...]:
+        """Those that the parent's checkpoint does not have; none where a part converts it."""
+        if self.build is not reload:
+            return ()
+        with tempfile.TemporaryDirectory() as folder, silence_progress():
+            self.plain_parent.save_pretrained(folder)
+            model, report = self.variant_class.from_pretrained(folder, output_loading_info=True)
+        missing = set(map(str, report["missing_keys"]))
+        return tuple(name for name, _ in model.named_parameters() if name in missing)
+
+    def of_parent(self) -> Pair:
+        """The parent beside itself."""
+        name = self.parent_class.__name__
+        variant = replace(
+            self.variant,
+            module=self.variant.parent,
+            parts=(),
+            changes=(),
+            heads=(name,),
+            differs=(),
+        )
+        return Pair(variant, name, self.device, self.changes, self.seed)
 
     @functools.cached_property
     def routes(self) -> tuple[Route, Route]:
@@ -82,6 +120,8 @@ class Pair:
         own = [
             part_check.build for part_check in self.part_checks if part_check.build is not reload
         ]
+        if self.is_neutral:
+            return functools.partial(_build_neutral, self.variant)
         return own[0] if own else reload
 
     def config(self, dropout: float = 0.0, **changes: Any) -> PreTrainedConfig:
@@ -124,12 +164,13 @@ class Pair:
             raise CannotBuild(
                 f"{self.parent_class.__name__} has no tiny configuration: {what}"
             ) from error
-        return build_parent(self.parent_class, config, dtype)
+        return build_parent(self.parent_class, config, dtype, self.seed)
 
     # --- observations
 
     def inputs(self, scenario: Scenario, dtype: torch.dtype, seed: int = 0) -> Inputs:
-        return make_inputs(self.parent_class, self.config(), scenario, seed).to(self.device, dtype)
+        drawn = make_inputs(self.parent_class, self.config(), scenario, seed + 97 * self.seed)
+        return drawn.to(self.device, dtype)
 
     @functools.cached_property
     def _observations(self) -> dict[Any, dict[str, Tensor]]:
@@ -175,6 +216,9 @@ class Pair:
         )
         for part_check in self.part_checks:
             observed = part_check.terms(observed, variant)
+        if self.is_neutral:
+            parent = self.observe_parent(route, dtype, scenario, weights=weights)
+            observed = {name: tensor for name, tensor in observed.items() if name in parent}
         if any(part_check.joins_weights for part_check in self.part_checks):
             parent = self.observe_parent(route, dtype, scenario, weights=weights)
             observed = drop_zero_gradients(observed, parent)
@@ -247,3 +291,27 @@ class Pair:
     @property
     def _measured(self) -> PreTrainedModel:
         return self.models(self.routes[0], torch.float32)[0]
+
+
+def _build_neutral(
+    variant: Variant,
+    parent: PreTrainedModel,
+    variant_class: type[PreTrainedModel],
+    folder: Path,
+    settings: Mapping[str, Any],
+) -> PreTrainedModel:
+    """The variant from the parent's checkpoint, with new parameters at their neutral values."""
+    parent.save_pretrained(folder)
+    model = variant_class.from_pretrained(folder, dtype=parent.dtype, **settings)
+    theirs = set(parent.state_dict())
+    values = {name: value for name, value in variant.equal_if if not name.startswith(SETTING)}
+    draw = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name not in theirs:
+                normal = torch.randn(parameter.shape, generator=draw, dtype=torch.float64)
+                parameter.copy_(normal)
+            for ending, value in values.items():
+                if name.endswith(ending):
+                    parameter.fill_(value)
+    return model

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Outcome = Literal["seen", "equivalent", "unseen", "failed"]
-OUTCOMES: tuple[Outcome, ...] = ("seen", "equivalent", "unseen", "failed")
+Outcome = Literal["seen", "unseen", "no difference", "crashed"]
+OUTCOMES: tuple[Outcome, ...] = ("seen", "unseen", "no difference", "crashed")
 
 
 @dataclass(frozen=True, slots=True)
 class MutantResult:
     """One mutant.
 
-    seen: a case compared unequal.  equivalent: cases that run its line, of each kind one, ran the
-    same operations on the same data.  failed: no case that runs its line comes to its end; neither
-    seen nor unseen.
+    seen: a case compared unequal.  unseen: none did, and some ran other operations.  no difference:
+    all cases that run its line, in every dtype, ran the same operations on the same data.  crashed:
+    it raises an exception somewhere, and no case sees it before; neither seen nor unseen.
     """
 
     place: str  # "modeling_llama_loss.py:233"
@@ -28,6 +28,10 @@ class MutantResult:
     note: str = ""  # the case that saw it, or why it failed
     cases: int = 0  # how many it was run in
     digest: str = ""
+
+    def __post_init__(self) -> None:
+        if self.outcome not in OUTCOMES:  # of a report that an earlier patchgen wrote
+            raise ValueError(f"{self.outcome} is no outcome")
 
     @property
     def name(self) -> str:
@@ -46,9 +50,7 @@ class LinesRun:
     changed: int  # lines at which something can run
     ran: int
     not_run: tuple[tuple[int, str], ...]  # number and text
-    refusals: tuple[
-        tuple[int, str], ...
-    ] = ()  # those of the lines that did not run which only refuse what is given
+    refusals: tuple[tuple[int, str], ...] = ()  # that did not run and only refuse what is given
     mutants: int = 0  # possible mutants of lines that ran
     unplanted: int = 0  # that can be made of lines that did not run: none of them is planted
 
@@ -56,16 +58,10 @@ class LinesRun:
         return asdict(self)
 
 
-def lines_from_json(format_counts: Mapping[str, Any]) -> LinesRun:
+def lines_from_json(fields: Mapping[str, Any]) -> LinesRun:
     """The inverse of `LinesRun.as_json`."""
-    missed, refused = (
-        tuple((int(number), str(text)) for number, text in format_counts[name])
-        for name in ("not_run", "refusals")
-    )
-    changed, ran, mutants, unplanted = (
-        int(format_counts[name]) for name in ("changed", "ran", "mutants", "unplanted")
-    )
-    return LinesRun(str(format_counts["file"]), changed, ran, missed, refused, mutants, unplanted)
+    texts = {name: tuple(map(tuple, fields[name])) for name in ("not_run", "refusals")}
+    return LinesRun(**{**fields, **texts})
 
 
 def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
@@ -77,13 +73,15 @@ def counted(fates: Iterable[MutantResult]) -> Mapping[Outcome, int]:
 def format_counts(fates: Iterable[MutantResult], lines: LinesRun | None = None) -> str:
     """How many of the mutants were seen, in words.
 
-    "23 of 24 mutants seen, 2 more equivalent, 1 more failed to run, 31 on lines that did not run".
+    "23 of 24 mutants seen, 2 more made no difference, 1 more crashed, 31 on lines that did not
+    run".
     """
     found = counted(fates)
     decided = found["seen"] + found["unseen"]
     text = f"{found['seen']} of {decided} mutants seen"
-    text += f", {found['equivalent']} more equivalent" if found["equivalent"] else ""
-    text += f", {found['failed']} more failed to run" if found["failed"] else ""
+    quiet, crashed = found["no difference"], found["crashed"]
+    text += f", {quiet} more made no difference" if quiet else ""
+    text += f", {crashed} more crashed" if crashed else ""
     if lines is None or not (lines.mutants or lines.unplanted):
         return text
     text += f", {lines.unplanted} on lines that did not run" if lines.unplanted else ""

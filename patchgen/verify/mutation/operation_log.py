@@ -8,23 +8,23 @@ constants, and for each tensor that it is given which operation made it; of a te
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+from patchgen.verify.observe.recorder import Args, Given, Listener
 
 # Names for the same values: what they change for autograd shows in the backward pass.
 _RENAMES = frozenset({"aten.detach", "aten.alias", "aten.lift_fresh"})
 
 
-class recorded(TorchDispatchMode):
-    """A context; afterwards `digest()` is that of everything that ran inside it."""
+class OperationLog(Listener):
+    """`digest()` is that of everything that ran while it listened."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._hash = hashlib.sha256()
         self._made: dict[int, str] = {}  # by the id of a tensor
         self._stored: dict[int, str] = {}  # by the address of its storage
@@ -34,29 +34,22 @@ class recorded(TorchDispatchMode):
     def digest(self) -> str:
         return self._hash.hexdigest()
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        given = kwargs or {}
-        if str(func.overloadpacket) in _RENAMES:
-            out = func(*args, **given)
+    def begins(self, operation: Any, args: Args, given: Given) -> None:
+        if str(operation.overloadpacket) not in _RENAMES:
+            canonical = _canonical_axes(operation, _with_defaults(operation, args, given))
+            named = tree_map_only((Tensor, torch.Generator), self._name, canonical)
+            self._hash.update(f"{operation}{named!r}\n".encode())
+
+    def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
+        if str(operation.overloadpacket) in _RENAMES:
             self._call(out, self._name(args[0]))
-            return out
-        canonical = _canonical_axes(func, _with_defaults(func, args, given))
-        named = tree_map_only((Tensor, torch.Generator), self._name, canonical)
-        out = func(*args, **given)
-        self._hash.update(f"{func}{named!r}\n".encode())
+            return
         for at, result in enumerate(tree_leaves(out)):
             if isinstance(result, Tensor):
                 self._call(result, f"%{self.operations}.{at}")
             else:  # a number that Python is given may decide what comes next
                 self._hash.update(f"{result!r}".encode())
         self.operations += 1
-        return out
 
     def _name(self, given: Tensor | torch.Generator) -> str:
         if isinstance(given, torch.Generator):
@@ -74,13 +67,13 @@ class recorded(TorchDispatchMode):
         self._alive.append(tensor)
 
 
-def _with_defaults(func: Any, args: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
+def _with_defaults(func: Any, args: Args, given: Given) -> Args:
     """Every argument of the operation in its place: also those that the caller left out."""
     rest = func._schema.arguments[len(args) :]
     return (*args, *(given.get(each.name, each.default_value) for each in rest))
 
 
-def _canonical_axes(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _canonical_axes(func: Any, args: Args) -> Args:
     """`args` with axes counted from the front; two that change places, in their order."""
     if (
         not args

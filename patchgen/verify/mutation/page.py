@@ -14,14 +14,16 @@ A *mutant* is one small error in a line that the variant adds or changes: an ope
 an index or a slice off by one, an argument or a keyword left out, two operands swapped, a term
 dropped, a condition inverted, a gradient detached, a statement removed. Each mutant is planted, and
 the cases of `patchgen verify` that run its line are run. Those come first that bring another
-padding, head, configuration, way to call the model or changed line.
+padding, head, configuration, way to call the model or changed line. What only crashes is left out:
+each error is first evaluated beside the right expression, and has to give the same types, shapes
+and dtypes.
 
 - **seen**: one of the cases fails, by its usual bound.
-- **equivalent**: all cases that bring something new run the same operations on the same data with
-  the same constants, forward and backward.
-- **failed**: the mutant crashes wherever it changes anything. It counts as neither seen nor unseen,
+- **unseen**: no case fails, and some compute something else. Each is listed below.
+- **no difference**: all cases that run its line, in every dtype, run the same operations on the
+  same data with the same constants, forward and backward.
+- **crashed**: it crashes in some case, and no case sees it. It counts as neither seen nor unseen,
   because nobody can overlook it.
-- **unseen**: none of these. Each is listed below.
 
 Mutants are made only of lines that some case runs (*made*). *On lines not run* is the number of
 mutants that lines without a case would give; those lines are listed below. Of the first, a sample
@@ -39,33 +41,23 @@ def format_mutants_page(
     total = counted(every)
     decided = total["seen"] + total["unseen"]
     part = f"{100 * total['seen'] / decided:.1f} %" if decided else "none"
-    lines = ["# Mutants", "", f"{commands}, {versions}: {_of(len(found))}.", "", _LEGEND]
-    lines += [
-        f"Seen: {total['seen']:,} of {decided:,} that run and are not equivalent, {part}.",
-        "",
-    ]
+    of = f"of {len(found)} variant{'s' if len(found) != 1 else ''}, those of the table"
+    seen = f"Seen: {total['seen']:,} of {decided:,} that run and make a difference, {part}."
+    lines = ["# Mutants", "", f"{commands}, {versions}: {of}.", "", _LEGEND, seen, ""]
     rows = []
     for name, (fates, run) in found.items():
-        ran, unplanted, made = "", "", ""
+        ran = ("", "", "")
         if run is not None:
-            ran = f"{run.ran} of {run.changed}"
-            unplanted, made = f"{run.unplanted:,}", f"{run.mutants:,}"
-        numbers = [f"{number:,}" for number in counted(fates).values()]
-        rows.append((name, ran, unplanted, made, f"{len(fates):,}", *numbers))
+            ran = f"{run.ran} of {run.changed}", f"{run.unplanted:,}", f"{run.mutants:,}"
+        rows.append((name, *ran, *(f"{n:,}" for n in (len(fates), *counted(fates).values()))))
     runs = [run for _, run in found.values() if run is not None]
-    unplanted = f"{sum(run.unplanted for run in runs):,}"
-    made = f"{sum(run.mutants for run in runs):,}"
-    numbers = [f"{number:,}" for number in total.values()]
-    rows.append(("**all**", "", unplanted, made, f"{len(every):,}", *numbers))
+    sums = sum(run.unplanted for run in runs), sum(run.mutants for run in runs), len(every)
+    rows.append(("**all**", "", *(f"{n:,}" for n in (*sums, *total.values()))))
     heads = ("lines run", "on lines not run", "made", "planted", *OUTCOMES)
     lines += table_lines(("variant", *heads), rows, numbers=heads)
     for name, (fates, run) in found.items():
         lines += _of_variant(name, fates, run)
     return "\n".join(lines) + "\n"
-
-
-def _of(variants: int) -> str:
-    return f"of {variants} variant{'s' if variants != 1 else ''}, those of the table"
 
 
 def _found(
@@ -91,11 +83,5 @@ def _of_variant(name: str, fates: Sequence[MutantResult], run: LinesRun | None) 
             yield f"{heading}: {', '.join(str(number) for number, _ in lines)}."
             yield ""
     for fate in unseen:
-        yield from (
-            f"`{fate.place}`, {fate.says}: {fate.note}.",
-            "",
-            "```diff",
-            fate.diff,
-            "```",
-            "",
-        )
+        yield f"`{fate.place}`, {fate.says}: {fate.note}.\n"
+        yield f"```diff\n{fate.diff}\n```\n"

@@ -1,23 +1,38 @@
-"""Plant an error of the text in the module that runs.
+"""Plant an error of the text in the module that runs, and lend models to what may spoil them.
 
 Inside a function: the function is given the code that is compiled from the wrong text, so that
 classes, models and weights stay as they are.  Elsewhere (a default, a constant, a flag of a class):
 the whole text is run as a module of its own, which takes the place of the right one.
+
+Models are not copied: at another address kernels may add in another order, and differences of one
+rounding would look like an error where there is none.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields
 from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
-from patchgen.verify.mutation.lines_run import iterate_codes
-from patchgen.verify.mutation.mutate import Mutant
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+from transformers import PreTrainedModel
+
+from patchgen.verify.models.build import build_variant
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.mutation.lines import iterate_codes
+from patchgen.verify.mutation.mutations import Mutant
+from patchgen.verify.parts.part_check import PairFacts, Route
 
 _Key = tuple[str, int]  # the qualified name of a function, and the line where it begins
+_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 @dataclass(frozen=True)
@@ -42,37 +57,20 @@ def living(module: ModuleType, text: str) -> Living:
     return Living(module, text, functions)
 
 
-def is_in_function(mutant: Mutant) -> bool:
-    return bool(mutant.function)
-
-
 @contextmanager
 def plant_mutant(right: Living, mutant: Mutant) -> Iterator[ModuleType]:
     """A context in which the module has the error; yields the module.  Raises its import errors."""
     code = compile(mutant.text(right.text), right.path, "exec", dont_inherit=True)
-    if not is_in_function(mutant):
-        with _run_as_module(right.module, code) as module:
-            yield module
+    if not mutant.function:
+        try:
+            with _run_as_module(right.module, code) as module:
+                yield module
+        finally:
+            if "custom_op" in right.text:  # the wrong text has put its own in their place
+                code = compile(right.text, right.path, "exec", dont_inherit=True)
+                with _run_as_module(right.module, code) as module:
+                    right.functions.update(living(module, right.text).functions)
         return
-    swapped = [
-        (function, function.__code__, wrong)
-        for function, wrong in _wrong_codes(right, mutant, code)
-    ]
-    _forget(right.module)
-    for function, _, wrong in swapped:
-        function.__code__ = wrong
-    try:
-        yield right.module
-    finally:
-        for function, was, _ in swapped:
-            function.__code__ = was
-        _forget(right.module)
-
-
-def _wrong_codes(
-    right: Living, mutant: Mutant, code: CodeType
-) -> Iterator[tuple[FunctionType, CodeType]]:
-    """Each function whose code differs, with the wrong one: the one that the mutant is in."""
     own = [each for each in iterate_codes(code) if each.co_qualname == mutant.function]
     before = [each for each in own if each.co_firstlineno <= mutant.line]
     if not before:
@@ -80,8 +78,28 @@ def _wrong_codes(
     wrong = max(before, key=lambda each: each.co_firstlineno)
     if _key(wrong) not in right.functions:
         raise LookupError(f"no function is made of {mutant.function}")
-    for function in right.functions[_key(wrong)]:
-        yield function, wrong
+    with swapped(right, [wrong]):
+        yield right.module
+
+
+@contextmanager
+def swapped(right: Living, codes: list[CodeType]) -> Iterator[None]:
+    """A context in which the functions that `codes` are compiled of run them."""
+    before = [
+        (function, function.__code__, code)
+        for code in codes
+        for function in right.functions.get(_key(code), ())
+        if len(function.__code__.co_freevars) == len(code.co_freevars)
+    ]
+    _forget(right.module)
+    for function, _, code in before:
+        function.__code__ = code
+    try:
+        yield
+    finally:
+        for function, code, _ in before:
+            function.__code__ = code
+        _forget(right.module)
 
 
 def _key(code: CodeType) -> _Key:
@@ -109,3 +127,103 @@ def _run_as_module(right: ModuleType, code: CodeType) -> Iterator[ModuleType]:
     finally:
         if before is not None:
             sys.modules[right.__name__] = before
+
+
+@contextmanager
+def kept(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
+    """A context after which weights, buffers, attributes and configurations are as before."""
+    attributes = [
+        (module, dict(vars(module)), {name: dict(vars(module)[name]) for name in _TABLES})
+        for module in model.modules()
+    ]
+    tensors: list[Tensor] = [*model.parameters(), *model.buffers()]
+    values = [(tensor, tensor.detach().clone()) for tensor in tensors]
+    own = (getattr(module, "config", None) for module in model.modules())
+    configs = {id(config): (config, copy.deepcopy(vars(config))) for config in filter(None, own)}
+    try:
+        yield model
+    finally:
+        for module, named, tables in attributes:
+            _refill(vars(module), named)
+            for name, table in tables.items():
+                _refill(vars(module)[name], table)
+        with torch.no_grad():
+            for tensor, value in values:
+                if not torch.equal(tensor, value):
+                    tensor.copy_(value)
+        for config, settings in configs.values():
+            if vars(config) != settings:
+                _refill(vars(config), settings)
+
+
+def _refill(table: dict[str, Any], values: dict[str, Any]) -> None:
+    table.clear()
+    table.update(values)
+
+
+@dataclass(frozen=True)
+class MutatedPair(Pair):
+    """`right` with `wrong`, the module with the error; `is_built_anew` where it makes models."""
+
+    right: Pair = field(kw_only=True)
+    wrong: ModuleType = field(kw_only=True)
+    is_built_anew: bool = field(kw_only=True)
+    loans: ExitStack = field(kw_only=True)  # closing it restores the right pair's models
+
+    @property
+    def module(self) -> ModuleType:
+        return self.wrong
+
+    def models(
+        self, route: Route, dtype: torch.dtype, dropout: float = 0.0, *, fresh: bool = False
+    ) -> tuple[PreTrainedModel, PreTrainedModel]:
+        """The right pair's parent, and a variant that the error may spoil."""
+        parent, variant = self.right.models(route, dtype, dropout)
+        key = (route.name, dtype, dropout)
+        if key not in self._models:
+            with _disable_current_modes():  # no recording sees how a model is made
+                if self.is_built_anew:
+                    master = self.right.master(dtype, dropout)
+                    variant = build_variant(master, self.variant_class, self.build, route)
+                    variant = variant.to(self.device)
+                else:
+                    self.loans.enter_context(kept(variant))
+                self._models[key] = parent, variant
+        return copy.deepcopy(self._models[key]) if fresh else self._models[key]
+
+    @property
+    def _observations(self) -> dict[Any, dict[str, Tensor]]:
+        return self.right._observations
+
+    @functools.cached_property
+    def facts(self) -> PairFacts:
+        facts = self.right.facts
+        given = facts.inputs, facts.lengths, facts.causal
+        return PairFacts(facts.parent_class, self.variant_class, facts.config, *given)
+
+    @property
+    def is_causal(self) -> bool:
+        return self.right.is_causal
+
+    @property
+    def isolates_packed_texts(self) -> bool:
+        return self.right.isolates_packed_texts
+
+
+class MutatedPairs:
+    """The mutated pairs of one error, each made once."""
+
+    def __init__(self, module: ModuleType, loans: ExitStack, is_built_anew: bool) -> None:
+        self.module, self.loans, self.is_built_anew = module, loans, is_built_anew
+        self.pairs: dict[int, MutatedPair] = {}
+
+    def of(self, right: Pair) -> MutatedPair:
+        if id(right) not in self.pairs:
+            self.pairs[id(right)] = MutatedPair(
+                **{each.name: getattr(right, each.name) for each in fields(Pair)},
+                right=right,
+                wrong=self.module,
+                is_built_anew=self.is_built_anew,
+                loans=self.loans,
+            )
+        return self.pairs[id(right)]

@@ -1,15 +1,17 @@
 """Plant small errors in the changed lines of one variant, and see which are noticed.
 
 Only cases that run a mutant's line are run for it, the most telling first, until one compares
-unequal.  Where the first few do not, the operations are compared: what computes the same need not
-be compared further.
+unequal.  Where the first few do not, every case is run, in every dtype, and the operations are
+compared too: an error makes no difference where all of them are the same.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import math
+import time
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,28 +22,23 @@ from types import ModuleType
 import torch
 
 from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.order import order_cases
 from patchgen.verify.cases.select import select_cases
 from patchgen.verify.models.build import build_variant
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.changed_lines import FlatText, read_flat_text
-from patchgen.verify.mutation.lines_run import (
+from patchgen.verify.mutation.judge import KINDS, TooSlow, Watched, judged, record_operations
+from patchgen.verify.mutation.lines import (
+    FlatText,
     find_executable_lines,
     find_import_lines,
+    read_flat_text,
     refusals,
     watched,
 )
 from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult
-from patchgen.verify.mutation.mutate import Mutant, drawn, make_mutants
-from patchgen.verify.mutation.mutated_pair import mutated
-from patchgen.verify.mutation.observe import (
-    KINDS,
-    Watched,
-    record_operations,
-    watch,
-)
-from patchgen.verify.mutation.order import order_cases
-from patchgen.verify.mutation.plant import Living, is_in_function, living, plant_mutant
-from patchgen.verify.mutation.trials import MutatedPairs, Trials
+from patchgen.verify.mutation.mutations import Mutant, drawn, make_mutants
+from patchgen.verify.mutation.plant import Living, MutatedPairs, living, plant_mutant
+from patchgen.verify.mutation.trial import Trials
 from patchgen.verify.parts.combine import find_part_checks
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
@@ -50,9 +47,8 @@ from patchgen.verify.variants import Variant
 Ready = Callable[[Case], tuple[Case, Pair]]
 # So many cases only compare: most errors are seen in them.
 FEW = 5
-# So many of those that bring nothing new are run of an error that computes something else, behind
-# all that do.
-MORE = 20
+# The CPU time for the trial of all errors, which every case that brings a new line takes part in.
+TRIAL_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -62,85 +58,21 @@ class MutationTest:
     variant: Variant
     pair_for: Ready
     device: str = "cpu"
+    alive: Callable[[], None] = lambda: None  # called between cases
 
     @functools.cached_property
     def flat(self) -> FlatText:
         return read_flat_text(self.variant)
 
     @functools.cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.flat.text)
-
-    @functools.cached_property
-    def _watched(self) -> list[Watched]:
-        return []
-
-    @functools.cached_property
-    def _twins(self) -> list[Case]:
-        return []
-
-    @functools.cached_property
-    def _names(self) -> set[str]:
-        return set()
-
-    @property
     def runs(self) -> list[Watched]:
         """The cases whose lines were recorded."""
-        return self._watched
+        return []
 
-    @contextmanager
-    def watching(self, case: Case) -> Iterator[set[int]]:
-        """A context that notes which lines run while `verify` runs the case; see `note`."""
-        if case.kind not in KINDS or self._is_slow(case):
-            yield set()
-            return
-        try:
-            path = self._path
-        except Exception:  # the file cannot be imported, and the case itself fails with that
-            yield set()
-            return
-        with watched(path) as lines:
-            yield lines
-
-    def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
-        """Record the lines of a case that passed inside `watching`."""
-        if case.kind in KINDS and not self._is_slow(case) and not self._is_covered(case):
-            ready, pair = self.pair_for(case)
-            self._watched.append(Watched(ready, pair, frozenset(lines), seconds))
-
-    def _is_covered(self, case: Case) -> bool:
-        """Whether it was watched, here or in a more sensitive dtype, and no line is missing."""
-        twin = replace(case, name="", dtype="")
-        known = twin in self._twins and (case.name in self._names or not self._missed())
-        self._twins.append(twin)
-        self._names.add(case.name)
-        return known
-
-    def watch(self, case: Case) -> None:
-        """Record which lines run in `case`, if it compares something."""
-        if self._is_covered(case):
-            return
-        try:
-            ready, pair = self.pair_for(case)
-        except Exception:  # the case itself has failed with it
-            return
-        run = watch(ready, pair, self._path)
-        if run is not None:
-            self._watched.append(run)
-
-    def cases(self, plan: Plan) -> Iterator[Case]:
-        """The cases of a plan whose verdict is a comparison."""
-        for case in select_cases(self.variant, find_part_checks(self.variant.checked_parts), plan):
-            if case.kind in KINDS and not self._is_slow(case):
-                yield case
-
-    def _is_slow(self, case: Case) -> bool:
-        """Flex attention is compiled, which takes minutes where it is accepted."""
-        declared = any(
-            part_check.attentions is not None
-            for part_check in find_part_checks(self.variant.checked_parts)
-        )
-        return case.kind == "attention" and case.detail == "flex_attention" and not declared
+    @functools.cached_property
+    def _recorded(self) -> tuple[list[Case], set[str]]:
+        """Cases without their dtypes, and the names of cases."""
+        return [], set()
 
     @functools.cached_property
     def _module(self) -> ModuleType:
@@ -154,13 +86,64 @@ class MutationTest:
     def _living(self) -> Living:
         return living(self._module, self.flat.text)
 
+    # --- cases
+
+    def cases(self, plan: Plan) -> Iterator[Case]:
+        """The cases of a plan whose verdict is a comparison."""
+        checks = find_part_checks(self.variant.checked_parts)
+        return filter(self._compares, select_cases(self.variant, checks, plan))
+
+    def _compares(self, case: Case) -> bool:
+        if case.kind != "attention" or case.detail != "flex_attention":
+            return case.kind in KINDS
+        # Flex attention is compiled, which takes minutes where it is accepted.
+        checks = find_part_checks(self.variant.checked_parts)
+        return any(check.attentions is not None for check in checks)
+
+    @contextmanager
+    def watching(self, case: Case) -> Iterator[set[int]]:
+        """A context that notes which lines run while `verify` runs the case; see `note`."""
+        path = None
+        if self._compares(case):
+            with contextlib.suppress(Exception):  # no import: the case itself fails with that
+                path = self._path
+        if path is None:
+            yield set()
+            return
+        with watched(path) as lines:
+            yield lines
+
+    def note(self, case: Case, lines: Collection[int], seconds: float) -> None:
+        """Record the lines of a case that passed inside `watching`."""
+        if self._compares(case):
+            self._recorded[1].add(case.name)
+            self.runs.append(Watched(*self.pair_for(case), frozenset(lines), seconds))
+
+    def watch(self, case: Case) -> None:
+        """Record which lines run in `case`, if it was not noted and compares something."""
+        if case.name in self._recorded[1]:
+            return
+        self._recorded[1].add(case.name)
+        try:
+            ready, pair = self.pair_for(case)
+        except Exception:  # the case itself has failed with it
+            return
+        begun = time.process_time()
+        with watched(self._path) as lines:
+            answer, _ = judged(ready, pair, seconds=math.inf)
+        if answer == "equal":
+            self.runs.append(Watched(ready, pair, frozenset(lines), time.process_time() - begun))
+
     # --- lines
 
     @functools.cached_property
     def _built(self) -> Mapping[int, frozenset[int]]:
         """The lines that run while the model of each pair is built, by the pair's id."""
-        pairs = {id(run.pair): run.pair for run in self._watched}
-        return {key: self._built_by(pair) for key, pair in pairs.items()}
+        return {key: self._built_by(pair) for key, pair in self._pairs.items()}
+
+    @property
+    def _pairs(self) -> dict[int, Pair]:
+        return {id(run.pair): run.pair for run in self.runs}
 
     def _built_by(self, pair: Pair) -> frozenset[int]:
         # As the cases build it: a mixture's configuration has settings that the parent's lacks.
@@ -179,44 +162,53 @@ class MutationTest:
         """The changed lines at which something can run."""
         return self.flat.changed & find_executable_lines(self.flat.text, self.flat.name)
 
-    @functools.cached_property
-    def _imported(self) -> frozenset[int]:
-        return find_import_lines(self.flat.text, self.flat.name)
-
-    def _missed(self) -> frozenset[int]:
-        """The changed lines that no case watched so far has run, nor the import."""
-        return self._can_run - self._imported.union(*(run.lines for run in self._watched))
-
     def lines_run(self) -> LinesRun:
         """The record of which changed lines ran."""
-        refusing = refusals(self.tree)
-        missed = sorted(self._missed() - self.built_lines)
-        named = tuple(
-            (line, self.flat.line(line).strip()) for line in missed if line not in refusing
-        )
-        refused = tuple((line, self.flat.line(line).strip()) for line in missed if line in refusing)
-        ran = len(self._can_run) - len(missed)
-        unplanted = sum(not self._has_run(mutant) for mutant in self._every_mutant)
-        made = len(self._every_mutant) - unplanted
-        return LinesRun(self.flat.name, len(self._can_run), ran, named, refused, made, unplanted)
+        imported = find_import_lines(self.flat.text, self.flat.name)
+        missed = sorted(self._can_run - imported - self._ran)
+        refusing = refusals(ast.parse(self.flat.text))
+        texts = [(line, self.flat.line(line).strip()) for line in missed]
+        named = tuple(each for each in texts if each[0] not in refusing)
+        refused = tuple(each for each in texts if each[0] in refusing)
+        ran, planted = len(self._can_run) - len(missed), len(self._on_lines)
+        counts = len(self._can_run), ran, named, refused, planted, len(self._every) - planted
+        return LinesRun(self.flat.name, *counts)
 
     # --- mutants
 
     @functools.cached_property
-    def _every_mutant(self) -> tuple[Mutant, ...]:
+    def _every(self) -> tuple[Mutant, ...]:
         return make_mutants(self.flat.text, self.flat.changed)
 
     @functools.cached_property
     def _ran(self) -> frozenset[int]:
-        return self.built_lines.union(*(run.lines for run in self._watched))
+        return self.built_lines.union(*(run.lines for run in self.runs))
+
+    @functools.cached_property
+    def _on_lines(self) -> tuple[Mutant, ...]:
+        """Those whose lines ran."""
+        return tuple(one for one in self._every if not one.function or _touches(one, self._ran))
+
+    @functools.cached_property
+    def possible(self) -> tuple[Mutant, ...]:
+        """Those of lines that ran which do not only crash."""
+        trials, begun = Trials(self._living, self._on_lines), time.process_time()
+        for run in self._ordered([run for run in self.runs if run.case.kind != "compiled"]):
+            lines = run.lines | self._built[id(run.pair)]
+            is_late = time.process_time() - begun > TRIAL_SECONDS
+            if is_late or not any(_touches(one, lines) for one in trials.left()):
+                continue
+            self.alive()
+            with trials.running(), ExitStack() as loans, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                pairs = MutatedPairs(self._module, loans, is_built_anew=True)
+                judged(run.case, pairs.of(run.pair), run.limit + TRIAL_SECONDS)
+        return tuple(filter(trials.goes_on, self._on_lines))
 
     def mutants(self, number: int | None) -> tuple[Mutant, ...]:
-        """A sample of `number`, the same in every run, of those whose lines ran; None: all."""
-        ran = tuple(mutant for mutant in self._every_mutant if self._has_run(mutant))
-        return drawn(ran, self.flat.text, number, self.variant.name)
-
-    def _has_run(self, mutant: Mutant) -> bool:
-        return not is_in_function(mutant) or _touches(mutant, self._ran)
+        """A sample of `number` of the possible ones, the same in every run; None: all."""
+        possible = () if number == 0 else self.possible
+        return drawn(possible, self.flat.text, number, self.variant.name)
 
     def unknown(self, mutant: Mutant) -> MutantResult:
         """The result of `mutant` before it is planted."""
@@ -226,78 +218,101 @@ class MutationTest:
 
     def fate(self, mutant: Mutant) -> MutantResult:
         """Plant `mutant`, and return its outcome."""
-        fate = self.unknown(mutant)
-        telling, rest = self._that_run(mutant)
-        if not telling:
+        fate, runs = self.unknown(mutant), self._that_run(mutant)
+        if not runs:
             return replace(fate, note="no case runs its line")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 with self._planted(mutant) as pairs:
-                    trials = Trials(pairs)
-                    if trials.judge(telling[:FEW]):
-                        return trials.outcome(fate, len(telling) + len(rest))
-                every = len(telling) + len(rest)
-                if not trials.crashes:
-                    same = self._computes_the_same(mutant, telling)
-                    if same:
-                        note = f"the same operations in {same} of the {every} cases that run it"
-                        return replace(fate, outcome="equivalent", note=note, cases=same)
-                more = [*telling[FEW:], *rest[:MORE]]
-                if trials.crashes:  # it is no silent error; but a comparison may see it elsewhere
-                    more = more[:FEW]
+                    fate = self._seen(fate, runs, pairs)
+                if fate.outcome != "unseen":
+                    return fate
                 with self._planted(mutant) as pairs:
-                    trials.pairs = pairs
-                    trials.judge(more)
-                    return trials.outcome(fate, len(telling) + len(rest))
+                    return self._everywhere(fate, runs, pairs)
             except Exception as error:  # the text with the error is no module
-                message = f"{type(error).__name__}: {error}"
-                return replace(fate, outcome="failed", note=message[:200])
+                note = f"{type(error).__name__}: {error}"[:200]
+                return replace(fate, outcome="crashed", note=note)
 
     @contextmanager
     def _planted(self, mutant: Mutant) -> Iterator[MutatedPairs]:
-        anew = not is_in_function(mutant) or self._runs_at_build(mutant)
+        anew = not mutant.function or _touches(mutant, self.built_lines)
         with plant_mutant(self._living, mutant) as wrong, ExitStack() as loans:
             yield MutatedPairs(wrong, loans, anew)
 
-    def _that_run(self, mutant: Mutant) -> tuple[Sequence[Watched], Sequence[Watched]]:
-        """The cases that run its line: those of which each brings something new, and the rest.
+    def _that_run(self, mutant: Mutant) -> list[Watched]:
+        """The cases that run its line.
 
         What is compiled takes long, and is only run where nothing else runs the line.
         """
-        runs = self._watched
-        if is_in_function(mutant):
+        runs = self.runs
+        if mutant.function:
             runs = [run for run in runs if _touches(mutant, run.lines | self._built[id(run.pair)])]
         runs = [run for run in runs if run.case.kind != "compiled"] or runs
+        return self._ordered(runs)
+
+    def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
+        """Those first of which each brings something new."""
         paths = [run.lines & self._can_run for run in runs]
         order = order_cases([run.case for run in runs], paths)
-        return [runs[at] for at in order.telling], [runs[at] for at in order.rest]
+        return [runs[at] for at in (*order.telling, *order.rest)]
 
-    def _runs_at_build(self, mutant: Mutant) -> bool:
-        return _touches(mutant, self.built_lines)
+    def _seen(
+        self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
+    ) -> MutantResult:
+        """The outcome in the first few cases; more of them where some crash."""
+        crashes: list[str] = []
+        for tried, run in enumerate(runs[: 3 * FEW], 1):
+            if tried > FEW and not crashes:
+                break
+            self.alive()
+            answer, note = judged(run.case, pairs.of(run.pair), run.limit)
+            if answer == "unequal":
+                return replace(fate, outcome="seen", note=run.case.name, cases=tried)
+            if answer == "crash":
+                crashes.append(f"{run.case.name}: {note}")
+                if note.startswith(TooSlow.__name__):
+                    break  # the others would be too slow as well
+        if not crashes:
+            return fate
+        note = f"{len(crashes)} of {tried} cases crashed: {crashes[0]}"
+        return replace(fate, outcome="crashed", note=note, cases=tried)
 
-    def _computes_the_same(self, mutant: Mutant, runs: Sequence[Watched]) -> int:
-        """In how many of `runs` the same operations run with the error; 0 if not in all of them."""
-        recorded = [run for run in runs if run.digest]  # without the error
-        others: list[tuple[Watched, str]] = []
-        with self._planted(mutant) as pairs:
-            for run in recorded:
-                digest = record_operations(run.case, pairs.of(run.pair), run.limit)
-                if digest == run.digest:
-                    continue
-                if not (digest and pairs.is_built_anew):
-                    return 0
-                others.append((run, digest))
+    def _everywhere(
+        self, fate: MutantResult, runs: Sequence[Watched], pairs: MutatedPairs
+    ) -> MutantResult:
+        """The outcome after all cases: which of them run other operations, and compare unequal?"""
+        differ, crashes = 0, list[str]()
+        for tried, run in enumerate(runs, 1):
+            self.alive()
+            if self._is_same(run, pairs):
+                continue
+            answer, note = judged(run.case, pairs.of(run.pair), run.limit)
+            differ += bool(run.digest) or answer == "nothing"
+            if answer == "unequal":
+                return replace(fate, outcome="seen", note=run.case.name, cases=tried)
+            if answer == "crash":
+                crashes.append(f"{run.case.name} crashed: {note}")
+                if len(crashes) > FEW:
+                    break
+        if crashes:
+            return replace(fate, outcome="crashed", note=crashes[0], cases=tried)
+        if differ:
+            note = f"{len(runs)} cases ran it; {differ} of them compute something else"
+            return replace(fate, note=note, cases=len(runs))
+        return replace(fate, outcome="no difference", note=f"in {len(runs)} cases", cases=len(runs))
+
+    def _is_same(self, run: Watched, pairs: MutatedPairs) -> bool:
+        """Whether the same operations run with the error, on the same data."""
+        if not run.digest:
+            return False
+        digest = record_operations(run.case, pairs.of(run.pair), run.limit)
+        if digest == run.digest or not (digest and pairs.is_built_anew):
+            return digest == run.digest
         # A model computes something else the first time where it remembers: a table of positions.
-        if any(digest != self._digest_of_new_models(run) for run, digest in others):
-            return 0
-        return len(recorded)
-
-    def _digest_of_new_models(self, run: Watched) -> str:
-        """As `Watched.digest`, of models that are built for it."""
         with ExitStack() as loans:
-            anew = mutated(run.pair, self._module, loans, is_built_anew=True)
-            return record_operations(run.case, anew, math.inf)
+            anew = MutatedPairs(self._module, loans, is_built_anew=True).of(run.pair)
+            return digest == record_operations(run.case, anew, math.inf)
 
 
 def _touches(mutant: Mutant, lines: Collection[int]) -> bool:

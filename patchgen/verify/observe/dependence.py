@@ -23,13 +23,11 @@ def isolates_packed_texts(model: PreTrainedModel, packed: Inputs) -> bool:
 
 
 def _is_independent(model: PreTrainedModel, inputs: Inputs, changed: int, looked_at: slice) -> bool:
-    given = inputs.given
+    given, states = inputs.given, []
     if "input_ids" not in given or "MultipleChoice" in type(model).__name__:
         return False
-    states = []
-    asked: dict[str, Any] = {"output_hidden_states": True, "return_dict": True}
-    if takes_cache(type(model)):
-        asked["use_cache"] = False
+    asked = {"use_cache": False} if takes_cache(type(model)) else {}
+    asked |= {"output_hidden_states": True, "return_dict": True}
     with torch.no_grad():
         for shift in (0, 1):
             ids = given["input_ids"].clone()

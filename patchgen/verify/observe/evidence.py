@@ -1,60 +1,193 @@
 """Record what one training step really ran, so that a variant cannot pass by doing nothing.
 
-Torch functions are counted where Python calls them (`trace`), kernels where torch dispatches them,
-in the backward pass too.  What autograd saves is counted by storage, without parameters.
+Torch functions are counted where Python calls them, kernels where torch dispatches them, in the
+backward pass too.  What autograd saves is counted by storage, without parameters.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import _disable_current_modes
 
-from patchgen.verify.observe.saved import Saved, record_saved
-from patchgen.verify.observe.trace import Trace, traced
+from patchgen.verify.observe.recorder import Args, Given, Listener, listening
+
+_SOFTMAXES = frozenset(
+    {F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax}
+)
+# What autograd calls a product of two activations, and one with a weight.
+_PRODUCTS = ("BmmBackward", "BaddbmmBackward")
+_PROJECTIONS = ("AddmmBackward", "MmBackward", "LinearBackward", "ConvolutionBackward")
+Shape = tuple[int, ...]
+Mask = Literal["none", "causal", "bool", "float"]
+
+
+@dataclass(frozen=True, slots=True)
+class SdpaCall:
+    """One call: the shapes of query and key, how it was masked, and how far its scores spread."""
+
+    query: Shape
+    key: Shape
+    mask: Mask
+    native_gqa: bool
+    scores_std: float  # over all pairs, masked or not
 
 
 @dataclass(slots=True)
-class Evidence:
+class Trace(Listener):
+    """The functions that Python calls: SDPA, softmaxes, and all others by name."""
+
+    sdpa: list[SdpaCall] = field(default_factory=list)
+    softmaxes: list[Shape] = field(default_factory=list)  # the shape of each, gates left out
+    functions: Counter[str] = field(default_factory=Counter)  # every call, by bare name
+
+    def softmaxes_over(self, *keys: int) -> int:
+        """Softmaxes of three axes or more over one of `keys`: attention written out."""
+        return sum(len(shape) >= 3 and shape[-1] in keys for shape in self.softmaxes)
+
+    def called(self, function: Any, args: Args, given: Given) -> None:
+        self.functions[getattr(function, "__name__", str(function))] += 1
+        if function is F.scaled_dot_product_attention:
+            self.sdpa.append(_sdpa_call(*args, **given))
+        elif function in _SOFTMAXES:
+            scores = args[0] if args else given["input"]
+            if not is_projected(scores):
+                self.softmaxes.append(tuple(scores.shape))
+        elif function is F.multi_head_attention_forward and given.get("need_weights", True):
+            # A composition of torch's own, whose inner calls are not recorded.
+            query, key, heads = args[0], args[1], args[4]
+            self.softmaxes.append((query.shape[1] * heads, query.shape[0], key.shape[0]))
+
+
+@contextmanager
+def traced() -> Iterator[Trace]:
+    """A context in which the functions that Python calls are recorded."""
+    with listening(trace := Trace()):
+        yield trace
+
+
+def is_projected(scores: Tensor) -> bool:
+    """Whether `scores` are one projection of some states: a gate's, and of no queries with keys.
+
+    So are the weights of deformable attention, which looks at few places for each query.
+    """
+    waiting, met = [scores.grad_fn], set()
+    projections = 0
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        kind = node.name()
+        if kind.startswith(_PRODUCTS):
+            return False
+        if kind.startswith(_PROJECTIONS):
+            projections += 1
+        else:
+            waiting += [before for before, _ in node.next_functions]
+    return projections == 1
+
+
+def _sdpa_call(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> SdpaCall:
+    mask: Mask = "causal" if is_causal else "none"
+    if attn_mask is not None:
+        mask = "bool" if attn_mask.dtype == torch.bool else "float"
+    # Neither autograd nor a recorder of kernels sees these computations.
+    with torch.no_grad(), _disable_current_modes():
+        heads = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        scores = query @ heads.transpose(-1, -2) * scale
+        deviation = float(scores.double().std()) if scores.numel() > 1 else 0.0
+    return SdpaCall(tuple(query.shape), tuple(key.shape), mask, enable_gqa, deviation)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One storage that autograd keeps for the backward pass."""
+
+    shape: Shape  # of the first tensor on it that was saved
+    dtype: torch.dtype
+    bytes: int
+
+
+class SavedStorages(Listener):
+    """Each storage that is saved in a step of `model`, without those of its parameters."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.parameters = {_address(parameter) for parameter in model.parameters()}
+        self.held: dict[int, torch.UntypedStorage] = {}  # alive, so that no address is used twice
+        self.storages: list[Saved] = []
+
+    def saved(self, tensor: Tensor) -> None:
+        address = _address(tensor)
+        if address not in self.parameters and address not in self.held:
+            storage = self.held[address] = tensor.untyped_storage()
+            self.storages.append(Saved(tuple(tensor.shape), tensor.dtype, storage.nbytes()))
+
+
+def count_saved_bytes(run: Callable[[], Any], model: nn.Module) -> int:
+    """The bytes that `run`, a forward pass of `model`, makes autograd save."""
+    with listening(saved := SavedStorages(model)):
+        run()
+    return sum(each.bytes for each in saved.storages)
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+@dataclass(slots=True)
+class Evidence(Listener):
     """What one model ran in one step: filled by `gather_evidence`."""
 
     trace: Trace = field(default_factory=Trace)
-    kernels: Counter[str] = field(
-        default_factory=Counter
-    )  # "aten._scaled_dot_product_flash_attention_for_cpu"
-    dtypes: set[torch.dtype] = field(default_factory=set)  # floating ones that kernels gave
-    saved: list[Saved] = field(default_factory=list)
+    # By name: "aten._scaled_dot_product_flash_attention_for_cpu".
+    kernels: Counter[str] = field(default_factory=Counter)
+    saved_storages: list[Saved] = field(default_factory=list)
     # By class name: the shape of the first tensor given to each forward, in the order of the calls.
-    forwards: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    forwards: dict[str, list[Shape]] = field(default_factory=dict)
     # Of each forward: its module, behind those that this one lies in, outermost first.
     paths: list[tuple[nn.Module, ...]] = field(default_factory=list)
+
+    def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
+        self.kernels[str(operation.overloadpacket)] += 1
 
     @property
     def saved_bytes(self) -> int:
         """The bytes of all storages that autograd kept."""
-        return sum(each.bytes for each in self.saved)
+        return sum(each.bytes for each in self.saved_storages)
 
     @property
     def largest_saved(self) -> Saved | None:
-        return max(self.saved, key=lambda each: each.bytes, default=None)
+        return max(self.saved_storages, key=lambda each: each.bytes, default=None)
 
     @property
     def functions(self) -> Counter[str]:
         """Calls of torch functions by bare name, such as "linear" or "softmax"."""
         return self.trace.functions
 
-    def ran(self, class_name: str) -> int:
+    def runs_of(self, class_name: str) -> int:
         """How many times a module of this class ran its forward, recomputation included."""
         return len(self.forwards.get(class_name, ()))
 
-    def ran_inside(self, class_name: str, owners: frozenset[str]) -> int:
+    def runs_inside(self, class_name: str, owners: frozenset[str]) -> int:
         """How many times such a module ran inside a module of `owners` that got a gradient."""
         return sum(
             type(path[-1]).__name__ == class_name
@@ -62,55 +195,43 @@ class Evidence:
             for path in self.paths
         )
 
-    def attentions(self, *keys: int) -> int:
-        """Attentions computed, by SDPA or by hand, over as many keys as one of `keys`."""
-        by_sdpa = sum(call.key[-2] in keys for call in self.trace.sdpa)
-        return by_sdpa + self.trace.softmaxes_over(*keys)
+    def note_forward(self, path: tuple[nn.Module, ...], given: Iterable[Any]) -> None:
+        """A module that lies in the others of `path` runs its forward."""
+        shapes = (tuple(each.shape) for each in given if isinstance(each, Tensor))
+        self.forwards.setdefault(type(path[-1]).__name__, []).append(next(shapes, ()))
+        self.paths.append(path)
 
 
 @contextmanager
 def gather_evidence(model: nn.Module) -> Iterator[Evidence]:
     """A context for one forward and backward pass of `model`; gives the `Evidence`."""
-    evidence = Evidence()
+    evidence, saved = Evidence(), SavedStorages(model)
+    evidence.saved_storages = saved.storages
     modules = dict(model.named_modules())
-    head = _head(model)
+    get_head = getattr(model, "get_output_embeddings", None)
+    # The head gets no hook of its own: a loss without logits calls a head that has hooks.
+    head = get_head() if get_head is not None else None
+    path_of_head = next((_path(name, modules) for name in modules if modules[name] is head), None)
+
+    def hook(path: tuple[nn.Module, ...]) -> Callable[[nn.Module, Any, Mapping[str, Any]], None]:
+        return lambda module, args, given: evidence.note_forward(path, (*args, *given.values()))
+
+    def note_head(module: nn.Module, args: Any) -> None:
+        if path_of_head is not None and module is head:
+            evidence.note_forward(path_of_head, args)
+
     hooks = [
-        module.register_forward_pre_hook(_note(evidence, _path(name, modules)), with_kwargs=True)
+        module.register_forward_pre_hook(hook(_path(name, modules)), with_kwargs=True)
         for name, module in modules.items()
         if module is not head
     ]
-    notes = {
-        id(module): _note(evidence, _path(name, modules))
-        for name, module in modules.items()
-        if module is head
-    }
-
-    def note_head(module: nn.Module, args: Any) -> None:
-        if id(module) in notes:
-            notes[id(module)](module, args, {})
-
     hooks.append(register_module_forward_pre_hook(note_head))
-    watch = _Dispatched(evidence)
     try:
-        with (
-            record_saved(model) as evidence.saved,
-            watch,
-            traced() as evidence.trace,
-        ):
+        with listening(evidence, evidence.trace, saved):
             yield evidence
     finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _head(model: nn.Module) -> nn.Module | None:
-    """The module that makes the logits.
-
-    It gets no hook of its own: a loss without logits calls a head that has hooks.
-    """
-    get = getattr(model, "get_output_embeddings", None)
-    head = None if get is None else get()
-    return head if isinstance(head, nn.Module) else None
+        for handle in hooks:
+            handle.remove()
 
 
 def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:
@@ -122,34 +243,3 @@ def _path(name: str, modules: Mapping[str, nn.Module]) -> tuple[nn.Module, ...]:
 def has_gradient(module: nn.Module) -> bool:
     """Whether a parameter of the module got a gradient."""
     return any(parameter.grad is not None for parameter in module.parameters())
-
-
-def _note(evidence: Evidence, path: tuple[nn.Module, ...]) -> Callable[..., None]:
-    def hook(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        first = next((each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)), None)
-        evidence.forwards.setdefault(type(module).__name__, []).append(
-            () if first is None else tuple(first.shape)
-        )
-        evidence.paths.append(path)
-
-    return hook
-
-
-class _Dispatched(TorchDispatchMode):
-    def __init__(self, evidence: Evidence) -> None:
-        super().__init__()
-        self.evidence = evidence
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        self.evidence.kernels[str(func.overloadpacket)] += 1
-        out = func(*args, **(kwargs or {}))
-        for tensor in out if isinstance(out, tuple | list) else (out,):
-            if isinstance(tensor, Tensor) and tensor.is_floating_point():
-                self.evidence.dtypes.add(tensor.dtype)
-        return out

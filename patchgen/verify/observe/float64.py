@@ -10,7 +10,7 @@ bfloat16 shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,19 +52,11 @@ def compute_in_float64() -> Iterator[None]:
 
 
 class _Wide(TorchFunctionMode):
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.float:
             return args[0].double()
-        return func(
-            *(_wide(each) for each in args),
-            **{name: _wide(each) for name, each in (kwargs or {}).items()},
-        )
+        named = {name: _wide(each) for name, each in (kwargs or {}).items()}
+        return func(*map(_wide, args), **named)
 
 
 def _wide(given: Any) -> Any:

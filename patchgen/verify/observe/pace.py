@@ -8,45 +8,36 @@ length.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 from torch.fx import GraphModule
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 from transformers import PreTrainedModel
 
-from patchgen.verify.observe.custom_ops import find_python_body
+from patchgen.verify.observe.recorder import Args, Given, Listener, count_flops, listening
 
 # Operations, by torch's names, that need a tensor's values before the next one can be launched.
 WAITS = frozenset(
-    {
-        "aten._local_scalar_dense",
-        "aten.nonzero",
-        "aten.masked_select",
-        "aten.equal",
-        "aten.is_nonzero",
-    }
+    f"aten.{name}"
+    for name in ("_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero")
 )
 UNIQUE = "aten._unique"
-BY_INDEX = frozenset(
-    {"aten.index", "aten.index_put", "aten.index_put_"}
-)  # by a mask of bools: as many as are True
-CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+# By a mask of bools: as many as are True.
+BY_INDEX = frozenset({"aten.index", "aten.index_put", "aten.index_put_"})
 CALLS = frozenset({"tolist", "numpy"})  # these dispatch no operation
 
 
 @dataclass(slots=True)
-class Pace:
+class Pace(Listener):
     """The counts of one step."""
 
+    looks_inside: ClassVar[bool] = True
     attentions: int = 0
     waits: Counter[str] = field(default_factory=Counter)
     operations: int = 0  # those inside operators written in Python too
@@ -58,101 +49,43 @@ class Pace:
     def waited(self) -> int:
         return self.waits.total()
 
-
-@contextmanager
-def count_fast_path() -> Iterator[Pace]:
-    """A context for a step; gives its `Pace`."""
-    pace = Pace()
-    with _narrow_math(), _Calls(pace), _Dispatched(pace):
-        yield pace
-
-
-@contextmanager
-def _narrow_math() -> Iterator[None]:
-    """Let SDPA's plain backend compute in narrow dtypes.
-
-    A CPU takes it for a learned bias, and it would cast to float32; a GPU has a kernel for that.
-    """
-    allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
-    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
-    try:
-        yield
-    finally:
-        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(allowed)
-
-
-class _Calls(TorchFunctionMode):
-    def __init__(self, pace: Pace) -> None:
-        super().__init__()
-        self.pace = pace
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
-    ) -> Any:
-        name = getattr(func, "__name__", "")
-        self.pace.attentions += func is F.scaled_dot_product_attention
+    def called(self, function: Any, args: Args, given: Given) -> None:
+        name = getattr(function, "__name__", "")
+        self.attentions += function is F.scaled_dot_product_attention
         if name in CALLS:
-            self.pace.waits[name] += 1
-        return func(*args, **(kwargs or {}))
+            self.waits[name] += 1
 
-
-class _Dispatched(TorchDispatchMode):
-    def __init__(self, pace: Pace) -> None:
-        super().__init__()
-        self.pace = pace
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        with self:
-            inside = _run_inside(func, args, kwargs or {})
-        if inside is not NotImplemented:
-            return inside
-        name = str(func.overloadpacket)
+    def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
+        name = str(operation.overloadpacket)
         if name in WAITS or name.startswith(UNIQUE) or (name in BY_INDEX and _by_mask(args[1])):
-            self.pace.waits[name] += 1
-        self.pace.operations += 1
-        out = func(*args, **(kwargs or {}))
-        flops = _count_flops(func, args, kwargs or {}, out)
-        self.pace.products += flops > 0
-        self.pace.flops += flops
+            self.waits[name] += 1
+        flops = count_flops(operation, args, given, out)
+        self.operations += 1
+        self.products += flops > 0
+        self.flops += flops
         factors = [each for each in args if isinstance(each, Tensor)][:2]
         if all(each.dtype == torch.float32 for each in factors):
-            self.pace.wide_flops += flops
-        return out
-
-
-def _run_inside(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Run an operator's body, if it is written in Python or composed of others.
-
-    Below autograd, where such a body runs, `linear` is not taken apart by torch.
-    """
-    body = find_python_body(func)
-    if body is not None:
-        return body(*args, **kwargs)
-    if func.overloadpacket in flop_registry:
-        return NotImplemented
-    return func.decompose(*args, **kwargs)
-
-
-def _count_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> int:
-    """The FLOPs of a product; 0 for other operations."""
-    if func.overloadpacket in flop_registry:
-        return int(flop_registry[func.overloadpacket](*args, **kwargs, out_val=out))
-    # A CPU has an attention of its own, which torch's counter does not know.
-    name = func.overloadpacket.__name__
-    if name == CPU_ATTENTION:
-        return int(sdpa_flop_count(*(each.shape for each in args[:3])))
-    if name == f"{CPU_ATTENTION}_backward":
-        return int(sdpa_backward_flop_count(*(each.shape for each in args[:4])))
-    return 0
+            self.wide_flops += flops
 
 
 def _by_mask(indices: Any) -> bool:
     return any(isinstance(index, Tensor) and index.dtype == torch.bool for index in indices)
 
 
-# --- compiled
+@contextmanager
+def count_fast_path() -> Iterator[Pace]:
+    """A context for a step; gives its `Pace`.
+
+    SDPA's plain backend may compute in narrow dtypes meanwhile: a CPU takes it for a learned bias,
+    and it would cast to float32, where a GPU has a kernel.
+    """
+    allowed = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+    try:
+        with listening(pace := Pace()):
+            yield pace
+    finally:
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(allowed)
 
 
 @dataclass(slots=True)
@@ -172,15 +105,15 @@ class Compiled:
 
 def count_compiled(model: PreTrainedModel, steps: Sequence[Callable[[], Any]]) -> Compiled:
     """What torch compiles of `model` in `steps`, which call it, with a backend that only counts."""
-    found = Compiled()
+    compiled = Compiled()
 
     def count(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        found.graphs += 1
+        compiled.graphs += 1
         for node in graph.graph.nodes:
             if node.target is F.scaled_dot_product_attention:
                 mask = node.kwargs.get("attn_mask", node.args[3] if len(node.args) > 3 else None)
-                found.attentions += 1
-                found.masked += mask is not None
+                compiled.attentions += 1
+                compiled.masked += mask is not None
         return graph.forward
 
     torch._dynamo.reset()
@@ -190,8 +123,8 @@ def count_compiled(model: PreTrainedModel, steps: Sequence[Callable[[], Any]]) -
         for step in steps:
             step()
     finally:
-        found.breaks = sum(counters["graph_break"].values())
-        found.reasons = frozenset(counters["graph_break"])
+        compiled.breaks = sum(counters["graph_break"].values())
+        compiled.reasons = frozenset(counters["graph_break"])
         model._compiled_call_impl = None
         torch._dynamo.reset()
-    return found
+    return compiled

@@ -39,23 +39,22 @@ def observe_step(
     and whatever the model remembers are as before.
     """
     model.train(scenario.train or model.config.model_type in TRAINED_ONLY)
-    _set_checkpointing(model, scenario.checkpointing if checkpointing else None)
+    if is_on(model):
+        switch_off(model)
+    if checkpointing and scenario.checkpointing is not None:
+        # Non-reentrant is transformers' default, which given options replace.
+        switch_on(model, {"use_reentrant": False, **scenario.checkpointing})
     model.zero_grad(set_to_none=True)
     set_seed(SEED)  # of Python and numpy too: some models draw from them
     wide: AbstractContextManager[Any] = (
         compute_in_float64() if model.dtype == torch.float64 else nullcontext()
     )
-    with (
-        wide,
-        _kept_buffers(model),
-        remembering_nothing(model),
-        apply_model_styles(model, scenario.ways),
-    ):
-        observed = (
-            _accumulated(model, inputs, scenario)
-            if scenario.accumulate > 1
-            else _step(model, inputs, scenario, weights)
-        )
+    styles = apply_model_styles(model, scenario.ways)
+    with wide, _kept_buffers(model), remembering_nothing(model), styles:
+        if scenario.accumulate > 1:
+            observed = _accumulated(model, inputs, scenario)
+        else:
+            observed = _step(model, inputs, scenario, weights)
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     observed |= {f"gradient of {name}": gradient for name, gradient in gradients.items()}
     return {name: tensor.detach().clone() for name, tensor in observed.items()}
@@ -90,14 +89,6 @@ def remembering_nothing(model: nn.Module) -> Iterator[None]:
     finally:
         for module, name, value in kept:
             setattr(module, name, value)
-
-
-def _set_checkpointing(model: PreTrainedModel, how: Mapping[str, Any] | None) -> None:
-    if is_on(model):
-        switch_off(model)
-    if how is not None:
-        # Non-reentrant is transformers' default, which given options replace.
-        switch_on(model, {"use_reentrant": False, **how})
 
 
 def _step(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from functools import partial
 from os.path import commonprefix
 from typing import Any
@@ -20,7 +19,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from patchgen.runtime.checkpointing import keep_products
 from patchgen.verify.compare.tolerance import EQUAL, REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, Plant, PlantedError, Route
 from patchgen.verify.parts.planting import replaced
 from patchgen.verify.parts.scenario import Scenario
 
@@ -50,18 +49,16 @@ def _layers(parent: Evidence, facts: PairFacts) -> frozenset[str]:
 
 def _ran_again(name: str, parent: Evidence, variant: Evidence, facts: PairFacts) -> bool:
     """Whether a class of modules ran twice everywhere, or inside each layer that has a gradient."""
-    again = variant.ran(in_variant(name, facts)) - parent.ran(name)
-    return again > 0 and again in (
-        parent.ran(name),
-        parent.ran_inside(name, _layers(parent, facts)),
-    )
+    again = variant.runs_of(in_variant(name, facts)) - parent.runs_of(name)
+    inside = parent.runs_inside(name, _layers(parent, facts))
+    return again > 0 and again in (parent.runs_of(name), inside)
 
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Every attention of a layer ran twice, and fewer bytes were saved."""
     once, ran = _attentions(parent), _attentions(variant)
     # AIMv2 pools by an attention outside of its layers; Bamba has layers without one.
-    layers = sum(map(parent.ran, _layers(parent, facts)))
+    layers = sum(map(parent.runs_of, _layers(parent, facts)))
     if ran != 2 * once and not (layers and ran - once >= layers) or not (once or layers):
         yield f"{once} attentions ran {ran} times, not twice each, in {layers} layers"
     # Not every module of a layer does: the recompute ends as soon as it has what was saved.
@@ -77,8 +74,11 @@ def _attentions(evidence: Evidence) -> int:
     By kernels: what Python calls in the backward pass is not traced.  SDPA takes a softmax where a
     mask has a gradient, which the bias of T5 has under checkpointing alone.
     """
+    softmaxes = ("aten._softmax", "aten._safe_softmax")
     return sum(
-        count for name, count in evidence.kernels.items() if attends(name) or takes_softmax(name)
+        count
+        for name, count in evidence.kernels.items()
+        if name in softmaxes or ("backward" not in name and "_scaled_dot_product_" in name)
     )
 
 
@@ -87,38 +87,21 @@ def in_variant(class_name: str, facts: PairFacts) -> str:
     theirs, ours = facts.parent_class.__name__, facts.variant_class.__name__
     ending = commonprefix([theirs[::-1], ours[::-1]])[::-1]
     prefix = theirs.removesuffix(ending)
-    return (
-        ours.removesuffix(ending) + class_name.removeprefix(prefix)
-        if class_name.startswith(prefix)
-        else class_name
-    )
-
-
-def attends(kernel: str) -> bool:
-    """Whether this is attention by SDPA, in a forward pass."""
-    return "backward" not in kernel and "_scaled_dot_product_" in kernel
-
-
-def takes_softmax(kernel: str) -> bool:
-    """Whether this is a softmax in a forward pass, of attention by hand or of a router."""
-    return kernel in ("aten._softmax", "aten._safe_softmax")
+    if not class_name.startswith(prefix):
+        return class_name
+    return ours.removesuffix(ending) + class_name.removeprefix(prefix)
 
 
 Checkpoint = Callable[..., Any]
 
 
-def _around_checkpoint(
-    wrong: Checkpoint,
-) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
-    """For `PlantedError.apply`: transformers runs each layer by `wrong(checkpoint, ...)`."""
+def _around_checkpoint(wrong: Checkpoint) -> Plant:
+    """transformers runs each layer by `wrong(checkpoint, ...)`."""
 
-    def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
-        def make(right: Checkpoint) -> Checkpoint:
-            return lambda *args, **kwargs: wrong(right, *args, **kwargs)
+    def make(right: Checkpoint) -> Checkpoint:
+        return lambda *args, **kwargs: wrong(right, *args, **kwargs)
 
-        return replaced(modeling_utils, "checkpoint", make)
-
-    return apply
+    return lambda model: replaced(modeling_utils, "checkpoint", make)
 
 
 def reseeded(right: Checkpoint, *args: Any, **kwargs: Any) -> Any:

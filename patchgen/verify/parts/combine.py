@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -45,27 +44,24 @@ def merge_routes(
     """The closest route that all part checks share, and the most independent one."""
     if not part_checks:  # made by hand
         return PLAIN, PLAIN
-    deciding = any(map(decides_attention, part_checks))
-    each = []
+    is_decided = any(map(decides_attention, part_checks))
+    closest, independent = [], []
     for part_check in part_checks:
         routes = part_check.routes(parent_class)
-        each.append(
-            [_elsewhere(r) for r in routes]
-            if deciding and not decides_attention(part_check)
-            else [*routes]
-        )
-    return _merge([routes[0] for routes in each]), _merge([routes[-1] for routes in each])
+        if is_decided and not decides_attention(part_check):
+            routes = tuple(map(_without_attention, routes))
+        closest.append(routes[0])
+        independent.append(routes[-1])
+    return _merge(closest), _merge(independent)
 
 
-def _elsewhere(route: Route) -> Route:
+def _without_attention(route: Route) -> Route:
     """`route` without a setting of the attention."""
-    return replace(
-        route, parent=_but_attention(route.parent), variant=_but_attention(route.variant)
+    parent, variant = (
+        {name: value for name, value in settings.items() if name != ATTENTION}
+        for settings in (route.parent, route.variant)
     )
-
-
-def _but_attention(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name != ATTENTION}
+    return replace(route, parent=parent, variant=variant)
 
 
 def _merge(routes: list[Route]) -> Route:

@@ -22,8 +22,8 @@ from patchgen.verify.compare.tolerance import REORDERED
 from patchgen.verify.inputs.calls import FOUR_AXES
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Refusal, Route
-from patchgen.verify.parts.planting import around, defines
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, Refusal, Route
+from patchgen.verify.parts.planting import errors
 from patchgen.verify.parts.scenario import Scenario
 
 PADDED = Scenario(rows="right", train=True, states=False)
@@ -55,7 +55,7 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
         if len(shapes) != len(before) or any(shape[:2] != (1, tokens) for shape in shapes):
             yield f"{name} ran on {sorted(set(shapes))}, not on one row of {tokens} tokens"
     # A head runs on all places, or on labelled tokens.
-    layers = sum(variant.ran(name) for name in layers_of(facts))
+    layers = sum(variant.runs_of(name) for name in layers_of(facts))
     products, heads = products_over(variant, tokens), products_over(variant, places)
     if products < layers or heads >= layers:
         yield (
@@ -118,12 +118,6 @@ def forgotten_mask(make: Callable[..., Any], *args: Any) -> Any:
     return texts if texts is None else texts._replace(mask=torch.ones_like(texts.mask))
 
 
-def _plant(name: str, says: str, function: str, wrong: Callable[..., Any]) -> PlantedError:
-    return PlantedError(
-        name, says, around(function, wrong), scenario=PADDED, fits=defines(function)
-    )
-
-
 PART_CHECK = PartCheck(
     part="flash",
     says="layers run on real tokens alone, and compute for them what the parent computes",
@@ -141,29 +135,26 @@ PART_CHECK = PartCheck(
     # take out of it.
     refuses=(Refusal("takes a mask of (rows, tokens)", FOUR_AXES),),
     planted_errors=(
-        _plant(
-            "boundaries off by one",
-            "a text ends with the first token of the next",
+        *errors(
             "_get_unpad_data",
-            shifted_boundaries,
+            (
+                "boundaries off by one",
+                "a text ends with the first token of the next",
+                shifted_boundaries,
+            ),
+            ("boundaries lost", "tokens of other rows are attended to", one_text),
+            ("places off by one", "tokens are taken from the places of others", later_places),
+            scenario=PADDED,
         ),
-        _plant(
-            "boundaries lost", "tokens of other rows are attended to", "_get_unpad_data", one_text
+        *errors(
+            "_pad_input",
+            ("order lost", "states go to the places of other tokens", rolled_states),
+            scenario=PADDED,
         ),
-        _plant(
-            "places off by one",
-            "tokens are taken from the places of others",
-            "_get_unpad_data",
-            later_places,
-        ),
-        _plant(
-            "order lost", "states go to the places of other tokens", "_pad_input", rolled_states
-        ),
-        _plant(
-            "mask lost",
-            "padding in the rows of attention is attended to",
+        *errors(
             "make_texts",
-            forgotten_mask,
+            ("mask lost", "padding in the rows of attention is attended to", forgotten_mask),
+            scenario=PADDED,
         ),
     ),
 )

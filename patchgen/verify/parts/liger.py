@@ -27,7 +27,7 @@ from patchgen.verify.parts.loss import (
     scaled,
 )
 from patchgen.verify.parts.part_check import Hidden, PairFacts, PartCheck, PlantedError, Route
-from patchgen.verify.parts.planting import around, defines, replaced
+from patchgen.verify.parts.planting import defines, errors, replaced
 from patchgen.verify.parts.scenario import Scenario
 
 
@@ -52,11 +52,11 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
 def _plant(name: str, says: str, function: str, wrong: Callable[..., Any]) -> PlantedError:
     """An error in each call of a function of Liger."""
 
+    def make(right: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: wrong(right, *args, **kwargs)
+
     def apply(model: PreTrainedModel) -> AbstractContextManager[None]:
-        kernels = sys.modules[type(model).__module__].liger
-        return replaced(
-            kernels, function, lambda right: lambda *args, **kwargs: wrong(right, *args, **kwargs)
-        )
+        return replaced(sys.modules[type(model).__module__].liger, function, make)
 
     def fits(facts: PairFacts) -> bool:
         return f"liger.{function}(" in inspect.getsource(facts.module)
@@ -81,11 +81,6 @@ def swapped(product: Callable[..., Tensor], gate: Tensor, up: Tensor) -> Tensor:
 LOSS = defines("liger_causal_loss")
 
 
-def _of_loss(name: str, says: str, wrong: Callable[..., Any], **more: Any) -> PlantedError:
-    scenario = more.get("scenario", TRAINED)
-    return PlantedError(name, says, around("liger_causal_loss", wrong), scenario, LOSS)
-
-
 PART_CHECK = PartCheck(
     part="liger",
     says="kernels of Liger compute what the parent's statements do, in float32",
@@ -104,20 +99,25 @@ PART_CHECK = PartCheck(
         _plant(
             "positions reversed", "the last token is rotated as the first", "liger_rope", backwards
         ),
-        _plant(
-            "halves swapped", "the gate is multiplied by the activation", "liger_swiglu", swapped
+        *(
+            _plant("halves swapped", "the gate is multiplied by the activation", kernel, swapped)
+            for kernel in ("liger_swiglu", "liger_geglu")
         ),
-        _plant(
-            "halves swapped", "the gate is multiplied by the activation", "liger_geglu", swapped
-        ),
-        _of_loss(
-            "loss scaled by accumulation",
-            "each micro-batch's loss is its own mean",
-            forgotten_items,
+        *errors(
+            "liger_causal_loss",
+            (
+                "loss scaled by accumulation",
+                "each micro-batch's loss is its own mean",
+                forgotten_items,
+            ),
             scenario=Scenario(train=True, accumulate=2),
         ),
-        _of_loss("shift lost", "each token has the label of another", lost_shift),
-        _of_loss("states detached", "the head learns, the layers do not", lost_gradient),
-        _of_loss("scaled", "logits are twice what they are", scaled),
+        *errors(
+            "liger_causal_loss",
+            ("shift lost", "each token has the label of another", lost_shift),
+            ("states detached", "the head learns, the layers do not", lost_gradient),
+            ("scaled", "logits are twice what they are", scaled),
+            scenario=TRAINED,
+        ),
     ),
 )

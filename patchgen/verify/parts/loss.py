@@ -18,8 +18,8 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REORDERED
 from patchgen.verify.observe.evidence import Evidence
-from patchgen.verify.parts.part_check import Hidden, PairFacts, PartCheck, PlantedError, Route
-from patchgen.verify.parts.planting import around, defines
+from patchgen.verify.parts.part_check import Hidden, PairFacts, PartCheck, Route
+from patchgen.verify.parts.planting import defines, errors
 from patchgen.verify.parts.scenario import Scenario
 
 Loss = Callable[..., Tensor]
@@ -50,16 +50,19 @@ def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[st
     if saved := rows_of(variant, words):
         yield f"logits of {saved} tokens are saved"
     copies = [
-        each.shape for each in variant.saved if len(each.shape) == 2 and each.shape[0] == words
+        each.shape
+        for each in variant.saved_storages
+        if len(each.shape) == 2 and each.shape[0] == words
     ]
-    if copies and not any(each.shape in copies for each in parent.saved):
+    if copies and not any(each.shape in copies for each in parent.saved_storages):
         yield f"a matrix as large as the head's is saved: {copies[0]}"
 
 
 def rows_of(evidence: Evidence, words: int) -> int:
     """The bytes of the largest saved tensor whose last axis is the vocabulary."""
     return max(
-        (prod(each.shape[:-1]) for each in evidence.saved if each.shape[-1:] == (words,)), default=0
+        (prod(each.shape[:-1]) for each in evidence.saved_storages if each.shape[-1:] == (words,)),
+        default=0,
     )
 
 
@@ -149,18 +152,8 @@ def _leaves_logits_out(scenario: Scenario, changes: Mapping[str, Any]) -> bool:
     return scenario.train and scenario.labels and changes.get("loss_chunk_size") != 0
 
 
-def _plant(
-    name: str, says: str, wrong: Callable[..., Any], scenario: Scenario = TRAINED
-) -> PlantedError:
-    return PlantedError(name, says, around("causal_loss", wrong), scenario=scenario, fits=CAUSAL)
-
-
 def _unshifted(facts: PairFacts) -> bool:
     return "shift_labels=labels" in inspect.getsource(facts.variant_class.forward)
-
-
-def _takes_items(facts: PairFacts) -> bool:
-    return CAUSAL(facts) and not _unshifted(facts)
 
 
 PART_CHECK = PartCheck(
@@ -170,53 +163,44 @@ PART_CHECK = PartCheck(
     routes=routes,
     effect=effect,
     effect_scenario=TRAINED,
-    hides=(
-        Hidden(
-            "logits",
-            "they are not computed in training with labels",
-            _leaves_logits_out,
-        ),
-    ),
+    hides=(Hidden("logits", "they are not computed in training with labels", _leaves_logits_out),),
     planted_errors=(
-        PlantedError(
-            "loss scaled by accumulation",
-            "each micro-batch's loss is its own mean",
-            around("causal_loss", forgotten_items),
+        *errors(
+            "causal_loss",
+            (
+                "loss scaled by accumulation",
+                "each micro-batch's loss is its own mean",
+                forgotten_items,
+            ),
             scenario=Scenario(train=True, accumulate=2),
-            fits=_takes_items,
+            fits=lambda facts: CAUSAL(facts) and not _unshifted(facts),
         ),
-        _plant("shift lost", "each token has the label of another", lost_shift),
-        _plant("states detached", "the head learns, the layers do not", lost_gradient),
-        _plant("words without a gradient", "half of the words' rows do not learn", lost_words),
-        _plant("last tokens left out", "half of the tokens do not count", lost_tokens),
-        _plant("scaled", "logits are twice what they are", scaled),
-        PlantedError(
-            "soft-cap left out",
-            "logits are not capped",
-            around("capped_losses", no_cap),
+        *errors(
+            "causal_loss",
+            ("shift lost", "each token has the label of another", lost_shift),
+            ("states detached", "the head learns, the layers do not", lost_gradient),
+            ("words without a gradient", "half of the words' rows do not learn", lost_words),
+            ("last tokens left out", "half of the tokens do not count", lost_tokens),
+            ("scaled", "logits are twice what they are", scaled),
+            scenario=TRAINED,
+        ),
+        *errors(
+            "capped_losses",
+            ("soft-cap left out", "logits are not capped", no_cap),
             scenario=TRAINED,
             fits=_caps,
         ),
-        PlantedError(
-            "bias left out",
-            "logits lack the head's bias",
-            around("biased_losses", no_bias),
+        *errors(
+            "biased_losses",
+            ("bias left out", "logits lack the head's bias", no_bias),
             scenario=TRAINED,
             fits=_has_bias,
         ),
-        PlantedError(
-            "label of the neighbour",
-            "each token has the label of the one before",
-            around("labelled_tokens", neighbours_label),
+        *errors(
+            "labelled_tokens",
+            ("label of the neighbour", "tokens have the label of the one before", neighbours_label),
+            ("missing tokens", "every other labelled token does not count", missing_tokens),
             scenario=TRAINED,
-            fits=MASKED,
-        ),
-        PlantedError(
-            "missing tokens",
-            "every other labelled token does not count",
-            around("labelled_tokens", missing_tokens),
-            scenario=TRAINED,
-            fits=MASKED,
         ),
     ),
 )

@@ -22,7 +22,7 @@ from patchgen.verify.compare.tolerance import NARROW, REFORMULATED, REORDERED
 from patchgen.verify.models.weights import GAIN, draw_weights
 from patchgen.verify.observe.evidence import Evidence
 from patchgen.verify.parts.part_check import Observation, PairFacts, PartCheck, PlantedError, Route
-from patchgen.verify.parts.planting import around, defines
+from patchgen.verify.parts.planting import defines, errors
 from patchgen.verify.parts.scenario import Scenario
 
 # Losses of the router are not in the parent's loss, nor its logits among the parent's outputs.
@@ -195,7 +195,7 @@ def _are_near(one: Tensor, two: Tensor, dtype: torch.dtype) -> bool:
 
 def effect(parent: Evidence, variant: Evidence, facts: PairFacts) -> Iterator[str]:
     """Two grouped GEMMs for each mixture, and no more products for more experts."""
-    ran = variant.ran("Mixture")
+    ran = variant.runs_of("Mixture")
     # Each product of a forward pass has two in the backward pass.
     if not ran or variant.kernels["aten._grouped_mm"] != 3 * 2 * ran:
         yield f"{variant.kernels['aten._grouped_mm']} grouped GEMMs in {ran} mixtures"
@@ -239,23 +239,16 @@ PART_CHECK = PartCheck(
     wide_share=0.1,  # the router
     terms=terms,
     planted_errors=(
-        PlantedError(
-            "router gradient detached",
-            "gates are constants to the router",
-            around("forward", detached, within="MixtureRouter"),
-            fits=defines("MixtureRouter"),
+        *errors(
+            "forward",
+            ("router gradient detached", "gates are constants to the router", detached),
+            ("gates not renormalised", "a token's gates do not sum to one", not_renormalised),
+            within="MixtureRouter",
         ),
-        PlantedError(
-            "gates not renormalised",
-            "the gates of a token do not sum to one",
-            around("forward", not_renormalised, within="MixtureRouter"),
-            fits=defines("MixtureRouter"),
-        ),
-        PlantedError(
-            "experts swapped",
-            "each expert runs with the weights of the one before",
-            around("forward", swapped, within="MixtureExperts"),
-            fits=defines("MixtureExperts"),
+        *errors(
+            "forward",
+            ("experts swapped", "each expert runs with the weights of the one before", swapped),
+            within="MixtureExperts",
         ),
         PlantedError(
             "missing expert weights",

@@ -9,7 +9,6 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -18,8 +17,8 @@ from transformers import PreTrainedModel
 
 from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
 from patchgen.verify.observe.evidence import Evidence, has_gradient
-from patchgen.verify.parts.part_check import PairFacts, PartCheck, PlantedError, Route
-from patchgen.verify.parts.planting import around, defines, replaced
+from patchgen.verify.parts.part_check import PairFacts, PartCheck, Plant, PlantedError, Route
+from patchgen.verify.parts.planting import errors, replaced
 from patchgen.verify.parts.scenario import Scenario
 
 Norm = Callable[..., Tensor]
@@ -79,7 +78,7 @@ def count_row_bytes(evidence: Evidence) -> int:
     A weight that is cast is one.  It is small beside the rows of a real batch, not beside the few
     of a tiny model.
     """
-    return sum(each.bytes for each in evidence.saved if len(each.shape) > 1)
+    return sum(each.bytes for each in evidence.saved_storages if len(each.shape) > 1)
 
 
 def find_rms_norms(facts: PairFacts) -> frozenset[type]:
@@ -98,7 +97,7 @@ def _calls_rms_norm(one: type) -> bool:
     return ".rms_norm(" in inspect.getsource(one)
 
 
-def around_rms_norm(wrong: Norm) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+def around_rms_norm(wrong: Norm) -> Plant:
     """For `PlantedError.apply`: each call of torch's `rms_norm` becomes `wrong(rms_norm, ...)`."""
     return lambda model: replaced(
         nn.functional,
@@ -147,8 +146,6 @@ def adds_one(facts: PairFacts) -> bool:
     return calls_rms_norm(facts) and re.search(r"\b1(\.0)? \+ self\.weight", text) is not None
 
 
-RMS, LAYER = calls_rms_norm, defines(LOW_PRECISION)
-
 PART_CHECK = PartCheck(
     part="norm",
     says="each RMSNorm is one call of torch's, and each LayerNorm works in the dtype of autocast",
@@ -157,39 +154,25 @@ PART_CHECK = PartCheck(
     effect_scenario=AUTOCAST,
     own_dtypes=lambda scenario: scenario.autocast,  # the residual stream behind a LayerNorm
     planted_errors=(
-        PlantedError(
-            "added one forgotten",
-            "a norm lacks its added one",
-            around_rms_norm(no_one),
-            fits=adds_one,
+        *(
+            PlantedError(name, says, around_rms_norm(wrong), fits=fits)
+            for name, says, wrong, fits in (
+                ("added one forgotten", "a norm lacks its added one", no_one, adds_one),
+                ("epsilon forgotten", "nothing is added to mean squares", no_eps, has_epsilon),
+                ("mean taken away", "rows are centred, as in LayerNorm", centred, calls_rms_norm),
+                ("scale detached", "the root has no gradient", no_gradient, calls_rms_norm),
+            )
         ),
-        PlantedError(
-            "epsilon forgotten",
-            "nothing is added to mean squares",
-            around_rms_norm(no_eps),
-            fits=has_epsilon,
-        ),
-        PlantedError(
-            "mean taken away",
-            "rows are centred, as in LayerNorm",
-            around_rms_norm(centred),
-            fits=RMS,
-        ),
-        PlantedError(
-            "scale detached", "the root has no gradient", around_rms_norm(no_gradient), fits=RMS
-        ),
-        PlantedError(
-            "bias dropped",
-            "LayerNorm lacks its bias under autocast",
-            around("forward", no_bias, within=LOW_PRECISION),
+        *errors(
+            "forward",
+            ("bias dropped", "LayerNorm lacks its bias under autocast", no_bias),
             scenario=AUTOCAST,
-            fits=LAYER,
+            within=LOW_PRECISION,
         ),
-        PlantedError(
-            "weight dropped",
-            "LayerNorm lacks its weight",
-            around("forward", no_weight, within=LOW_PRECISION),
-            fits=LAYER,
+        *errors(
+            "forward",
+            ("weight dropped", "LayerNorm lacks its weight", no_weight),
+            within=LOW_PRECISION,
         ),
     ),
 )

@@ -7,14 +7,16 @@ every effect and every planted error.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -24,6 +26,8 @@ from patchgen.verify.parts.scenario import Scenario
 
 # Outputs and gradients by name: see `observe.step.observe_step`.
 Observation = Mapping[str, Tensor]
+# A context in which a model is wrong.
+Plant = Callable[[PreTrainedModel], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class PlantedError:
 
     name: str  # "mask off by one"
     says: str
-    apply: Callable[[PreTrainedModel], AbstractContextManager[None]]
+    apply: Plant
     scenario: Scenario = Scenario()
     fits: Callable[[PairFacts], bool] = anywhere
 
@@ -111,14 +115,69 @@ def reload(
     return load_strictly(variant_class, folder, dtype=parent.dtype, **settings)
 
 
+class DoesNotLoad(ValueError):
+    """A checkpoint and a model have other names."""
+
+    def __init__(self, wrong: Mapping[str, list[str]], unset: Iterable[str] = ()) -> None:
+        self.wrong, self.unset = wrong, frozenset(unset)
+        super().__init__("; ".join(self._sentences()))
+
+    def _sentences(self) -> Iterator[str]:
+        unset = shorten_names(name for name in self.wrong.get("missing_keys", ()) if self._is(name))
+        if unset:
+            yield f"{unset} is in no checkpoint and `_init_weights` does not set it"
+        others = [name for name in self.wrong.get("missing_keys", ()) if not self._is(name)]
+        if others:
+            yield f"{shorten_names(others)} is in no checkpoint"
+        for kind, what in _KINDS.items():
+            if self.wrong.get(kind):
+                yield f"{shorten_names(self.wrong[kind])} {what}"
+
+    def _is(self, name: str) -> bool:
+        return name in self.unset
+
+
+_KINDS = {
+    "unexpected_keys": "is in the checkpoint and not in the model",
+    "mismatched_keys": "has another shape in the checkpoint",
+    "error_msgs": "is an error of loading",
+}
+_NAMED = 3
+
+
+def shorten_names(names: Iterable[str]) -> str:
+    """A list of parameters, those of all layers as one: "`model.layers.*.q_norm.weight`"."""
+    short = list(dict.fromkeys(re.sub(r"\.\d+\.", ".*.", name) for name in names))
+    more = f" (and {len(short) - _NAMED} more)" if len(short) > _NAMED else ""
+    return ", ".join(f"`{name}`" for name in short[:_NAMED]) + more
+
+
+@contextmanager
+def nan_where_not_drawn() -> Iterator[None]:
+    """Let `torch.empty` give NaN, where freed memory might pass for weights that were drawn."""
+    before = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warn_only)
+        torch.utils.deterministic.fill_uninitialized_memory = filled
+
+
 def load_strictly(
     model_class: type[PreTrainedModel], folder: Path, **options: Any
 ) -> PreTrainedModel:
-    """`from_pretrained`, but a missing, unexpected, mismatched or failed key is a ValueError."""
-    model, report = model_class.from_pretrained(folder, output_loading_info=True, **options)
+    """`from_pretrained`, but a missing, unexpected, mismatched or failed key is `DoesNotLoad`."""
+    with nan_where_not_drawn():
+        model, report = model_class.from_pretrained(folder, output_loading_info=True, **options)
     wrong = {kind: sorted(map(str, keys)) for kind, keys in report.items() if keys}
     if wrong:
-        raise ValueError(f"{model_class.__name__} does not load what was saved: {wrong}")
+        here = dict(model.named_parameters())
+        missing = (name for name in wrong.get("missing_keys", ()) if name in here)
+        raise DoesNotLoad(wrong, [name for name in missing if here[name].isnan().any()])
     return model
 
 

@@ -1,6 +1,6 @@
 """Helpers that plant an error: they replace a function while a context is open.
 
-PlantedError("scale", "scores are twice as large", around("sdpa", wrong_scale))
+errors("causal_loss", ("scaled", "logits are twice what they are", scaled))
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from patchgen.verify.parts.part_check import PairFacts
+from patchgen.verify.parts.part_check import PairFacts, Plant, PlantedError
+from patchgen.verify.parts.scenario import Scenario
+
+_FULL = Scenario()
 
 
 @contextmanager
@@ -30,9 +33,7 @@ def replaced(owner: object, name: str, make: Callable[[Any], Any]) -> Iterator[N
         setattr(owner, name, original)
 
 
-def around(
-    name: str, wrong: Callable[..., Any], *, within: str | None = None
-) -> Callable[[PreTrainedModel], AbstractContextManager[None]]:
+def around(name: str, wrong: Callable[..., Any], *, within: str | None = None) -> Plant:
     """For `PlantedError.apply`: call `wrong(f, *args)` for each call `f(*args)` of a function.
 
     `name` is a function of the generated module, or a method of its class `within`.
@@ -53,3 +54,21 @@ def around(
 def defines(*names: str) -> Callable[[PairFacts], bool]:
     """For `PlantedError.fits`: whether the generated module has all these functions or classes."""
     return lambda facts: all(hasattr(facts.module, name) for name in names)
+
+
+def errors(
+    function: str,
+    *table: tuple[str, str, Callable[..., Any]],
+    scenario: Scenario = _FULL,
+    within: str | None = None,
+    fits: Callable[[PairFacts], bool] | None = None,
+) -> tuple[PlantedError, ...]:
+    """Errors around one function, each with its name, what it says and the wrong function.
+
+    They fit where the module has the function, or the class, unless `fits` says where.
+    """
+    fits = fits or defines(within or function)
+    return tuple(
+        PlantedError(name, says, around(function, wrong, within=within), scenario, fits)
+        for name, says, wrong in table
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Rows = Literal["full", "right", "left", "packed"]
+Rows = Literal["full", "right", "left", "packed", "short", "several"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,8 @@ class Scenario:
     """The conditions that one training step runs under."""
 
     # Where rows are padded.  "packed": each row has two texts, which `position_ids` tell apart.
+    # "several": one row has one text, one two, and one three.  "short": no row is full, and one has
+    # one token.
     rows: Rows = "full"
     train: bool = False
     dropout: float = 0.0  # for every dropout rate of the configuration

@@ -39,15 +39,14 @@ def parent_class(kind: type) -> Any | None:
     path = Path(inspect.getsourcefile(kind) or "")
     if not (path.is_file() and is_generated(path.read_text(encoding="utf-8"))):
         return None
+    variant = Variant(path.stem, kind.__module__, path, path.parent)
     try:
-        parent = importlib.import_module(
-            Variant(path.stem, kind.__module__, path, path.parent).parent
-        )
+        parent = importlib.import_module(variant.parent)
     except ValueError:
         return None
     own, theirs = _prefix(sys.modules[kind.__module__]), _prefix(parent)
-    found = (kind.__name__, theirs + kind.__name__.removeprefix(own))
-    return next((getattr(parent, name) for name in found if hasattr(parent, name)), None)
+    names = (kind.__name__, theirs + kind.__name__.removeprefix(own))
+    return next((getattr(parent, name) for name in names if hasattr(parent, name)), None)
 
 
 def _prefix(module: ModuleType) -> str:

@@ -61,17 +61,10 @@ def _unfit_experts(style: str, module: nn.Module, rules: Mapping[str, str]) -> s
         return f"{_named(module)} does not say num_experts"
     if whole:
         return f"its {_listed(whole)} would not be split by expert"
-    taken = [
-        each
-        for each in inspect.signature(module.forward).parameters.values()
-        if each.default is each.empty
-    ]
-    if len(taken) != 3:
-        return (
-            f"{_named(module)} is not called with tokens, their experts and gates, "
-            f"but takes {len(taken)} arguments"
-        )
-    return ""
+    given = inspect.signature(module.forward).parameters.values()
+    taken = sum(each.default is each.empty for each in given)
+    called = "is not called with tokens, their experts and gates"
+    return "" if taken == 3 else f"{_named(module)} {called}, but takes {taken} arguments"
 
 
 def unfit_parameter(style: str, owner: nn.Module, name: str) -> str:

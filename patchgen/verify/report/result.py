@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from patchgen.verify.mutation.mutant_result import (
     format_counts,
     lines_from_json,
 )
+from patchgen.verify.variants import Variant
 
 Status = Literal[
     "PASS", "WARN", "FAIL", "NONE"
@@ -22,6 +23,9 @@ Status = Literal[
 
 LINES = "changed lines"
 MUTANTS = "mutants"
+FILE = "the generated file"
+LEFT_OUT = "left out"
+DECLARED = "differs on purpose"
 NAMED = 6  # of what is missing, in a note
 
 
@@ -41,6 +45,7 @@ class Result:
     seen: float | None = None  # the smallest planted error of this dtype, in the same unit
     unit: str = ""
     note: str = ""
+    cause: str = ""  # of a FAIL: all that have one cause say it in the same words
     seconds: float = 0.0
     lines: LinesRun | None = None  # of the case LINES
     fates: tuple[MutantResult, ...] = ()  # of the case MUTANTS
@@ -50,7 +55,7 @@ class Result:
         fields = {
             name: value
             for name, value in asdict(self).items()
-            if value or name not in ("lines", "fates")
+            if value or name not in ("lines", "fates", "cause")
         }
         return {
             name: str(value) if value in (float("inf"),) else value
@@ -87,6 +92,34 @@ def make_mutants_result(
     return Result(variant, MUTANTS, status, note=note, fates=fates)
 
 
+def make_left_out_result(variant: str, cases: int, mutants: int) -> Result:
+    """What did not fit into the time of a run."""
+    what = [f"{cases} cases"] if cases else []
+    what += [f"{mutants} planted errors"] if mutants else []
+    note = f"{' and '.join(what)} did not fit into the time of this run: --full runs all"
+    return Result(variant, LEFT_OUT, "NONE", note=note)
+
+
+def describe(variant: Variant) -> Iterator[Result]:
+    """What is to be known of a variant before it is run."""
+    if variant.edited:
+        path = f"{variant.module.replace('.', '/')}.py"
+        note = f"{path} is not what patchgen.lock records; patchgen check says what differs"
+        yield Result(variant.name, FILE, "WARN", note=note)
+    if variant.differs:
+        what = "; ".join(f"{name} ({why})" for name, why in variant.differs)
+        yield Result(variant.name, DECLARED, "NONE", note=what)
+
+
+def causes(results: Iterable[Result]) -> Iterator[tuple[str, list[Result]]]:
+    """Each cause of FAILs with its results, the most first."""
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        if result.status == "FAIL":
+            found.setdefault(f"{result.variant}: {result.cause or result.note}", []).append(result)
+    yield from sorted(found.items(), key=lambda item: -len(item[1]))
+
+
 def _listed(names: list[str]) -> str:
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -103,7 +136,9 @@ def find_unproven(variants: Iterable[str], results: Iterable[Result]) -> tuple[s
     proven = {
         each.variant
         for each in results
-        if each.difference is not None and " planted: " not in each.case
+        if each.difference is not None
+        and " planted: " not in each.case
+        and " itself: " not in each.case
     }
     return tuple(name for name in variants if name not in proven)
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from patchgen.verify.mutation.prove import MutationTest
 
 
+# Of a plan's time; errors that are planted get the rest.
+FOR_CASES = 0.7
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What one child has to do."""
@@ -57,9 +61,10 @@ def read_work(text: str) -> Work:
 
 
 def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
+    def fixed(value: Any) -> Any:
+        return tuple(map(fixed, value)) if isinstance(value, list) else value
+
+    return {name: fixed(value) for name, value in fields.items()}
 
 
 def main() -> None:
@@ -87,23 +92,33 @@ def main() -> None:
     except LookupError as error:
         say(refused=str(error))
         return
-    bench = CaseRunner(work.variant, work.device)
+    bench = CaseRunner(work.variant, work.device, work.plan.seed)
+    say(todo=len(todo))
     compared = set(work.compared)
-    proof = _proof_of(work, bench)
+    proof = _proof_of(work, bench, lambda: say(alive=True))
     watches = proof is not None and work.device == "cpu"
+    left_out = 0
     for case in (case for case in todo if case.name not in work.skip):
+        if _is_late(work, FOR_CASES):
+            left_out += 1
+            continue
         say(begun=case.name)
         result = (
             _run_watched(bench, case, proof) if proof is not None and watches else bench.run(case)
         )
         compared |= {case.name} if result.status in ("PASS", "WARN") else set()
         say(result=result.as_json())
-    if proof is not None:
-        _prove(work, proof, compared, say)
-    say(done=True)
+    unplanted = _prove(work, proof, compared, say) if proof is not None else 0
+    say(done=True, left_out=left_out, unplanted=unplanted)
 
 
-def _proof_of(work: Work, bench: CaseRunner) -> MutationTest | None:
+def _is_late(work: Work, share: float = 1.0) -> bool:
+    """Whether this share of the time that the plan gives has gone."""
+    seconds = work.plan.seconds
+    return seconds is not None and time.process_time() > seconds * share
+
+
+def _proof_of(work: Work, bench: CaseRunner, alive: Callable[[], None]) -> MutationTest | None:
     """The mutation test of the variant, if the plan asks for one; it always runs on a CPU."""
     from patchgen.verify.case_runner import CaseRunner
     from patchgen.verify.mutation.prove import MutationTest
@@ -111,7 +126,9 @@ def _proof_of(work: Work, bench: CaseRunner) -> MutationTest | None:
     if not work.plan.lines and work.plan.mutants == 0:
         return None
     return MutationTest(
-        work.variant, (bench if work.device == "cpu" else CaseRunner(work.variant)).ready
+        work.variant,
+        (bench if work.device == "cpu" else CaseRunner(work.variant, seed=work.plan.seed)).ready,
+        alive=alive,
     )
 
 
@@ -127,23 +144,33 @@ def _run_watched(bench: CaseRunner, case: Case, proof: MutationTest) -> Result:
 
 def _prove(
     work: Work, proof: MutationTest, compared: Collection[str], say: Callable[..., None]
-) -> None:
-    """Report which changed lines run, and plant errors in them.
+) -> int:
+    """Report which changed lines run, and plant errors in them; gives how many are left out.
 
     Only cases that compared well are used: another case would not see an error.
     """
+    unplanted = 0
     for case in proof.cases(work.plan):
         name = f"lines of {case.name}"
-        if case.name in compared and name not in work.skip:
+        if case.name in compared and name not in work.skip and not _is_late(work):
             say(begun=name)
             proof.watch(case)
     say(begun="lines of a model that is built")
     say(lines=proof.lines_run().as_json())
+    # Which of them run is found out by running them all: where cases did not fit, they do not.
+    if _is_late(work, FOR_CASES):
+        return work.plan.mutants if work.plan.mutants is not None else len(proof.mutants(None))
+    say(begun="lines of errors that are tried")
     for mutant in proof.mutants(work.plan.mutants):
         fate = proof.unknown(mutant)
-        if fate.name not in work.skip:
-            say(begun=fate.name, mutant=fate.as_json())
-            say(fate=proof.fate(mutant).as_json())
+        if fate.name in work.skip:
+            continue
+        if _is_late(work):
+            unplanted += 1
+            continue
+        say(begun=fate.name, mutant=fate.as_json())
+        say(fate=proof.fate(mutant).as_json())
+    return unplanted
 
 
 if __name__ == "__main__":

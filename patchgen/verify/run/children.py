@@ -16,7 +16,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from patchgen.verify.mutation.mutant_result import LinesRun, MutantResult, lines_from_json
-from patchgen.verify.report.result import Result, from_json, make_lines_result, make_mutants_result
+from patchgen.verify.report.result import (
+    Result,
+    describe,
+    from_json,
+    make_left_out_result,
+    make_lines_result,
+    make_mutants_result,
+)
 from patchgen.verify.run.child import Work
 from patchgen.verify.run.process import Child, resident, spent
 from patchgen.verify.selection import Plan
@@ -29,6 +36,8 @@ MEGABYTES = 3072  # a child, at any time
 COMMAND = (sys.executable, "-m", "patchgen.verify.run.child")
 
 Progress = Callable[[Result], None]
+# A variant, what is run of it now, how much of it has ended, and how many cases there are.
+Began = Callable[[str, str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +62,12 @@ def verify(
     wanted: Wanted,
     jobs: int = 0,
     progress: Progress = lambda result: None,
+    began: Began = lambda variant, case, done, todo: None,
 ) -> tuple[Result, ...]:
     """The results of every case, in the order of the variants.
 
-    `progress` gets each result as it comes.  `jobs` children work at once.  0: one for each
-    processor, or one on an accelerator.
+    `progress` gets each result as it comes, `began` is told of each case as it begins.  `jobs`
+    children work at once.  0: one for each processor, or one on an accelerator.
     """
     processors = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -68,7 +78,7 @@ def verify(
 
     def one(variant: Variant) -> list[Result]:
         found = []
-        for result in run_work(Work(variant, wanted.plan, wanted.device), wanted.limits):
+        for result in run_work(Work(variant, wanted.plan, wanted.device), wanted.limits, began):
             found.append(result)
             with lock:
                 progress(result)
@@ -78,9 +88,13 @@ def verify(
         return tuple(result for found in pool.map(one, find_variants) for result in found)
 
 
-def run_work(work: Work, limits: Limits) -> Iterator[Result]:
+def run_work(
+    work: Work, limits: Limits, began: Began = lambda variant, case, done, todo: None
+) -> Iterator[Result]:
     """Each result of `work` as it comes, from as many children as it takes."""
     found = _Found(work.variant.name)
+    yield from describe(work.variant)
+    todo = 0
     while True:
         at: str | None = None
         mutant: MutantResult | None = None
@@ -88,8 +102,10 @@ def run_work(work: Work, limits: Limits) -> Iterator[Result]:
         # The models are tiny: a second thread waits longer than it computes.
         child = Child(COMMAND, work.as_text(), {"OMP_NUM_THREADS": "1"})
         for answer in _within(limits, child):
+            todo = answer.get("todo", todo)
             if "begun" in answer:
                 at = answer["begun"]
+                began(work.variant.name, answer["begun"], len(work.skip), todo)
                 mutant = MutantResult(**answer["mutant"]) if "mutant" in answer else None
             elif "result" in answer:
                 result = from_json(answer["result"])
@@ -105,12 +121,14 @@ def run_work(work: Work, limits: Limits) -> Iterator[Result]:
                 finished = True
             elif "fault" in answer:
                 fault = answer["fault"]
-            finished = finished or "done" in answer
+            elif "done" in answer:
+                finished = True
+                found.left_out, found.unplanted = answer["left_out"], answer["unplanted"]
         if finished:
             yield from found.results()
             return
         if mutant is not None:
-            found.fates.append(replace(mutant, outcome="failed", note=fault))
+            found.fates.append(replace(mutant, outcome="crashed", note=fault))
         elif at is None or not at.startswith("lines of "):
             yield Result(
                 work.variant.name, at or "all", "FAIL", note=f"{fault}{child.last_words()}"
@@ -127,12 +145,16 @@ class _Found:
     variant: str
     lines: LinesRun | None = None
     fates: list[MutantResult] = field(default_factory=list)
+    left_out: int = 0
+    unplanted: int = 0
 
     def results(self) -> Iterator[Result]:
         if self.lines is not None:
             yield make_lines_result(self.variant, self.lines)
         if self.fates:
             yield make_mutants_result(self.variant, tuple(self.fates), self.lines)
+        if self.left_out or self.unplanted:
+            yield make_left_out_result(self.variant, self.left_out, self.unplanted)
 
 
 def _within(limits: Limits, child: Child) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,7 @@ from patchgen.parts.sdpa import (
     sum_of_terms,
     zero_unless_seen,
 )
-from patchgen.verify.observe.trace import traced
+from patchgen.verify.observe.evidence import traced
 
 B, H, D = 2, 4, 8
 SCALING = 0.7

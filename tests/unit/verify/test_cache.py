@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
-from patchgen.verify.checks.generation import CUTS
+from patchgen.verify.checks.interface import CUTS
 from patchgen.verify.parts.planting import replaced
 from patchgen.verify.parts.scenario import Scenario
 from tests.gallery import BY_NAME
@@ -89,5 +89,5 @@ def test_order_alone_behind_a_cache_is_seen(bench, both):
 def test_what_the_parent_reads_token_by_token_alone_is_asked_so(bench, both, monkeypatch):
     for model in both:
         changed(model, monkeypatch, one_token_alone)
-    assert [last - first for first, last in zip(CUTS[1], CUTS[1][1:], strict=False)] == [1] * 4
+    assert [first - last for first, last in zip(CUTS[1], CUTS[1][1:], strict=False)] == [1] * 4
     assert bench.run(CASE).status == "PASS"

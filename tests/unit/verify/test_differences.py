@@ -27,7 +27,7 @@ from patchgen.verify.compare.tolerance import rounding
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.batch import batch
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.trace import traced
+from patchgen.verify.observe.evidence import traced
 
 
 def test_names_that_a_model_has_of_its_own_are_found():

@@ -19,9 +19,8 @@ from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.batch import batch
 from patchgen.verify.inputs.dummy import make_inputs
 from patchgen.verify.models.weights import draw_weights
-from patchgen.verify.observe.evidence import gather_evidence
+from patchgen.verify.observe.evidence import gather_evidence, traced
 from patchgen.verify.observe.step import outputs, remembering_nothing
-from patchgen.verify.observe.trace import traced
 from patchgen.verify.parts.scenario import Scenario
 
 STATES = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
@@ -100,9 +99,11 @@ def test_runs_inside_a_layer_are_distinguished_from_those_outside_and_from_layer
     model = Model()
     with gather_evidence(model) as evidence:
         model(STATES).sum().backward()
-    assert evidence.ran("Linear") == 4  # the used layer's twice: the unused one's is not run again
-    assert evidence.ran_inside("Linear", frozenset({"Layer"})) == 2
-    assert evidence.ran_inside("Linear", frozenset({"Other"})) == 0
+    assert (
+        evidence.runs_of("Linear") == 4
+    )  # the used layer's twice: the unused one's is not run again
+    assert evidence.runs_inside("Linear", frozenset({"Layer"})) == 2
+    assert evidence.runs_inside("Linear", frozenset({"Other"})) == 0
 
 
 def test_what_a_model_remembers_of_a_step_is_forgotten():

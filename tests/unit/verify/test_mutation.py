@@ -9,13 +9,15 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from patchgen.cli.verify import has_failed
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.changes import changes_of
 from patchgen.verify.diff_lines import find_added_lines
-from patchgen.verify.mutation.changed_lines import read_flat_text
-from patchgen.verify.mutation.lines_run import (
+from patchgen.verify.mutation.judge import judged, record_operations
+from patchgen.verify.mutation.lines import (
     find_executable_lines,
     find_import_lines,
+    read_flat_text,
     refusals,
     watched,
 )
@@ -26,12 +28,13 @@ from patchgen.verify.mutation.mutant_result import (
     format_counts,
     lines_from_json,
 )
-from patchgen.verify.mutation.mutate import drawn, make_mutants
-from patchgen.verify.mutation.operation_log import recorded
+from patchgen.verify.mutation.mutations import drawn, make_mutants
+from patchgen.verify.mutation.operation_log import OperationLog
 from patchgen.verify.mutation.page import format_mutants_page
-from patchgen.verify.mutation.plant import living, plant_mutant
+from patchgen.verify.mutation.plant import kept, living, plant_mutant
 from patchgen.verify.mutation.prove import MutationTest
-from patchgen.verify.mutation.restore import kept
+from patchgen.verify.mutation.trial import Trials
+from patchgen.verify.observe.recorder import listening
 from patchgen.verify.report.result import from_json, make_lines_result, make_mutants_result
 from patchgen.verify.selection import Plan
 from patchgen.verify.variants import Variant
@@ -155,7 +158,8 @@ def mutants(source, says=""):
     ("source", "errors"),
     [
         ("return a < b", {"return a <= b", "return a >= b"}),
-        ("return a is not None", {"return a is None"}),
+        ("return a is not None", {"return False"}),
+        ("return a is None or b", {"return True or b", "return a is None and b"}),
         ("return a + b", {"return a - b", "return a", "return b"}),
         ("return a @ b", {"return b @ a"}),
         ("return a / b", {"return b / a", "return a * b"}),
@@ -298,12 +302,60 @@ def test_a_model_is_what_it_was():
     assert not hasattr(model, "seen") and "more" not in dict(model.named_buffers())
 
 
-# --- equivalence
+# --- what is tried
+
+TRIED = """\
+import torch
+
+
+def f(x, scale):
+    y = x.sum(-1, keepdim=True) * scale
+    y = y.transpose(0, 1).transpose(1, 0)
+    y[1:] = y[1:] + 1
+    return y.detach()
+"""
+
+
+def test_only_errors_that_keep_shapes_and_types_are_planted(tmp_path):
+    path = tmp_path / "tried_mutants.py"
+    path.write_text(TRIED)
+    spec = importlib.util.spec_from_file_location("tried_mutants", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = make_mutants(TRIED, range(1, 9))
+    trials = Trials(living(module, TRIED), made)
+    with trials.running():
+        module.f(torch.ones(3, 1, 4, requires_grad=True), 0.5)
+    assert module.f(torch.ones(3, 1, 4), 0.5).shape == (3, 1, 1)
+    left = {
+        mutant.text(TRIED).split("\n")[mutant.line - 1].strip()
+        for mutant in filter(trials.goes_on, made)
+    }
+    assert {
+        "y = x.sum(-1, keepdim=True) / scale",
+        "y = x.mean(-1, keepdim=True) * scale",
+        "y = x.sum(-1, keepdim=True)",
+        "y = (x.sum(-1, keepdim=True) * scale).detach()",
+    } <= left
+    assert left.isdisjoint(
+        {
+            "y = x.sum(-1) * scale",  # another shape
+            "y = x.sum(-1, keepdim=False) * scale",
+            "y = (scale) * scale",
+            "y = x.sum(-5, keepdim=True) * scale",  # no such axis
+            "y[2:] = y[1:] + 1",  # no such place for so many
+            "y = y.transpose(0, 1)",  # other strides
+            "return y.detach().detach()",  # there is no gradient to lose
+        }
+    )
+
+
+# --- what makes no difference
 
 
 def recording(compute):
     x, w = torch.arange(3.0), torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    with recorded() as recording:
+    with listening(recording := OperationLog()):
         compute(x, w).sum().backward()
     return recording.digest()
 
@@ -372,16 +424,19 @@ def fate_of(proof, text, says):
 @pytest.mark.parametrize(
     ("text", "says", "outcome"),
     [
-        pytest.param("return False", "False becomes True", "equivalent", id="equivalent"),
+        pytest.param("return False", "False becomes True", "no difference", id="no difference"),
         pytest.param(
             "attention_mask,", "argument is None", "seen", id="seen where rows are padded"
         ),
         pytest.param("scaling=self", "without minus", "seen", id="seen where rows are full"),
         pytest.param(
-            "self.config = config", "statement removed", "failed", id="a crash is not seen"
+            "transpose(1, 2).contiguous()",
+            "contiguous left out",
+            "crashed",
+            id="a crash is not seen",
         ),
         pytest.param(
-            "dropout=self.dropout.p", "condition negated", "equivalent", id="dropout is off here"
+            "dropout=self.dropout.p", "condition negated", "no difference", id="dropout is off here"
         ),
         pytest.param(
             "weights + attention_mask", "statement removed", "unseen", id="no case runs it"
@@ -396,8 +451,6 @@ def test_what_becomes_of_an_error(proof, text, says, outcome):
 def test_nothing_of_an_error_remains(proof):
     assert fate_of(proof, "attention_mask,", "argument is None").outcome == "seen"
     run = next(run for run in proof.runs if run.case.name.endswith("right closest"))
-    from patchgen.verify.mutation.observe import judged, record_operations
-
     assert (
         judged(run.case, run.pair)[0] == "equal"
         and record_operations(run.case, run.pair) == run.digest
@@ -422,16 +475,22 @@ def a_fate(outcome, **more):
 FATES = (
     a_fate("seen"),
     a_fate("seen"),
-    a_fate("equivalent"),
+    a_fate("no difference"),
     a_fate("unseen", note="2 cases ran it"),
-    a_fate("failed"),
+    a_fate("crashed"),
 )
 LINES = LinesRun("modeling_x.py", 4, 2, ((7, "x = 1"),), ((9, "raise"),), 9, 3)
 
 
-def test_a_crash_and_an_equivalent_are_in_no_denominator():
-    assert counted(FATES) == {"seen": 2, "equivalent": 1, "unseen": 1, "failed": 1}
-    assert format_counts(FATES) == "2 of 3 mutants seen, 1 more equivalent, 1 more failed to run"
+def test_a_crash_and_one_without_a_difference_are_in_no_denominator():
+    assert counted(FATES) == {"seen": 2, "unseen": 1, "no difference": 1, "crashed": 1}
+    assert format_counts(FATES) == "2 of 3 mutants seen, 1 more made no difference, 1 more crashed"
+
+
+def test_what_is_unseen_fails_a_run_that_asks_for_it():
+    unseen, seen = make_mutants_result("x", FATES), make_mutants_result("x", FATES[:3])
+    assert has_failed([seen, unseen], "unseen")
+    assert not has_failed([seen, unseen], None) and not has_failed([seen], "unseen")
 
 
 def test_what_is_unseen_or_did_not_run_is_a_warning():
@@ -506,3 +565,8 @@ def test_without_a_diff_the_parent_is_compared_under_its_own_names():
         "class LlamaMoeModel(LlamaMoePreTrainedModel):" not in changed
         and len(flat.changed) < flat.text.count("\n") - 200
     )
+
+
+def test_an_outcome_of_an_earlier_report_is_not_read_as_another():
+    with pytest.raises(ValueError, match="equivalent is no outcome"):
+        a_fate("equivalent")

@@ -3,6 +3,7 @@
 import pytest
 
 from patchgen.verify.configs.diff import find_defaults, find_reads
+from patchgen.verify.configs.tiny import tiny_config
 
 DIFF = "--- a\n+++ b\n@@ -{0},1 +{0},1 @@\n-was\n+is\n"
 
@@ -27,6 +28,24 @@ def test_a_test_names_what_it_reads(test, default, values):
     text = f"def f(self, config, x):\n    if {test}:\n        return x\n"
     known = {} if "getattr" in test else {"share": default}
     assert read(text, 3, **known).values == {"share": values}
+
+
+def test_a_configuration_inside_and_a_local_name_are_read():
+    text = (
+        "def f(self, config, x):\n"
+        "    folds = config.ffn_config.folds\n"
+        "    return x if folds and self.config.ffn_config.kind == 'sum' else -x\n"
+    )
+    assert read(text, 3).values == {
+        "ffn_config.folds": (3, True),
+        "ffn_config.kind": (3, True),
+    }
+    assert getattr(tiny_config("dbrx", **{"ffn_config.folds": 3}).ffn_config, "folds", None) == 3
+
+
+def test_integers_in_changed_lines_are_lengths():
+    text = "def f(x):\n    return x[:, :1024] + 5\n\n\ndef g(x):\n    return x[:, :512]\n"
+    assert read(text, 2).lengths == (1024,)
 
 
 def test_a_flag_leads_to_the_configuration():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -23,7 +24,14 @@ from patchgen.verify.parts.combine import (
 )
 from patchgen.verify.parts.scenario import Scenario
 from patchgen.verify.report.pages import RunDescription, as_json, as_markdown
-from patchgen.verify.report.result import Result, counts, find_unproven, from_json
+from patchgen.verify.report.result import (
+    Result,
+    causes,
+    counts,
+    describe,
+    find_unproven,
+    from_json,
+)
 from patchgen.verify.run.child import Work, read_work
 from patchgen.verify.run.children import Limits, Wanted, run_work, verify
 from patchgen.verify.selection import Plan
@@ -142,6 +150,23 @@ def test_a_variant_of_which_nothing_is_compared_is_reported():
     assert find_unproven(["llama"], [SILENT, RESULTS[0]]) == ()
 
 
+def test_fails_of_one_cause_are_one_line_the_most_first():
+    fails = [
+        Result("x", "one", "FAIL", note="other tokens"),
+        *(Result("x", case, "FAIL", note=case, cause="`A` differs") for case in ("two", "three")),
+    ]
+    found = [(cause, len(results)) for cause, results in causes([*fails, RESULTS[0]])]
+    assert found == [("x: `A` differs", 2), ("x: other tokens", 1)]
+
+
+def test_an_edited_file_and_what_differs_are_said_first():
+    variant = replace(LLAMA, edited=True, differs=(("training", "noise"),))
+    edited, declared = describe(variant)
+    assert edited.status == "WARN" and "is not what patchgen.lock records" in edited.note
+    assert declared.note == "training (noise)"
+    assert read_work(Work(variant, Plan(), "cpu").as_text()).variant == variant
+
+
 @pytest.mark.parametrize(
     ("results", "code"), [((SILENT, LOADED), 1), ((SILENT, RESULTS[0]), 0), ((RESULTS[1],), 1)]
 )
@@ -158,7 +183,7 @@ def test_nothing_compared_is_no_success(results, code, monkeypatch, capsys):
         "jobs": 1,
         "form": "text",
     }
-    switches |= {"mutants": "none"}
+    switches |= {"mutants": "none", "seed": 0}
     assert command([], **switches, report=None, verbose=False, seconds=1, megabytes=1) == code
     assert ("nothing was compared" in capsys.readouterr().err) == (
         SILENT in results and RESULTS[0] not in results

@@ -38,6 +38,7 @@ COSTS: Mapping[str, float] = {
     "fresh": 3,
     "drops": 12,
     "compiled": 60,
+    "itself": 3,
 }
 NARROW = 3  # times as much: the parent's noise is measured
 Trait = tuple[object, ...]

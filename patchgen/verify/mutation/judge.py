@@ -1,8 +1,8 @@
-"""Which case sees an error?
+"""Run cases on a variant that has an error.
 
 Cases are run as `verify` runs them, with the same bounds: an error is seen where one compares
-unequal.  A case that crashes says nothing: everybody notices a crash who runs the
-file, and not by comparing.
+unequal.  A case that crashes says nothing: everybody notices a crash who runs the file, and not by
+comparing.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import functools
 import math
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Literal
 
@@ -23,54 +21,24 @@ import torch
 from transformers import set_seed
 
 from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.order import COSTS
 from patchgen.verify.checks import CHECKS
 from patchgen.verify.checks.context import CheckContext, NothingToCompare
 from patchgen.verify.inputs.arguments import CannotBuild
 from patchgen.verify.models.pair import Pair
-from patchgen.verify.mutation.lines_run import watched
-from patchgen.verify.mutation.operation_log import recorded
+from patchgen.verify.mutation.operation_log import OperationLog
+from patchgen.verify.observe.recorder import listening
 
 # Kinds whose verdict is a comparison, with no other error planted.
-KINDS = (
-    "numbers",
-    "weights",
-    "cache",
-    "generated",
-    "checkpoints",
-    "fresh",
-    "interface",
-    "effect",
-    "kept",
-    "choices",
-    "operators",
-    "kernels",
-    "zeros",
-    "pace",
-    "work",
-    "loss beside logits",
-    "isolation",
-    "norms",
-    "drops",
-    "attention",
-    "compiled",
-)
+KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
 # The result of these is no list of operations, but a compiled graph, or how often something is
 # called; or it is one of a model that is copied for the case, which computes its tables anew.
-UNRECORDED = (
-    "compiled",
-    "pace",
-    "work",
-    "loss beside logits",
-    "isolation",
-    "drops",
-    "kept",
-    "choices",
-    "operators",
-)
+_COUNTED = ("compiled", "pace", "work", "drops", "kept", "choices", "operators")
+RECORDED = KINDS - {*_COUNTED, "loss beside logits", "isolation", "itself"}
 # The CPU time that one case may take with an error in it, so that a busy machine changes nothing.
 SECONDS, TIMES = 4.0, 10  # at least, and times what it takes without the error
 
-Answer = Literal["equal", "unequal", "crash"]
+Answer = Literal["equal", "unequal", "nothing", "crash"]  # nothing: the model refuses the case
 
 
 class TooSlow(Exception):
@@ -86,9 +54,6 @@ class Watched:
     lines: frozenset[int]  # of the file
     seconds: float  # of the processor
 
-    def runs(self, line: int, last: int) -> bool:
-        return any(line <= each <= last for each in self.lines)
-
     @functools.cached_property
     def digest(self) -> str:
         """The digest of what the right variant computes; empty if it cannot be recorded."""
@@ -100,15 +65,6 @@ class Watched:
         return max(SECONDS, TIMES * self.seconds)
 
 
-def watch(case: Case, pair: Pair, path: Path) -> Watched | None:
-    """The case without any error; None if it has nothing to compare, or fails."""
-    begun = time.process_time()
-    with watched(path) as lines:
-        answer, _ = judged(case, pair, seconds=math.inf)
-    seconds = time.process_time() - begun
-    return Watched(case, pair, frozenset(lines), seconds) if answer == "equal" else None
-
-
 def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, str]:
     """The verdict of `case` on `pair`, and its words."""
     set_seed(0)  # some cases draw weights of their own
@@ -116,36 +72,34 @@ def judged(case: Case, pair: Pair, seconds: float = SECONDS) -> tuple[Answer, st
         with _limited(seconds):
             verdict = CHECKS[case.kind](CheckContext(pair, case, lambda _: None))
     except (NothingToCompare, CannotBuild) as reason:
-        return "crash", str(reason)
+        return "nothing", str(reason)
     except Exception as error:  # a model with an error may raise anything
         return "crash", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     if verdict.status != "FAIL":
         return "equal", ""
-    if case.kind == "attention" and verdict.note.startswith("declared"):
-        return "crash", verdict.note
-    return "unequal", verdict.note
+    is_crash = case.kind == "attention" and verdict.note.startswith("declared")
+    return "crash" if is_crash else "unequal", verdict.note
 
 
 def record_operations(case: Case, pair: Pair, seconds: float = SECONDS) -> str:
     """The digest of what the variant computes in `case`; empty if it crashes or is not recorded."""
-    if case.kind in UNRECORDED:
+    if case.kind not in RECORDED or case.detail == "flex_attention":  # it is compiled
         return ""
     set_seed(0)
-    with recorded() as recording:
+    with listening(log := OperationLog()):
         if case.kind not in ("numbers", "weights"):
             answer, _ = judged(case, pair, seconds)
-            return recording.digest() if answer != "crash" else ""
+            return log.digest() if answer in ("equal", "unequal") else ""
         # The step alone: what is compared afterwards is the same where the step is.
         weighed = case.kind == "weights"
         route = pair.weights_route if weighed else pair.route(case.route)
+        dtype = getattr(torch, case.dtype)
         try:
             with _limited(seconds):
-                pair.observe_variant(
-                    route, getattr(torch, case.dtype), case.scenario, weights=weighed
-                )
+                pair.observe_variant(route, dtype, case.scenario, weights=weighed)
         except Exception:  # a model with an error may raise anything
             return ""
-    return recording.digest()
+    return log.digest()
 
 
 @contextmanager

@@ -1,0 +1,492 @@
+"""Hold a model against itself under another way of running, which needs no parent.
+
+What a new model, or one that is changed on purpose, must do whatever it computes: a row does not
+depend on the other rows, a cache gives what the whole text gives, a checkpoint comes back as it
+was.  `WAYS` has a function for each; it gives what is expected and what the other way gives.
+Where the parent does not do so either, there is nothing to prove.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, set_seed
+
+from patchgen.verify.checks.context import CheckContext, NothingToCompare, Verdict, decide
+from patchgen.verify.compare.differences import differences
+from patchgen.verify.compare.tolerance import EQUAL, REORDERED, Bound
+from patchgen.verify.inputs.arguments import BOUNDARY, takes
+from patchgen.verify.models.build import silence_progress
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.models.weights import draw_weights
+from patchgen.verify.observe.float64 import compute_in_float64
+from patchgen.verify.observe.step import observe_step, outputs, takes_cache
+from patchgen.verify.parts.part_check import (
+    DoesNotLoad,
+    load_strictly,
+    nan_where_not_drawn,
+    reload,
+    shorten_names,
+)
+from patchgen.verify.parts.scenario import Rows, Scenario
+from patchgen.verify.report.result import Status
+
+Observed = Mapping[str, Tensor]
+NEW_TOKENS = 4
+SHARD = "20KB"
+# A narrow dtype rounds so much coarser; a model that is right is at most so many times further off.
+COARSER = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class Itself:
+    """One model, and the inputs that it is called with."""
+
+    context: CheckContext
+
+    @property
+    def pair(self) -> Pair:
+        return self.context.pair
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.context.dtype
+
+    def model(self, dtype: torch.dtype | None = None, *, fresh: bool = False) -> PreTrainedModel:
+        pair = self.pair
+        return pair.models(pair.routes[0], dtype or self.dtype, fresh=fresh)[1]
+
+    def step(self, rows: Rows) -> Scenario:
+        """A step that draws no random numbers, which depend on the dtype."""
+        differs = [name for name, _ in self.pair.variant.differs]
+        return Scenario(rows=rows, train="training" not in differs)
+
+    def given(self, rows: Rows = "full", *, labels: bool = False) -> dict[str, Tensor]:
+        wanted = Scenario(rows=rows, labels=labels)
+        return self.pair.inputs(wanted, self.dtype).given
+
+
+Way = Callable[[Itself], tuple[Observed, Observed] | Verdict]
+
+
+def check_itself(context: CheckContext) -> Verdict:
+    """Run the way that the case's detail names."""
+    way, bound = WAYS[context.case.detail]
+    pair = context.pair
+    pair.observe_parent(pair.routes[0], context.dtype, Scenario())  # raises where it does not run
+    found = way(Itself(context))
+    if isinstance(found, Verdict):
+        return found
+    expected, observed = found
+    route = replace(pair.routes[0], bound=bound)
+    return decide(context, differences(expected, observed), route, "itself run otherwise")
+
+
+def run(model: PreTrainedModel, given: Mapping[str, Any], **asked: Any) -> dict[str, Tensor]:
+    """All outputs of a forward without gradients, in eval mode."""
+    if takes_cache(type(model)):
+        asked = {"use_cache": False, **asked}
+    with torch.no_grad(), compute_in_float64():
+        out = model.eval()(**given, **{"return_dict": True, **asked})
+    return dict(outputs(out))
+
+
+# --- rows and lengths
+
+
+def _alone(itself: Itself) -> tuple[Observed, Observed]:
+    """Each row of a batch as a batch of one."""
+    given, model = itself.given("right"), itself.model()
+    whole = run(model, given)
+    rows = len(next(iter(given.values())))
+    alone = [run(model, {name: t[n : n + 1] for name, t in given.items()}) for n in range(rows)]
+    names = [name for name, t in whole.items() if t.dim() and len(t) == rows]
+    return (
+        {name: whole[name] for name in names},
+        {name: torch.cat([each[name] for each in alone]) for name in names},
+    )
+
+
+def _reordered(itself: Itself) -> tuple[Observed, Observed]:
+    """The rows of a batch in another order."""
+    given, model = itself.given("right"), itself.model()
+    whole, flipped = run(model, given), run(model, {n: t.flip(0) for n, t in given.items()})
+    rows = len(next(iter(given.values())))
+    names = [name for name, t in whole.items() if t.dim() and len(t) == rows]
+    return {n: whole[n] for n in names}, {n: flipped[n].flip(0) for n in names}
+
+
+def _first_token(itself: Itself) -> tuple[Observed, Observed]:
+    """The first token of a text of which nothing else is there."""
+    given, model = itself.given(), itself.model()
+    if set(given) != {"input_ids"} or not itself.pair.is_causal:
+        raise NothingToCompare("it is no decoder of texts")
+    whole, one = run(model, given), run(model, {"input_ids": given["input_ids"][:, :1]})
+    length = given["input_ids"].shape[1]
+    names = [name for name, t in whole.items() if t.dim() > 2 and t.shape[1] == length]
+    return {n: whole[n][:, :1] for n in names}, {n: one[n] for n in names}
+
+
+def _packed(itself: Itself) -> tuple[Observed, Observed]:
+    """Several rows of two texts, which positions tell apart, and each text alone."""
+    pair, model = itself.pair, itself.model()
+    if "position_ids" not in takes(type(model)) or not pair.isolates_packed_texts:
+        raise NothingToCompare("positions do not keep texts apart in the parent")
+    given = itself.given("packed")
+    packed = run(model, given)
+    texts: list[Observed] = []
+    for part in (slice(None, BOUNDARY), slice(BOUNDARY, None)):
+        texts.append(run(model, {name: tensor[:, part] for name, tensor in given.items()}))
+    length = given["input_ids"].shape[1]
+    names = [name for name, t in packed.items() if t.dim() > 2 and t.shape[1] == length]
+    return {n: torch.cat([each[n] for each in texts], 1) for n in names}, {
+        n: packed[n] for n in names
+    }
+
+
+# --- how it is called
+
+
+def _as_tuple(itself: Itself) -> tuple[Observed, Observed]:
+    """`return_dict=False` gives the same, in the same order."""
+    given, model = itself.given(labels=True), itself.model()
+    named, placed = run(model, given), run(model, given, return_dict=False)
+    if len(named) != len(placed):
+        raise NothingToCompare("a tuple has other parts than the names")
+    return named, dict(zip(named, placed.values(), strict=True))
+
+
+def _as_tuple_in_training(itself: Itself) -> tuple[Observed, Observed]:
+    """The loss of a training step, by name and first of a tuple."""
+    given, model = itself.given(labels=True), itself.model().train()
+    with torch.no_grad(), compute_in_float64():
+        asked = {"use_cache": False} if takes_cache(type(model)) else {}
+        set_seed(0)
+        named = model(**given, return_dict=True, **asked)
+        set_seed(0)
+        placed = model(**given, return_dict=False, **asked)
+    if getattr(named, "loss", None) is None:
+        raise NothingToCompare("it has no loss")
+    return {"loss": named.loss}, {"loss": placed[0]}
+
+
+def _states_by_configuration(itself: Itself) -> tuple[Observed, Observed]:
+    """`config.output_hidden_states` gives what the argument gives."""
+    given, model = itself.given(), itself.model(fresh=True)
+    asked = run(model, given, output_hidden_states=True)
+    model.config.output_hidden_states = True
+    return asked, run(model, given)
+
+
+def _last_logits(itself: Itself) -> tuple[Observed, Observed]:
+    """`logits_to_keep` gives those logits, by a number and by places."""
+    given, model = itself.given(), itself.model()
+    if "logits_to_keep" not in takes(type(model)):
+        raise NothingToCompare("its forward takes no logits_to_keep")
+    whole, places = run(model, given)["logits"], torch.tensor([0, 3], device=model.device)
+    return {"of one": whole[:, -1:], "of places": whole[:, places], "all": whole}, {
+        "of one": run(model, given, logits_to_keep=1)["logits"],
+        "of places": run(model, given, logits_to_keep=places)["logits"],
+        "all": run(model, given, logits_to_keep=0)["logits"],
+    }
+
+
+def _cache_by_default(itself: Itself) -> tuple[Observed, Observed]:
+    """A training step that says nothing of a cache, also with checkpointing."""
+    if not takes_cache(type(itself.model())):
+        raise NothingToCompare("it has no cache")
+    model, plain = itself.model(fresh=True), Scenario(train=True)
+    inputs = itself.pair.inputs(plain, itself.dtype)
+    unasked = replace(inputs, options={**inputs.options, "use_cache": None})
+    # transformers switches the cache off where layers are checkpointed.
+    ways: list[dict[str, Any] | None] = (
+        [None, {}] if model.supports_gradient_checkpointing else [None]
+    )
+    found: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
+    for way in ways:
+        scenario = replace(plain, checkpointing=way)
+        for side, given in zip(found, (inputs, unasked), strict=True):
+            observed = observe_step(model, given, scenario)
+            suffix = "" if way is None else ", checkpointed"
+            side.update({f"{name}{suffix}": tensor for name, tensor in observed.items()})
+    return found
+
+
+# --- how it is trained
+
+
+def _checkpointed(itself: Itself) -> tuple[Observed, Observed]:
+    """Layers that run again in the backward pass, dropout included."""
+    pair = itself.pair
+    if not pair.variant_class.supports_gradient_checkpointing:
+        raise NothingToCompare("it has no gradient checkpointing")
+    model = pair.models(pair.routes[0], itself.dtype, 0.2)[1]
+    scenario = Scenario(rows="right", train=True, dropout=0.2)
+    inputs = pair.inputs(scenario, itself.dtype)
+    again = replace(scenario, checkpointing={})
+    return observe_step(model, inputs, scenario), observe_step(model, inputs, again)
+
+
+def _finite(itself: Itself) -> Verdict:
+    """Each parameter has a finite gradient, and one that the parent lacks is reached by one."""
+    pair = itself.pair
+    model = itself.model()
+    observed = observe_step(
+        model, pair.inputs(Scenario(train=True), itself.dtype), Scenario(train=True)
+    )
+    wrong = [name for name, tensor in observed.items() if not tensor.isfinite().all()]
+    if wrong:
+        return Verdict("FAIL", f"{shorten_names(wrong)} is not finite")
+    new = pair.new_parameters
+    reached = {name.removeprefix("gradient of ") for name, t in observed.items() if t.any()}
+    if missed := [name for name in new if name not in reached]:
+        return Verdict("FAIL", f"no gradient reaches {shorten_names(missed)}")
+    more = f"; {shorten_names(new)} is new and has one" if new else ""
+    return Verdict("PASS", f"{len(observed)} outputs and gradients are finite{more}")
+
+
+def _float32(itself: Itself) -> Verdict:
+    """In float32 beside its own float64, and no more so than many times the parent."""
+    scenario, far = itself.step("left"), []
+    for side in (0, 1):
+        found = [
+            observe_step(
+                itself.pair.models(itself.pair.routes[0], dtype)[side],
+                itself.pair.inputs(scenario, dtype),
+                scenario,
+            )
+            for dtype in (torch.float64, torch.float32)
+        ]
+        far.append(differences(*found)[0])
+    bound = COARSER * max(far[0].largest, torch.finfo(torch.float32).eps)
+    status: Status = "PASS" if far[1].largest <= bound else "FAIL"
+    note = f"float32 beside its own float64, most in {far[1].name}"
+    return Verdict(status, note, far[1].largest, bound, unit="relative")
+
+
+def _dtype(dtype: torch.dtype, autocast: bool = False) -> Way:
+    def way(itself: Itself) -> Verdict:
+        """Beside its own float64, in units of its own float32 as coarse as this dtype."""
+        pair, scenario = itself.pair, itself.step("left")
+        exact, fine = (
+            observe_step(itself.model(wide), pair.inputs(scenario, wide), scenario)
+            for wide in (torch.float64, torch.float32)
+        )
+        run_in = torch.float32 if autocast else dtype
+        try:
+            narrow = observe_step(
+                itself.model(run_in),
+                pair.inputs(scenario, run_in),
+                replace(scenario, autocast=autocast),
+            )
+        except RuntimeError as error:
+            if "not implemented for" not in str(error):
+                raise
+            raise NothingToCompare(f"this machine cannot: {error}") from error
+        wrong = [name for name, tensor in narrow.items() if not tensor.isfinite().all()]
+        if wrong:
+            return Verdict("FAIL", f"{shorten_names(wrong)} is not finite in {dtype}")
+        ratio = torch.finfo(dtype).eps / torch.finfo(torch.float32).eps
+        own = {each.name: each for each in differences(exact, fine)}
+        sizes = sorted(each.rms for each in own.values() if math.isfinite(each.rms))
+        floor = sizes[len(sizes) // 2] if sizes else 0.0
+        found = [
+            (each.rms / (ratio * max(own[each.name].rms, floor)), each.name)
+            for each in differences(exact, narrow)
+            if not each.missing and not each.vanishes and each.name in own and floor
+        ]
+        if not found:
+            raise NothingToCompare("float32 gives its float64 exactly")
+        times, name = max(found)
+        note = f"{dtype} beside its own float64, most in {name}"
+        status: Status = "PASS" if times <= COARSER else "FAIL"
+        return Verdict(status, note, times, COARSER, unit="of its float32, as coarse")
+
+    return way
+
+
+# --- generation
+
+
+def _generated(itself: Itself) -> tuple[Observed, Observed]:
+    """Generated with a cache and without."""
+    pair, model = itself.pair, itself.model()
+    if not type(model).can_generate() or not (pair.is_causal or model.config.is_encoder_decoder):
+        raise NothingToCompare("it generates no text")
+    given = dict(itself.given("left"))
+    given.pop("decoder_input_ids", None)
+    found = []
+    for cache in (False, True):
+        with torch.no_grad(), compute_in_float64():
+            out = model.eval().generate(
+                **given,
+                do_sample=False,
+                use_cache=cache,
+                min_new_tokens=NEW_TOKENS,
+                max_new_tokens=NEW_TOKENS,
+                output_logits=True,
+                return_dict_in_generate=True,
+            )
+        found.append({"logits": torch.stack(out.logits, 1)})
+    return found[0], found[1]
+
+
+# --- saving and loading
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder, silence_progress(), nan_where_not_drawn():
+        yield Path(folder)
+
+
+def _load(
+    model_class: type[PreTrainedModel], folder: Path, like: PreTrainedModel
+) -> PreTrainedModel:
+    return model_class.from_pretrained(
+        folder, dtype=like.dtype, attn_implementation=like.config._attn_implementation
+    )
+
+
+def _of_common(one: PreTrainedModel, two: PreTrainedModel) -> tuple[Observed, Observed]:
+    """The weights of both by the names without a head's prefix; those of one alone left out."""
+    states = []
+    for model in (one, two):
+        prefix = f"{model.base_model_prefix}."
+        states.append({name.removeprefix(prefix): t for name, t in model.state_dict().items()})
+    names = [name for name in states[0] if name in states[1]]
+    if not names:
+        raise NothingToCompare("both have no weight in common")
+    return tuple({name: state[name] for name in names} for state in states)  # type: ignore[return-value]
+
+
+def _base_class(itself: Itself, model: PreTrainedModel) -> type[PreTrainedModel]:
+    base = type(model.base_model)
+    if base is type(model) or not issubclass(base, PreTrainedModel):
+        if itself.pair.plain_parent.base_model is not itself.pair.plain_parent:
+            raise ValueError("`base_model_prefix` names no model inside it, and the parent's does")
+        raise NothingToCompare("it has no head")
+    return base
+
+
+def _sharded(itself: Itself) -> tuple[Observed, Observed]:
+    """Saved in several files, and loaded."""
+    model = itself.model()
+    with _folder() as folder:
+        model.save_pretrained(folder, max_shard_size=SHARD)
+        if len(list(folder.glob("*.safetensors"))) < 2:
+            raise NothingToCompare("it is smaller than two files")
+        return model.state_dict(), _load(type(model), folder, model).state_dict()
+
+
+def _built(itself: Itself) -> tuple[Observed, Observed]:
+    """Built from a configuration, saved, and loaded by the variant and by its parent."""
+    pair = itself.pair
+    like = itself.model()
+    set_seed(0)
+    built = type(like)._from_config(
+        copy.deepcopy(like.config),
+        dtype=like.dtype,
+        attn_implementation=like.config._attn_implementation,
+    )
+    draw_weights(built, itself.pair.seed + 1)  # what is not saved would come back as it was
+    with _folder() as folder:
+        built.save_pretrained(folder)
+        expected, got = (
+            dict(built.state_dict()),
+            dict(_load(type(built), folder, like).state_dict()),
+        )
+        if pair.build is reload and not pair.variant.differs:
+            parent = load_strictly(pair.parent_class, folder, dtype=like.dtype)
+            given = itself.given()
+            expected |= run(parent, given, output_hidden_states=True)
+            got |= run(built, given, output_hidden_states=True)
+    return expected, got
+
+
+def _base_into_head(itself: Itself) -> tuple[Observed, Observed]:
+    """A checkpoint of the base model, loaded by the head."""
+    model = itself.model()
+    _base_class(itself, model)
+    with _folder() as folder:
+        model.base_model.save_pretrained(folder)
+        return _of_common(model.base_model, _load(type(model), folder, model).base_model)
+
+
+def _head_into_base(itself: Itself) -> tuple[Observed, Observed]:
+    """A checkpoint of the head, loaded by the base model."""
+    model = itself.model()
+    base = _base_class(itself, model)
+    with _folder() as folder:
+        model.save_pretrained(folder)
+        return _of_common(model.base_model, _load(base, folder, model))
+
+
+def _parents_base(itself: Itself) -> tuple[Observed, Observed]:
+    """A checkpoint of the parent's base model, loaded by the head."""
+    pair, model = itself.pair, itself.model()
+    if pair.build is not reload:
+        raise NothingToCompare("its part converts the parent's weights")
+    parent = pair.plain_parent
+    _base_class(itself, model)
+    with _folder() as folder:
+        parent.base_model.save_pretrained(folder)
+        head = _load(type(model), folder, model)
+        theirs, ours = parent.base_model.state_dict(), head.base_model.state_dict()
+        return {n: theirs[n] for n in ours if n in theirs}, {
+            n: ours[n] for n in ours if n in theirs
+        }
+
+
+def _new_weights(itself: Itself) -> tuple[Observed, Observed]:
+    """What the parent lacks is drawn where the parent's checkpoint is loaded, and is saved."""
+    pair, model = itself.pair, itself.model()
+    new = pair.new_parameters
+    if not new:
+        raise NothingToCompare("it has no parameters that its parent lacks")
+    with _folder() as folder:
+        pair.plain_parent.save_pretrained(folder / "parent")
+        loaded = _load(type(model), folder / "parent", model)
+        state = dict(loaded.named_parameters())
+        if unset := [name for name in new if not state[name].isfinite().all()]:
+            raise DoesNotLoad({"missing_keys": unset}, unset)
+        model.save_pretrained(folder / "variant")
+        again = _load(type(model), folder / "variant", model).state_dict()
+        ours = model.state_dict()
+    return {name: ours[name] for name in new}, {name: again[name] for name in new if name in again}
+
+
+# What each way is called, what it does, and how far both may be apart.
+WAYS: Mapping[str, tuple[Way, Bound]] = {
+    "a batch of one": (_alone, REORDERED),
+    "rows in another order": (_reordered, REORDERED),
+    "a length of one": (_first_token, REORDERED),
+    "packed rows": (_packed, REORDERED),
+    "a tuple": (_as_tuple, EQUAL),
+    "a tuple in training": (_as_tuple_in_training, EQUAL),
+    "states by configuration": (_states_by_configuration, EQUAL),
+    "logits_to_keep": (_last_logits, REORDERED),
+    "use_cache by default": (_cache_by_default, REORDERED),
+    "checkpointed": (_checkpointed, REORDERED),
+    "gradients": (_finite, EQUAL),
+    "float32": (_float32, EQUAL),
+    "bfloat16": (_dtype(torch.bfloat16), EQUAL),
+    "float16": (_dtype(torch.float16), EQUAL),
+    "autocast": (_dtype(torch.bfloat16, autocast=True), EQUAL),
+    "generated with a cache": (_generated, REORDERED),
+    "saved in shards": (_sharded, EQUAL),
+    "built, saved and loaded": (_built, REORDERED),
+    "base into head": (_base_into_head, EQUAL),
+    "head into base": (_head_into_base, EQUAL),
+    "the parent's base into head": (_parents_base, EQUAL),
+    "new parameters": (_new_weights, EQUAL),
+}

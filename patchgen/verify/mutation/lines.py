@@ -1,0 +1,191 @@
+"""Which lines of a variant's file are added or changed, and which of them run?
+
+The diff that stands beside the flat file says which are changed, and `check` keeps the diff true.
+Where there is none, the file is compared with the parent's.  Python tells of each line as it is
+reached.  What torch.compile runs, it reads from the byte code instead: its reader tells of each
+line too.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from patchgen.verify.diff_lines import find_added_lines
+from patchgen.verify.variants import Variant
+
+_Trace = Callable[[FrameType, str, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FlatText:
+    """The text of a variant's output, and the numbers of the lines that its parent has not."""
+
+    path: Path
+    text: str
+    changed: frozenset[int]
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def line(self, number: int) -> str:
+        return self.text.split("\n")[number - 1]
+
+
+def read_flat_text(variant: Variant) -> FlatText:
+    """The output of `variant`, and what is changed in it."""
+    path = Path(variant.home, *variant.module.split(".")).with_suffix(".py")
+    text, diff = path.read_text(encoding="utf-8"), path.with_suffix(".diff")
+    if diff.is_file():
+        changed = find_added_lines(diff.read_text(encoding="utf-8"))
+    else:
+        changed = _unlike_parent(variant, text)
+    return FlatText(path.resolve(), text, changed)
+
+
+def _unlike_parent(variant: Variant, text: str) -> frozenset[int]:
+    """Where no diff is written, as for classes with names of their own: under the parent's."""
+    spec = importlib.util.find_spec(variant.parent)
+    if spec is None or spec.origin is None:
+        return frozenset(range(1, text.count("\n") + 1))
+    parent = Path(spec.origin).read_text(encoding="utf-8")
+    renamed = _renamed(text, variant.heads, parent).split("\n")
+    matcher = difflib.SequenceMatcher(None, parent.split("\n"), renamed, autojunk=False)
+    return frozenset(
+        number
+        for kind, _, _, first, last in matcher.get_opcodes()
+        if kind in ("replace", "insert")
+        for number in range(first + 1, last + 1)
+    )
+
+
+def _renamed(text: str, heads: tuple[str, ...], parent: str) -> str:
+    """`text` with the parent's prefix for the variant's: LlamaMoeModel is LlamaModel."""
+    for head in heads:
+        for name in set(re.findall(r"^class (\w+)", parent, re.MULTILINE)):
+            prefix, own = _differing_start(name, head)
+            if prefix and own != prefix and own.startswith(prefix):
+                return re.sub(rf"\b(_?){own}(?=[A-Z])", rf"\g<1>{prefix}", text)
+    return text
+
+
+def _differing_start(name: str, other: str) -> tuple[str, str]:
+    """What is left of two names without their common ending, which begins with a capital letter."""
+    for at in range(1, len(name)):
+        if name[at].isupper() and other.endswith(name[at:]) and len(other) > len(name[at:]):
+            return name[:at], other.removesuffix(name[at:])
+    return "", ""
+
+
+# --- what can run
+
+
+def iterate_codes(code: CodeType) -> Iterator[CodeType]:
+    """`code` and all that is defined inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from iterate_codes(constant)
+
+
+def _lines_of(text: str, name: str, *, functions: bool) -> set[int]:
+    """The lines that the code of a file can be at, the line of a `def` left out."""
+    lines = set()
+    for code in iterate_codes(compile(text, name, "exec", dont_inherit=True)):
+        if functions or not code.co_flags & 0x2:  # CO_NEWLOCALS: a function's
+            own = {line for _, _, line in code.co_lines() if line}
+            lines |= own if code.co_name == "<module>" else own - {code.co_firstlineno}
+    return lines
+
+
+def find_executable_lines(text: str, name: str) -> frozenset[int]:
+    """The lines of a file at which something runs, docstrings left out."""
+    documented = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for line in _range(node, node)
+    }
+    return frozenset(_lines_of(text, name, functions=True) - documented)
+
+
+def find_import_lines(text: str, name: str) -> frozenset[int]:
+    """The lines that run when the file is imported: of no function."""
+    return frozenset(_lines_of(text, name, functions=False))
+
+
+def refusals(tree: ast.Module) -> frozenset[int]:
+    """The lines that only refuse what is given: `raise`, `assert`, and a block that ends so."""
+    lines: set[int] = set()
+    definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise | ast.Assert):
+            lines.update(_range(node, node))
+        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            if isinstance(block, list) and block and isinstance(block[-1], ast.Raise):
+                lines.update(() if isinstance(node, definitions) else _range(block[0], block[-1]))
+    return frozenset(lines)
+
+
+def _range(first: ast.stmt, last: ast.stmt) -> range:
+    return range(first.lineno, (last.end_lineno or last.lineno) + 1)
+
+
+# --- what runs
+
+
+@contextmanager
+def watched(path: Path) -> Iterator[set[int]]:
+    """A context; gives the set of the file's lines that run inside it, as it grows."""
+    lines_run: set[int] = set()
+    name = str(path)
+
+    def line(frame: FrameType, event: str, given: Any) -> _Trace:
+        if event == "line":
+            lines_run.add(frame.f_lineno)
+        return line
+
+    def call(frame: FrameType, event: str, given: Any) -> _Trace | None:
+        return line if frame.f_code.co_filename == name else None
+
+    before = sys.gettrace()
+    sys.settrace(call)
+    try:
+        with _compiler_watched(name, lines_run):
+            yield lines_run
+    finally:
+        sys.settrace(before)
+
+
+@contextmanager
+def _compiler_watched(name: str, lines_run: set[int]) -> Iterator[None]:
+    """Notes each line that torch.compile reads, where it has been loaded."""
+    symbolic = sys.modules.get("torch._dynamo.symbolic_convert")
+    reader: Any = getattr(symbolic, "InstructionTranslatorBase", None)
+    starts_line = getattr(reader, "starts_line", None)
+    if starts_line is None:
+        yield
+        return
+
+    def noted(self: Any, line: int) -> None:
+        if self.f_code.co_filename == name:
+            lines_run.add(line)
+        starts_line(self, line)
+
+    reader.starts_line = noted
+    try:
+        yield
+    finally:
+        reader.starts_line = starts_line

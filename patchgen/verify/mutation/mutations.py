@@ -1,0 +1,477 @@
+"""Which small errors can the changed lines of a file have?
+
+Each `Mutant` is one replacement in the file's text, so the diff that is shown is the code that ran:
+
+    -    causal = queries > 1 and mask is None and causal
+    +    causal = queries >= 1 and mask is None and causal
+
+Errors are made of expressions and statements that compute.  Not of what only speaks (docstrings,
+messages, warnings, annotations), not of what only refuses (`raise`, `assert`, the test before a
+`raise`), and not of f-strings, whose parts have no place of their own in the text.  `trial` leaves
+out those that only crash.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Span = tuple[int, int]
+# The name of an error, and the expression that replaces the right one.
+_Replaced = Iterator[tuple[str, ast.expr]]
+# The name of an error, and the text that comes into a place of the file.
+_Rewritten = Iterator[tuple[str, Span, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One error: `replacement` replaces the text between `start` and `end`."""
+
+    says: str
+    line: int
+    function: str  # "LlamaModel.forward"; "" where the module itself runs it
+    start: int
+    end: int
+    replacement: str
+    last_line: int = 0
+
+    def text(self, right: str) -> str:
+        """The whole file with the error."""
+        return f"{right[: self.start]}{self.replacement}{right[self.end :]}"
+
+    def diff(self, right: str) -> str:
+        """The lines that it changes, before and after."""
+        first = right.rfind("\n", 0, self.start) + 1
+        end = right.find("\n", self.end)
+        last = len(right) if end < 0 else end
+        before = right[first:last]
+        after = f"{right[first : self.start]}{self.replacement}{right[self.end : last]}"
+        compared = difflib.ndiff(before.split("\n"), after.split("\n"))
+        lines = [line.rstrip() for line in compared if line[0] != "?"]
+        moved = [at for at, line in enumerate(lines) if line[:1] in ("+", "-")]
+        return "\n".join(lines[moved[0] : moved[-1] + 1]) if moved else ""
+
+    def digest(self, right: str, seed: str = "") -> str:
+        """A stable id, of its text and its function but not its line number."""
+        identity = "\0".join((seed, self.function, self.says, self.diff(right)))
+        return hashlib.sha256(identity.encode()).hexdigest()
+
+
+def make_mutants(text: str, lines: Collection[int]) -> tuple[Mutant, ...]:
+    """Every error of a node that begins on one of `lines`, in the order of the text."""
+    source = Source(text)
+    mutants: dict[tuple[int, int, str], Mutant] = {}
+    for site in find_sites(ast.parse(text)):
+        node: Any = site.node
+        if getattr(node, "lineno", None) in lines:
+            for says, span, written in _errors_at(site, source):
+                mutant = Mutant(says, node.lineno, site.function, *span, written, node.end_lineno)
+                mutants.setdefault((*span, written), mutant)
+    in_order = sorted(mutants.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.says))
+    return tuple(mutant for mutant in in_order if mutant.text(text) != text)
+
+
+def drawn(
+    mutants: tuple[Mutant, ...], text: str, number: int | None, seed: str
+) -> tuple[Mutant, ...]:
+    """`number` of them (None: all), the same in every run: one of each line first."""
+    if number is None or number >= len(mutants):
+        return mutants
+    met: dict[int, int] = {}
+    ranked: list[tuple[int, int, Mutant]] = []
+    for mutant in sorted(mutants, key=lambda mutant: mutant.digest(text, seed)):
+        ranked.append((met.get(mutant.line, 0), len(ranked), mutant))
+        met[mutant.line] = met.get(mutant.line, 0) + 1
+    chosen = {mutant for _, _, mutant in sorted(ranked, key=lambda each: each[:2])[:number]}
+    return tuple(mutant for mutant in mutants if mutant in chosen)
+
+
+class Source:
+    """A text, by the nodes of its syntax tree, whose places count bytes in a line."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.split("\n")
+        self.starts = list(itertools.accumulate((len(line) + 1 for line in self.lines), initial=0))
+
+    def span(self, node: Any) -> Span:
+        first, last = self.lines[node.lineno - 1], self.lines[node.end_lineno - 1]
+        return (
+            self.starts[node.lineno - 1] + len(first.encode()[: node.col_offset].decode()),
+            self.starts[node.end_lineno - 1] + len(last.encode()[: node.end_col_offset].decode()),
+        )
+
+    def of(self, node: ast.AST) -> str:
+        """The text of a node as it is in the file, if it is there."""
+        if hasattr(node, "lineno"):
+            start, end = self.span(node)
+            return self.text[start:end]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if isinstance(node.func.value, ast.Call) and not (node.args or node.keywords):
+                return f"{self.of(node.func.value)}.{node.func.attr}()"  # behind another call
+        return ast.unparse(ast.fix_missing_locations(node))
+
+
+# --- where
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A node, its parent, and its function: "LlamaModel.forward", or "" outside of functions."""
+
+    node: ast.AST
+    parent: ast.AST
+    field: str  # of the parent
+    function: str
+    body: Function | None  # of that function
+
+
+_NOT_RUN = ("annotation", "returns", "decorator_list", "bases", "type_params")
+
+
+def find_sites(tree: ast.AST, name: str = "", body: Function | None = None) -> Iterator[Site]:
+    """Every place in a file where an error can be planted."""
+    for field, value in ast.iter_fields(tree):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and field not in _NOT_RUN:
+                yield from _sites_at(child, tree, field, name, body)
+
+
+def _sites_at(
+    node: Any, parent: ast.AST, field: str, name: str, body: Function | None
+) -> Iterator[Site]:
+    registers = body is None and isinstance(node, ast.Expr)  # at import: wrongly, or not at all
+    if registers or _only_speaks(node):
+        return
+    if only_refuses(node):
+        for other in node.orelse:
+            yield from _sites_at(other, node, "orelse", name, body)
+        return
+    yield Site(node, parent, field, name if body is not None else "", body)
+    within = f"{name}.{node.name}" if name and hasattr(node, "name") else getattr(node, "name", "")
+    if isinstance(node, Function):
+        # Its defaults run where it is defined; what is in its body, where it is called.
+        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+            yield from _sites_at(default, node.args, "defaults", name, body)
+        # A function in a function is compiled with the outer one, which is called by name.
+        scope = (within, node) if body is None else (name, body)
+        for statement in node.body:
+            yield from _sites_at(statement, node, "body", *scope)
+    elif isinstance(node, ast.ClassDef) and body is None:
+        yield from find_sites(node, within)
+    else:
+        yield from find_sites(node, name, body)
+
+
+def _only_speaks(node: ast.AST) -> bool:
+    silent = ast.Raise | ast.Assert | ast.Import | ast.ImportFrom | ast.JoinedStr | ast.Pass
+    if isinstance(node, silent):
+        return True
+    if isinstance(node, ast.Assign):
+        return ast.unparse(node.targets[0]) == "__all__"
+    if not isinstance(node, ast.Expr):
+        return False
+    called = node.value.func if isinstance(node.value, ast.Call) else None
+    while isinstance(called, ast.Attribute):
+        called = called.value
+    speaks = isinstance(called, ast.Name) and called.id in ("logger", "warnings", "logging")
+    return speaks or isinstance(node.value, ast.Constant)
+
+
+def only_refuses(node: ast.AST) -> bool:
+    """Whether this is an `if` that only raises, warns or logs."""
+    return isinstance(node, ast.If) and all(map(_only_speaks, node.body))
+
+
+# --- which
+
+
+def _errors_at(site: Site, source: Source) -> _Rewritten:
+    node: Any = site.node
+    if isinstance(node, ast.stmt):
+        yield from _of_statement(site, source)
+    if not isinstance(node, ast.expr) or isinstance(getattr(node, "ctx", None), _STORED):
+        return
+    if isinstance(node, ast.Call):
+        yield from _of_arguments(node, source)
+    is_alone = isinstance(site.parent, ast.stmt | ast.keyword) or (
+        isinstance(site.parent, ast.Call) and site.field == "args"
+    )
+    for says, new in _of_expression(node, site):
+        text = source.of(new)
+        # In parentheses where its neighbours could take it apart.
+        yield says, source.span(node), text if is_alone or isinstance(new, _WHOLE) else f"({text})"
+
+
+_STORED = ast.Store | ast.Del
+_WHOLE = ast.Name | ast.Constant | ast.Call | ast.Attribute | ast.Subscript | ast.Slice
+# Arguments whose names contain one of these can usually be left out.
+_OPTIONAL = ("mask", "bias", "scal", "dropout", "window", "softcap", "position", "weight")
+
+
+def _of_expression(node: ast.expr, site: Site) -> _Replaced:
+    for kind, make in _MAKERS.items():
+        if isinstance(node, kind):
+            yield from make(node, site)
+    is_test = isinstance(site.parent, ast.If | ast.While | ast.IfExp) and site.field == "test"
+    if is_test or (isinstance(site.parent, ast.comprehension) and site.field == "ifs"):
+        yield from _of_condition(node)
+    if isinstance(node, ast.Call | ast.BinOp) and isinstance(
+        site.parent, ast.Assign | ast.Return | ast.AugAssign | ast.keyword
+    ):
+        yield "detached", ast.Call(ast.Attribute(node, "detach", ast.Load()), [], [])
+    named = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    if isinstance(site.parent, ast.Call) and site.field == "args":
+        if any(part in named for part in _OPTIONAL):
+            yield "argument is None", ast.Constant(None)
+
+
+_SIGNS: dict[type[Any], tuple[str, type[ast.operator] | None]] = {
+    ast.Add: ("+", ast.Sub),
+    ast.Sub: ("-", ast.Add),
+    ast.Mult: ("*", ast.Div),
+    ast.Div: ("/", ast.Mult),
+    ast.FloorDiv: ("//", ast.Mult),
+    ast.Mod: ("%", ast.FloorDiv),
+    ast.Pow: ("**", ast.Mult),
+    ast.BitAnd: ("&", ast.BitOr),
+    ast.BitOr: ("|", ast.BitAnd),
+    ast.MatMult: ("@", None),
+}
+
+
+def _of_binary(node: ast.BinOp, site: Site) -> _Replaced:
+    sign, other = _SIGNS.get(type(node.op), ("", None))
+    if other is not None:
+        yield f"{sign} becomes {_SIGNS[other][0]}", ast.BinOp(node.left, other(), node.right)
+    yield f"right of {sign} dropped", node.left
+    yield f"left of {sign} dropped", node.right
+    if isinstance(node.op, ast.Sub | ast.Div | ast.FloorDiv | ast.MatMult):
+        yield f"sides of {sign} swapped", ast.BinOp(node.right, node.op, node.left)
+
+
+_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
+
+
+def _of_comparison(node: ast.Compare, site: Site) -> _Replaced:
+    if _is_about_none(node):
+        # The other way round what is not there would be used: a crash.
+        yield "taken for None", ast.Constant(isinstance(node.ops[0], ast.Is))
+        return
+    for at, operator in enumerate(node.ops):
+        for other in _COMPARISONS[type(operator)]:
+            ops = [*node.ops[:at], other(), *node.ops[at + 1 :]]
+            says = f"{_name_operator(operator)} becomes {_name_operator(other())}"
+            yield says, ast.Compare(node.left, ops, node.comparators)
+
+
+def _is_about_none(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+        return False
+    right = node.comparators[0]
+    return isinstance(right, ast.Constant) and right.value is None
+
+
+def _name_operator(operator: ast.cmpop) -> str:
+    left, right = ast.Name("a", ast.Load()), ast.Name("b", ast.Load())
+    return ast.unparse(ast.Compare(left, [operator], [right]))[2:-2]
+
+
+def _of_condition(node: ast.expr) -> _Replaced:
+    if _is_about_none(node):
+        return
+    # A comparison or a `not` has its own negation.
+    if not isinstance(node, ast.Compare | ast.UnaryOp):
+        yield "condition negated", ast.UnaryOp(ast.Not(), node)
+    yield "condition always true", ast.Constant(True)
+    yield "condition always false", ast.Constant(False)
+
+
+def _of_boolean(node: ast.BoolOp, site: Site) -> _Replaced:
+    before, after = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+    yield f"{before} becomes {after}", ast.BoolOp(_BOOLEANS[after](), node.values)
+    for at, term in enumerate(node.values):
+        if not _is_about_none(term):  # what it guards would be used
+            rest = [*node.values[:at], *node.values[at + 1 :]]
+            kept = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+            yield f"without {ast.unparse(term)}", kept
+
+
+_BOOLEANS: dict[str, type[ast.boolop]] = {"and": ast.And, "or": ast.Or}
+
+
+def _of_unary(node: ast.UnaryOp, site: Site) -> _Replaced:
+    if not isinstance(node.op, ast.USub):
+        yield f"without {'not' if isinstance(node.op, ast.Not) else '~'}", node.operand
+        return
+    if isinstance(node.operand, ast.Constant) and isinstance(node.operand.value, int):
+        yield "one less", ast.UnaryOp(ast.USub(), ast.Constant(node.operand.value + 1))
+    yield "without minus", node.operand
+
+
+def _of_constant(node: ast.Constant, site: Site) -> _Replaced:
+    value = node.value
+    if isinstance(site.parent, ast.UnaryOp) and isinstance(value, int):
+        return  # it is handled with its sign
+    if isinstance(value, bool):
+        yield f"{value} becomes {not value}", ast.Constant(not value)
+    elif isinstance(value, int | float):
+        yield "one more", ast.Constant(value + 1)
+        if isinstance(value, int) and value:
+            yield "one less", ast.Constant(value - 1)
+        elif value:
+            yield "negated", ast.UnaryOp(ast.USub(), ast.Constant(value))
+            yield "becomes 0", ast.Constant(0.0)
+
+
+def _of_attribute(node: ast.Attribute, site: Site) -> _Replaced:
+    if node.attr == "training" and site.field != "func":
+        yield "training ignored", ast.Constant(True)
+        yield "never in training", ast.Constant(False)
+
+
+def _of_slice(node: ast.Slice, site: Site) -> _Replaced:
+    for side, bound in (("lower", node.lower), ("upper", node.upper)):
+        if bound is not None and not isinstance(bound, ast.Constant | ast.UnaryOp):
+            moved = ast.Slice(node.lower, node.upper, node.step)
+            setattr(moved, side, ast.BinOp(bound, ast.Add(), ast.Constant(1)))
+            yield f"{side} bound one more", moved
+    if (node.lower is None) != (node.upper is None):
+        says = "to the end" if node.lower is None else "from the start"
+        yield says, ast.Slice(None, None, node.step)
+
+
+def _of_conditional(node: ast.IfExp, site: Site) -> _Replaced:
+    yield "always the first", node.body
+    yield "always the second", node.orelse
+
+
+# Functions, and others of the same arguments.
+_PAIRS = "sum mean, max min, amax amin, any all, triu tril, floor ceil, argmax argmin"
+_MORE_PAIRS = "zeros ones, zeros_like ones_like, new_zeros new_ones, logsumexp sum"
+_OTHERS: dict[str, str] = {}
+for _first, _second in (pair.split() for pair in f"{_MORE_PAIRS}, {_PAIRS}".split(", ")):
+    _OTHERS |= {_second: _first, _first: _second}
+# Methods of a tensor, and functions of one, without which the same tensor would go on.
+_PASSES = frozenset(
+    "abs clamp clamp_ contiguous cos cumsum detach div div_ dropout exp expand expand_as "
+    "flatten flip float gelu index_select log log_softmax logical_not masked_fill "
+    "masked_fill_ mul mul_ neg normalize pad permute pow relu repeat repeat_interleave "
+    "reshape rms_norm roll rsqrt sigmoid sign silu sin softmax sqrt square squeeze sub tanh "
+    "to transpose tril triu type_as unsqueeze view".split()
+)
+# Functions of two values whose order says nothing, or whose values have no kind before they run.
+_SYMMETRIC = ("promote_types", "maximum", "minimum", "equal", "logical_and", "logical_or", "zip")
+
+
+def _of_call(node: ast.Call, site: Site) -> _Replaced:
+    name = _called(node)
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if name in _OTHERS:
+        other = _OTHERS[name]
+        func = ast.Attribute(owner, other, ast.Load()) if owner else ast.Name(other, ast.Load())
+        yield f"{name} becomes {other}", ast.Call(func, node.args, node.keywords)
+    if name in _PASSES:
+        for tensor in filter(None, (owner, *node.args[:1])):
+            if not isinstance(tensor, ast.Starred | ast.Constant):
+                yield f"{name} left out", tensor
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+_MAKERS: dict[Any, Callable[[Any, Site], _Replaced]] = {
+    ast.BinOp: _of_binary,
+    ast.Compare: _of_comparison,
+    ast.BoolOp: _of_boolean,
+    ast.UnaryOp: _of_unary,
+    ast.Constant: _of_constant,
+    ast.Attribute: _of_attribute,
+    ast.Slice: _of_slice,
+    ast.IfExp: _of_conditional,
+    ast.Call: _of_call,
+}
+
+
+def _of_arguments(node: ast.Call, source: Source) -> _Rewritten:
+    """A keyword left out, two arguments swapped; the rest of the call stays as it is written."""
+    spans = sorted(source.span(each) for each in (*node.args, *node.keywords))
+    text = source.text
+    gaps = [text[end:start] for (_, end), (start, _) in itertools.pairwise(spans)]
+    if not all(re.fullmatch(r"\s*,\s*", gap) for gap in gaps):
+        return  # arguments in parentheses of their own, or comments between them
+    for keyword in node.keywords:
+        says = f"without {keyword.arg}=" if keyword.arg else f"without {source.of(keyword)}"
+        at = spans.index(source.span(keyword))
+        if at:
+            yield says, (spans[at - 1][1], spans[at][1]), ""
+        else:
+            yield says, (spans[0][0], spans[1][0] if len(spans) > 1 else spans[0][1]), ""
+    for at, (first, second) in enumerate(itertools.pairwise(node.args)):
+        (start, middle), (after, end) = source.span(first), source.span(second)
+        if not isinstance(first, ast.Starred) and _called(node) not in _SYMMETRIC:
+            swapped = f"{text[after:end]}{text[middle:after]}{text[start:middle]}"
+            yield f"arguments {at + 1} and {at + 2} swapped", (start, end), swapped
+
+
+_UPDATES = {ast.Add: "-=", ast.Sub: "+=", ast.Mult: "/=", ast.Div: "*="}
+
+
+def _of_statement(site: Site, source: Source) -> _Rewritten:
+    node: Any = site.node
+    if isinstance(node, ast.AugAssign) and type(node.op) in _UPDATES:
+        other = _UPDATES[type(node.op)]
+        updated = f"{source.of(node.target)} {other} {source.of(node.value)}"
+        yield f"becomes {other}", source.span(node), updated
+    if isinstance(node, ast.With) and len(node.items) == 1 and node.items[0].optional_vars is None:
+        start, (_, end) = source.span(node)[0], source.span(node.items[0].context_expr)
+        if source.text[end : end + 2] == ":\n":
+            yield f"without {source.of(node.items[0].context_expr)}", (start, end), "if True"
+    if isinstance(node, ast.Break | ast.Continue):
+        other = "continue" if isinstance(node, ast.Break) else "break"
+        yield f"becomes {other}", source.span(node), other
+    if _may_go(node, site):
+        yield "statement removed", source.span(node), "pass"
+
+
+def _may_go(node: ast.stmt, site: Site) -> bool:
+    """Whether the file can run without this statement, as far as its names tell."""
+    if isinstance(node, ast.Return):
+        return isinstance(site.parent, ast.If)
+    if isinstance(node, ast.Expr):
+        is_init = ast.unparse(node.value).startswith("super().__init__")
+        return isinstance(node.value, ast.Call) and not is_init
+    if not isinstance(node, ast.Assign) or site.body is None:
+        return isinstance(node, ast.AugAssign)
+    target = node.targets[0]
+    if isinstance(target, ast.Attribute):  # what `__init__` sets is used
+        return not site.function.endswith("__init__")
+    if isinstance(target, ast.Subscript):
+        return True
+    names = {each.arg for each in ast.walk(site.body.args) if isinstance(each, ast.arg)}
+    names |= {
+        each.id
+        for each in ast.walk(site.body)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, _STORED)
+        if each.lineno < target.lineno
+    }
+    return isinstance(target, ast.Name) and target.id in names

@@ -1,0 +1,144 @@
+"""Tell listeners what torch does: functions that Python calls, operations that run, tensors saved.
+
+    class Count(Listener):
+        operations = 0
+
+        def ran(self, operation, args, given, out):
+            self.operations += 1
+
+    with listening(count := Count()):
+        step()
+
+Only what a listener overrides is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch._library.custom_ops import CustomOpDef, _maybe_get_opdef
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+Args = tuple[Any, ...]
+Given = Mapping[str, Any]
+_CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+
+
+class Listener:
+    """What a recorder tells.  `looks_inside`: operators count by what their bodies run."""
+
+    looks_inside: ClassVar[bool] = False
+
+    def called(self, function: Any, args: Args, given: Given) -> None:
+        """Python calls a function of torch; not in a backward pass, where such modes are off."""
+
+    def begins(self, operation: Any, args: Args, given: Given) -> None:
+        """An operation is about to run, in a forward or a backward pass."""
+
+    def ran(self, operation: Any, args: Args, given: Given, out: Any) -> None:
+        """An operation has run."""
+
+    def saved(self, tensor: Tensor) -> None:
+        """Autograd keeps a tensor for the backward pass."""
+
+
+@contextmanager
+def listening(*listeners: Listener) -> Iterator[None]:
+    """A context in which each listener is told what torch does."""
+    functions, begins, ran, saved = (
+        [one for one in listeners if getattr(type(one), name) is not getattr(Listener, name)]
+        for name in ("called", "begins", "ran", "saved")
+    )
+    with ExitStack() as stack:
+        for listener in saved:
+            stack.enter_context(watch_saved(listener.saved))
+        if begins or ran:
+            looks_inside = any(one.looks_inside for one in listeners)
+            stack.enter_context(_Operations(begins, ran, looks_inside))
+        if functions:
+            stack.enter_context(_Functions(functions))
+        yield
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, listeners: list[Listener]) -> None:
+        super().__init__()
+        self.listeners = listeners
+
+    def __torch_function__(self, func: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
+        for listener in self.listeners:
+            listener.called(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
+
+
+class _Operations(TorchDispatchMode):
+    def __init__(self, begins: list[Listener], ran: list[Listener], looks_inside: bool) -> None:
+        super().__init__()
+        self.begins, self.ran, self.looks_inside = begins, ran, looks_inside
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if self.looks_inside:
+            with self:
+                inside = _run_inside(func, args, given)
+            if inside is not NotImplemented:
+                return inside
+        for listener in self.begins:
+            listener.begins(func, args, given)
+        out = func(*args, **given)
+        for listener in self.ran:
+            listener.ran(func, args, given, out)
+        return out
+
+
+def _run_inside(operation: Any, args: Args, given: Given) -> Any:
+    """Run an operator's body, if it is written in Python or composed of others.
+
+    Below autograd, where such a body runs, `linear` is not taken apart by torch.
+    """
+    body = find_python_body(operation)
+    if body is not None:
+        return body(*args, **given)
+    if operation.overloadpacket in flop_registry:
+        return NotImplemented
+    return operation.decompose(*args, **given)
+
+
+def find_python_body(operation: Any) -> Callable[..., Any] | None:
+    """The Python function that an operator runs (`torch.library.custom_op`); None for others."""
+    if not isinstance(operation, torch._ops.OpOverload) or operation.namespace == "aten":
+        return None
+    operator: CustomOpDef | None = _maybe_get_opdef(operation)
+    return None if operator is None else operator._init_fn
+
+
+@contextmanager
+def watch_saved(note: Callable[[Tensor], object]) -> Iterator[None]:
+    """Call `note` with each tensor that autograd saves."""
+
+    def pack(tensor: Tensor) -> Tensor:
+        note(tensor)
+        # An output that is saved with its own graph would keep itself alive.
+        return tensor.detach() if tensor.grad_fn is not None else tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield
+
+
+def count_flops(operation: Any, args: Args, given: Given, out: Any) -> int:
+    """The FLOPs of a product or an attention; 0 for other operations."""
+    if operation.overloadpacket in flop_registry:
+        return int(flop_registry[operation.overloadpacket](*args, **given, out_val=out))
+    # A CPU has an attention of its own, which torch's counter does not know.
+    name = operation.overloadpacket.__name__
+    if name == _CPU_ATTENTION:
+        return int(sdpa_flop_count(*(each.shape for each in args[:3])))
+    if name == f"{_CPU_ATTENTION}_backward":
+        return int(sdpa_backward_flop_count(*(each.shape for each in args[:4])))
+    return 0

@@ -1,0 +1,243 @@
+"""What differs on purpose, as users write it: declared it passes, and what is wrong beside it is seen."""
+
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.verify.case_runner import CaseRunner
+from patchgen.verify.cases.select import select_cases
+from patchgen.verify.parts.combine import find_part_checks
+from patchgen.verify.report.result import Result
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import find_variant_at
+
+PYPROJECT = '[tool.patchgen]\nsources = ["mine"]\noutputs = {{ mine = "made_{name}" }}\n'
+PLAN = Plan(dtypes=("float64", "bfloat16"))
+IMPORT = "from transformers.models.llama import modeling_llama as llama\n"
+
+NORMS = """
+import torch
+from torch import nn
+{declared}
+
+class LlamaAttention(llama.LlamaAttention):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.q_norm = llama.LlamaRMSNorm(self.head_dim, eps=config.rms_norm_eps)
+        self.k_norm = llama.LlamaRMSNorm(self.head_dim, eps=config.rms_norm_eps)
+
+    @edit("forward")
+    def norm_queries(self, hidden_states: Hole, hidden_shape: Hole):
+        with old:
+            query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+            key_states = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+        with new:
+            query_states = self.q_norm(self.q_proj(hidden_states).view(hidden_shape)).transpose(1, 2)
+            key_states = self.k_norm(self.k_proj(hidden_states).view(hidden_shape)).transpose(1, 2)
+"""
+GATE = """
+import torch
+
+from torch import nn
+{declared}
+
+class LlamaMLP(llama.LlamaMLP):
+    def __init__(self, config):
+        super().__init__(config)
+        self.gate = nn.Parameter(torch.zeros(config.hidden_size))
+
+    def forward(self, x):
+        return super().forward(x) * (1 + {gate})
+"""
+NOISE = """
+import torch
+{declared}
+
+class LlamaModel(llama.LlamaModel):
+    @edit("forward")
+    def noise(self, inputs_embeds: Hole, input_ids: Hole):
+        with old:
+            inputs_embeds: torch.Tensor = self.embed_tokens(input_ids)
+        with new:
+            inputs_embeds: torch.Tensor = self.embed_tokens(input_ids)
+            if self.training:
+                inputs_embeds = inputs_embeds + 0.1 * torch.rand_like(inputs_embeds)
+"""
+TAU = """
+{declared}
+
+class LlamaAttention(llama.LlamaAttention):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.scaling = self.scaling / getattr(config, "tau", {default})
+"""
+
+
+CHUNKS = """
+import torch
+
+
+class LlamaMLP(llama.LlamaMLP):
+    def forward(self, x):
+        parts = []
+        for start in range(0, x.shape[1], SIZE):
+            part = x[:, start : start + SIZE]
+            parts.append(super().forward(part) OTHERWISE)
+        return torch.cat(parts, 1)
+"""
+WINDOW = """
+import torch
+{declared}
+
+class LlamaPreTrainedModel(llama.LlamaPreTrainedModel):
+    _supports_flash_attn = False  # which takes no mask of four axes
+    _supports_flex_attn = False
+
+
+class LlamaAttention(llama.LlamaAttention):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.window = 3 if layer_idx % 2 else None
+
+    def forward(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
+        if self.window is not None:
+            queries, cache = hidden_states.shape[1], past_key_values
+            first = 0 if cache is None else cache.get_seq_length(self.layer_idx)
+            keys = queries if cache is None else cache.get_mask_sizes(queries, self.layer_idx)[0]
+            position = torch.arange(queries, device=hidden_states.device) + first
+            back = position[:, None] - torch.arange(keys, device=hidden_states.device)
+            seen = ((back >= 0) & (back < self.window))[None, None]
+            if attention_mask is None:
+                attention_mask = seen
+            elif attention_mask.dtype == torch.bool:
+                attention_mask = attention_mask & seen
+            else:
+                attention_mask = attention_mask.masked_fill(~seen, torch.finfo(attention_mask.dtype).min)
+        return super().forward(hidden_states, position_embeddings, attention_mask, past_key_values, **kwargs)
+"""
+
+
+def chunked(size: str, otherwise: str = "") -> str:
+    return CHUNKS.replace("SIZE", size).replace("OTHERWISE", otherwise)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A modular file; `fails` is in the cause of its first FAIL, "" where nothing fails."""
+
+    name: str
+    text: str
+    fails: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+IS_SET = """
+
+class LlamaPreTrainedModel(llama.LlamaPreTrainedModel):
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, LlamaMLP):
+            init.zeros_(module.gate)
+"""
+
+
+def gate(declared: str, gate: str = "self.gate", after: str = IS_SET) -> str:
+    return GATE.format(declared=declared, gate=gate) + after
+
+
+CLASS = '__differs__ = {"LlamaMLP": "a gate"}\n'
+CHANGES = (
+    Change(
+        "norms, declared",
+        NORMS.format(declared='__differs__ = {"LlamaAttention": "norms of queries and keys"}\n'),
+    ),
+    Change("norms, not declared", NORMS.format(declared=""), "q_norm.weight` is in no checkpoint"),
+    Change("a gate that is neutral at zero", gate(CLASS + '__equal_if__ = {"gate": 0.0}\n')),
+    Change(
+        "a gate that is not neutral at zero",
+        gate(CLASS + '__equal_if__ = {"gate": 0.0}\n', gate="self.gate + 0.01"),
+        "`LlamaMLP` (`mlp`) gives other values",
+    ),
+    Change(
+        "a gate that is not set",
+        gate(CLASS, after=""),
+        "`model.layers.*.mlp.gate` is in no checkpoint and `_init_weights` does not set it",
+    ),
+    Change(
+        "a gate that gets no gradient",
+        gate(CLASS, gate="self.gate.detach()"),
+        "no gradient reaches `model.layers.*.mlp.gate`",
+    ),
+    Change(
+        "noise in training, declared",
+        NOISE.format(declared='__differs__ = {"training": "noise on the embeddings"}\n'),
+    ),
+    Change("noise in training", NOISE.format(declared=""), "gives other values"),
+    Change("an MLP in chunks", chunked("512")),
+    Change(
+        "an MLP in chunks that forgets what is behind the second",
+        chunked("512", "if start < 1024 else part"),
+        "`LlamaMLP` (`mlp`) gives other values",
+    ),
+    Change(
+        "a window in odd layers, declared",
+        WINDOW.format(declared='__differs__ = {"LlamaAttention": "a window in odd layers"}\n'),
+    ),
+    Change("a window in odd layers", WINDOW.format(declared=""), "`LlamaAttention` (`self_attn`)"),
+    Change(
+        "a temperature, declared and one by default",
+        TAU.format(declared='__differs__ = {"config.tau": "scores divided"}\n', default="1.0"),
+    ),
+    Change(
+        "a temperature, declared and two by default",
+        TAU.format(declared='__differs__ = {"config.tau": "scores divided"}\n', default="2.0"),
+        "`LlamaAttention` (`self_attn`) gives other values",
+    ),
+)
+
+
+def failures(folder: Path, change: Change) -> list[Result]:
+    (folder / "pyproject.toml").write_text(
+        PYPROJECT.format(name=f"{CHANGES.index(change)}"), encoding="utf-8"
+    )
+    modular = folder / "mine" / "modular_llama_changed.py"
+    modular.parent.mkdir()
+    edits = "from patchgen.edits import Hole, edit, new, old\n" if "@edit" in change.text else ""
+    edits += "from transformers import initialization as init\n" if "init." in change.text else ""
+    modular.write_text(f"{edits}{IMPORT}{change.text}", encoding="utf-8")
+    command = [sys.executable, "-m", "patchgen", "convert"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    variant = find_variant_at(modular)
+    output = Path(folder, *variant.module.split(".")).with_suffix(".py")
+    assert "__differs__" not in output.read_text(encoding="utf-8")
+    bench, found = CaseRunner(variant), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in select_cases(variant, find_part_checks(variant.checked_parts), PLAN):
+            if case.kind in ("compiled", "attention", "plans"):
+                continue
+            result = bench.run(case)
+            found += [result] if result.status == "FAIL" else []
+            if found and change.fails:
+                break
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_what_is_declared_passes_and_what_is_wrong_is_seen(change: Change, tmp_path):
+    found = failures(tmp_path, change)
+    if not change.fails:
+        assert not found
+    else:
+        assert change.fails in (found[0].cause or found[0].note)
