@@ -98,7 +98,7 @@ UNSTEADY = {
     "test_eager_padding_matches_padding_free_with_position_ids",
 }
 # Variants that `patchgen new` writes, for models that are not in the gallery.
-WRITTEN = (("mistral", "fused"), ("gemma", "loss"), ("vit", "fused"))
+WRITTEN = (("mistral", "norm"), ("gemma", "loss"), ("vit", "norm"))
 
 needs_checkout = [
     pytest.mark.slow,

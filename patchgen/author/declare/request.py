@@ -9,7 +9,6 @@ from patchgen.author.anatomy.module import Module, find_module, open_module
 from patchgen.author.declare.checkpoint import checkpoint
 from patchgen.author.declare.flash import flash
 from patchgen.author.declare.flex import flex
-from patchgen.author.declare.fused import fused
 from patchgen.author.declare.grouped import grouped
 from patchgen.author.declare.liger import liger
 from patchgen.author.declare.loss import loss
@@ -27,7 +26,6 @@ WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
     "norm": norm,
     "moe": moe,
     "grouped": grouped,
-    "fused": fused,
     "flash": flash,
     "flex": flex,
     "liger": liger,

@@ -9,7 +9,7 @@ import click
 from patchgen.cli.options import package_root
 
 # Those of `author.declare.request`, which `--help` need not import.
-PARTS = ("sdpa", "checkpoint", "loss", "norm", "moe", "grouped", "fused", "flash", "flex", "liger")
+PARTS = ("sdpa", "checkpoint", "loss", "norm", "moe", "grouped", "flash", "flex", "liger")
 
 
 @click.command()

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.compare.differences import drop_zero_gradients
 from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
@@ -175,9 +174,6 @@ class Pair:
         )
         for part_check in self.part_checks:
             observed = part_check.terms(observed, variant)
-        if any(part_check.joins_weights for part_check in self.part_checks):
-            parent = self.observe_parent(route, dtype, scenario, weights=weights)
-            observed = drop_zero_gradients(observed, parent)
         return observed
 
     def without_hidden(

@@ -37,11 +37,11 @@ def test_a_mixin_of_edits_is_found_again() -> None:
 
 
 def test_what_an_edit_reads_of_a_part_is_imported() -> None:
-    made = _adopted("bert", "bert_fused")
+    made = _adopted("gpt2", "gpt2_gelu")
     assert made.proof.holds
-    assert dict(made.forked.mixins) == {"BertPreTrainedModel": ("FusedProjections",)}
-    assert "from patchgen.parts.fused import FusedLinear, FusedProjections" in made.text
-    assert "class FusedLinear" not in made.text
+    assert dict(made.forked.mixins) == {"GPT2MLP": ("FusedGelu",)}
+    assert "from patchgen.parts.gelu import FusedGelu" in made.text
+    assert "TANH_GELUS" not in made.text
 
 
 def test_alternatives_of_one_part_are_distinguished() -> None:
