@@ -15,7 +15,7 @@ from patchgen.author.declare.loss import loss
 from patchgen.author.declare.moe import moe
 from patchgen.author.declare.norm import norm
 from patchgen.author.declare.sdpa import sdpa
-from patchgen.author.declare.variant import Contribution, Variant
+from patchgen.author.declare.variant import Contribution, Draft, Variant
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
 from patchgen.syntax.locate import Environment
 
@@ -48,6 +48,12 @@ class Answer:
     def name(self) -> str:
         """The end of the file's name."""
         return "_".join(part.part for part in self.parts)
+
+    @property
+    def draft(self) -> Draft:
+        names = dict.fromkeys(one.name for part in self.parts for one in part.declared)
+        parts = tuple(part.part for part in self.parts)
+        return Draft(self.module.alias, self.text, parts, tuple(names))
 
 
 def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = False) -> Answer:
