@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen.author.anatomy.module import Module, find_module, open_module
 from patchgen.author.declare.checkpoint import checkpoint
@@ -72,9 +72,21 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
         if missing.fatal
     ]
     if problems:
+        fitting = [one.part for one in written if not any(m.fatal for m in one.missing)]
+        if fitting:
+            others = f"the others fit: --with {','.join(fitting)}"
+            problems = [
+                replace(p, hint=f"{p.hint}; {others}" if p.hint else others) for p in problems
+            ]
         raise Refusals(problems)
     left_out = tuple(c for c in contributions if c not in written)
     return Answer(module, Variant(written).text(module) if written else "", written, left_out)
+
+
+def survey(env: Environment, model: str) -> tuple[Contribution, ...]:
+    """What each part says of the model.  Raises PatchgenError PG801 for an unknown model."""
+    module = open_module(env, find_module(env, model))
+    return tuple(writer(module) for writer in WRITERS.values())
 
 
 def _writer(part: str) -> Callable[[Module], Contribution]:
