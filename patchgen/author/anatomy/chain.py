@@ -1,21 +1,175 @@
 """Attentions that are written out in the methods of a class: scores, softmax, dropout, product.
 
+    scores = (query @ key^T) * factors + terms
+    probabilities = dropout(softmax(scores))
+    context = probabilities @ value
+
 Takes a class; returns a `Chain` for each softmax between two matrix products, and a reason for each
-softmax that cannot be replaced.  A softmax without a product before and after it is no attention.
-The statements are evaluated one by one.
+softmax that cannot be replaced.  The steps are known by their shapes, below: code with holes, which
+the converter's own matcher compares.  What is written is verified later, so that no shape has to
+prove anything.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from patchgen.author.anatomy.code import called, last, names, statements_of, stored, walk
+from patchgen.author.anatomy.code import (
+    called,
+    constant,
+    dotted,
+    last,
+    method_of,
+    names,
+    parsed,
+    shortened,
+    statements_of,
+    stored,
+    walk,
+)
 from patchgen.author.anatomy.module import Class
-from patchgen.author.anatomy.operations import softmax_of
-from patchgen.author.anatomy.scores import Context, Probabilities, Scores, Unplaced
-from patchgen.author.anatomy.suite import Evaluation
+from patchgen.compiler.edits.pattern import fit_expression
+
+# The shapes of each step; `...` is any arguments, every name but torch's own is a hole.
+SHAPES = {
+    "product": (
+        "torch.matmul(left, right)",
+        "torch.bmm(left, right)",
+        "left.matmul(right)",
+        "left.bmm(right)",
+        "left @ right",
+    ),
+    "baddbmm": (
+        "added.baddbmm(batch1=left, batch2=right, beta=beta, alpha=alpha)",
+        "torch.baddbmm(added, left, right, beta=beta, alpha=alpha)",
+    ),
+    "softmax": (
+        "nn.functional.softmax(x, ..., dim=-1)",
+        "nn.functional.softmax(x, -1, ...)",
+        "torch.nn.functional.softmax(x, ..., dim=-1)",
+        "F.softmax(x, ..., dim=-1)",
+        "torch.softmax(x, ..., dim=-1)",
+        "nn.Softmax(dim=-1)(x)",
+        "x.softmax(..., dim=-1)",
+        "x.softmax(-1, ...)",
+    ),
+    "dropout": (
+        "nn.functional.dropout(x, p=rate, training=self.training)",
+        "nn.functional.dropout(x, rate, training=self.training)",
+        "torch.nn.functional.dropout(x, p=rate, training=self.training)",
+        "F.dropout(x, p=rate, training=self.training)",
+    ),
+    "hidden": (
+        "x.masked_fill(mask, number)",
+        "x.masked_fill_(mask, number)",
+        "torch.masked_fill(x, mask, number)",
+    ),
+    "visible": ("torch.where(mask, x, number)",),
+    # The scores of keys that are hidden may be minus infinity, or the least number.
+    "same": (
+        "torch.max(x, number)",
+        "x.view(...)",
+        "x.reshape(...)",
+        "x.unsqueeze(...)",
+        "x.squeeze(...)",
+        "x.contiguous()",
+        "x.flatten(...)",
+        "x.to(...)",
+        "x.type_as(...)",
+        "x.type(...)",
+        "x.float()",
+    ),
+    "plain": ("x.size(...)", "x.dim()", "y.expand_as(x)"),
+}
+TURNED = (
+    "x.transpose(-1, -2)",
+    "x.transpose(-2, -1)",
+    "x.transpose(2, 3)",
+    "x.transpose(3, 2)",
+    "x.transpose(1, 2)",
+    "x.transpose(2, 1)",
+    "torch.transpose(x, -1, -2)",
+    "torch.transpose(x, -2, -1)",
+    "x.permute(0, 1, 3, 2)",
+    "x.permute(0, 2, 1)",
+    "x.mT",
+)
+_Node = TypeVar("_Node", bound=ast.AST)
+TORCH = {"torch", "nn", "F", "self"}
+_PARSED = {
+    kind: tuple((shape, names(shape) - TORCH) for shape in map(parsed, shapes))
+    for kind, shapes in {**SHAPES, "turned": TURNED}.items()
+}
+
+
+class Unplaced(Exception):
+    """A statement that does not belong in an attention: `node`, and why."""
+
+    def __init__(self, node: ast.AST, why: str) -> None:
+        super().__init__(why)
+        self.node = node
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A multiplication (`*`) or division (`/`) of the scores, under `condition` if given."""
+
+    operator: str
+    value: ast.expr
+    condition: ast.expr | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value that is added to the scores (`add`), or a mask of the hidden ones (`hide`).
+
+    `factors` multiply an added value: the scores were scaled after the addition.
+    """
+
+    kind: str
+    value: ast.expr
+    condition: ast.expr | None = None
+    factors: tuple[Factor, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The product of `query` and `key` (.., keys, size) with its factors and terms.
+
+    `statement` is the number of the statement that computes the product.
+    """
+
+    statement: int
+    query: ast.expr
+    key: ast.expr
+    factors: tuple[Factor, ...] = ()
+    terms: tuple[Term, ...] = ()
+    heads: ast.expr | None = None
+
+
+@dataclass(frozen=True)
+class Probabilities:
+    """Softmax of `scores` over the keys; `dropout` is its rate, zero in eval mode."""
+
+    scores: Scores
+    dropout: ast.expr | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """Probabilities times `value` (.., keys, size); `node` is the product in the code."""
+
+    probabilities: Probabilities
+    value: ast.expr
+    node: ast.expr
+
+
+Value = Scores | Probabilities | Context
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +177,7 @@ class Chain:
     """An attention that is written out in `method`.
 
     Statements `first` to `last` of `suite` compute it and nothing else, except for `kept`, which
-    SDPA needs too.  `weights` are names that become None, because SDPA gives no weights.  `context`
-    is computed by the last statement, `inner` are contexts that earlier statements compute.  All
-    this holds if none of the conditions `unless` is true.
+    SDPA needs too.  `weights` are names that become None, because SDPA gives no weights.
     """
 
     owner: Class
@@ -33,18 +185,17 @@ class Chain:
     suite: tuple[ast.stmt, ...]
     first: int
     last: int
-    scores: Scores
-    dropout: ast.expr | None
     context: Context
     kept: tuple[ast.stmt, ...]
     weights: tuple[str, ...]
-    inner: tuple[Context, ...] = ()
-    unless: tuple[ast.expr, ...] = ()
 
     @property
-    def contexts(self) -> tuple[Context, ...]:
-        """Every context, in order."""
-        return (*self.inner, self.context)
+    def scores(self) -> Scores:
+        return self.context.probabilities.scores
+
+    @property
+    def dropout(self) -> ast.expr | None:
+        return self.context.probabilities.dropout
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,251 +214,437 @@ def chains(owner: Class) -> tuple[tuple[Chain, ...], tuple[Missed, ...]]:
     found: list[Chain] = []
     missed: list[Missed] = []
     for method in owner.own.values():
-        softmaxes = _softmaxes(owner, method)
-        if not softmaxes and not _calls_softmax(owner, method):
+        softmaxes = [c for c in walk(method.body, ast.Call) if _softmaxed(owner, c) is not None]
+        if not softmaxes:
             continue
-        here, failures = _in_method(owner, method)
-        found += here
         covered: set[int] = set()
-        for chain in here:
-            statements = chain.suite[chain.first : chain.last + 1]
-            covered |= {id(call) for call in walk(statements, ast.Call)}
+        failures: list[tuple[Unplaced, set[int]]] = []
+        for suite in statements_of(method):
+            inside = {id(node) for statement in suite for node in ast.walk(statement)}
+            try:
+                for chain in _in_suite(owner, method, suite):
+                    found.append(chain)
+                    statements = chain.suite[chain.first : chain.last + 1]
+                    covered |= {id(call) for call in walk(statements, ast.Call)}
+            except Unplaced as unplaced:
+                failures.append((unplaced, inside))
         for softmax in softmaxes:
             if id(softmax) not in covered:
-                missed.append(_missed(owner, method, softmax, failures))
+                whys = [why for why, inside in failures if id(softmax) in inside]
+                what = "its softmax is not of a product of two values"
+                why = whys[0] if whys else Unplaced(softmax, what)
+                missed.append(Missed(owner, method, why.node, why.why, bool(whys)))
     return tuple(found), tuple(missed)
 
 
-def _calls_softmax(owner: Class, method: ast.FunctionDef) -> bool:
-    """Whether `method` calls another method of the class that computes a softmax."""
-    for call in walk(method.body, ast.Call):
-        other = owner.own.get(last(called(call)))
-        if other is not None and other is not method and _softmaxes(owner, other):
-            return True
-    return False
+def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> list[Chain]:
+    """The attentions whose product with the values is a statement of `suite`.
 
-
-def _missed(
-    owner: Class,
-    method: ast.FunctionDef,
-    softmax: ast.Call,
-    failures: Sequence[tuple[list[ast.stmt], Unplaced]],
-) -> Missed:
-    for suite, failure in failures:
-        if _inside(softmax, suite):
-            return Missed(owner, method, failure.node, failure.why, True)
-    return Missed(owner, method, softmax, "its softmax is not of a product of two values", False)
-
-
-def _softmaxes(owner: Class, method: ast.FunctionDef) -> list[ast.Call]:
-    return [call for call in walk(method.body, ast.Call) if softmax_of(call, owner) is not None]
-
-
-def _inside(node: ast.AST, suite: Sequence[ast.stmt]) -> bool:
-    return any(node is other for statement in suite for other in ast.walk(statement))
-
-
-def _in_method(
-    owner: Class, method: ast.FunctionDef
-) -> tuple[list[Chain], list[tuple[list[ast.stmt], Unplaced]]]:
-    found: list[Chain] = []
-    failures: list[tuple[list[ast.stmt], Unplaced]] = []
-    for suite in statements_of(method):
-        here, why = _of_statements(owner, method, suite)
-        found += here
-        failures += [(suite, failure) for failure in why]
-    return found, failures
-
-
-def _of_statements(
-    owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]
-) -> tuple[list[Chain], list[Unplaced]]:
-    """The attentions in one suite, and why others are not found.
-
-    Evaluates the suite with up to four settings, from simple to permissive.  Returns the result of
-    the first that has no failures, else of the one that finds most.
+    A product that is added to other scores is a term of them: then its name is not followed.
     """
-    first = Evaluation(owner, method)
-    first.run(suite)
-    best, why = _of_suite(first, suite)
-    if not why:
-        return best, why
-    for opaque, leaving in ((True, False), (False, True), (True, True)):
-        untracked = _culprits(first) if opaque else frozenset()
-        evaluation = Evaluation(owner, method, untracked, leaving=leaving)
-        evaluation.run(suite)
-        found, failures = _of_suite(evaluation, suite)
-        if len(found) > len(best):
-            best, why = found, failures
-        if found and not failures:
+    opaque: set[str] = set()
+    while True:
+        walked = _Walk(owner, method, frozenset(opaque))
+        for walked.index, statement in enumerate(suite):
+            walked.kept += [(walked.index, node) for node in walked.statement(statement)]
+        if walked.added <= opaque:
             break
-    return best, why
+        opaque |= walked.added
+    if walked.softmaxes and not walked.contexts and walked.uses:
+        raise walked.uses[-1][1]
+    return [_chain(walked, suite, context, at) for context, at in walked.contexts]
 
 
-def _culprits(evaluation: Evaluation) -> frozenset[str]:
-    """The names that should not have been tracked.
-
-    After the last context, weights may be used anywhere: that is checked later.
-    """
-    if not evaluation.contexts:
-        return frozenset(evaluation.culprits)
-    last_context = max(at for _, at in evaluation.contexts)
-    return frozenset(name for name, at in evaluation.culprits.items() if at <= last_context)
-
-
-def _of_suite(evaluation: Evaluation, suite: list[ast.stmt]) -> tuple[list[Chain], list[Unplaced]]:
-    found: list[Chain] = []
-    why: list[Unplaced] = [*evaluation.failures]
-    for contexts in _together(evaluation.contexts):
-        try:
-            found.append(_chain(evaluation, suite, contexts))
-        except Unplaced as failure:
-            why.append(failure)
-    if evaluation.softmaxes and not evaluation.contexts and evaluation.uses:
-        why.append(Unplaced(*evaluation.uses[-1][1:]))
-    return found, why
-
-
-def _together(contexts: Sequence[tuple[Context, int]]) -> list[list[tuple[Context, int]]]:
-    """Groups of contexts whose statements overlap: LiLT computes two contexts from one sum."""
-    groups: list[list[tuple[Context, int]]] = []
-    for context, at in sorted(contexts, key=lambda found: found[1]):
-        first = context.probabilities.scores.statement
-        group = [(context, at)]
-        while groups and groups[-1][-1][1] >= first:
-            group = [*groups.pop(), *group]
-        groups.append(group)
-    return groups
-
-
-def _chain(
-    evaluation: Evaluation, suite: list[ast.stmt], contexts: list[tuple[Context, int]]
-) -> Chain:
-    owner, method = evaluation.owner, evaluation.method
-    context, last_at = contexts[-1]
-    if isinstance(suite[last_at], ast.If | ast.For | ast.While | ast.With | ast.Try):
-        # If its scores are computed there as well, the walk over the inner suite finds it.
+def _chain(walked: _Walk, suite: list[ast.stmt], context: Context, at: int) -> Chain:
+    scores = context.probabilities.scores
+    if isinstance(suite[at], ast.If | ast.For | ast.While | ast.With | ast.Try):
         raise Unplaced(context.node, "the product with the values stands under a condition")
-    first = min(one.probabilities.scores.statement for one, _ in contexts)
-    kept = tuple(node for index, node in evaluation.kept if first <= index < last_at)
-    for index, node, why in evaluation.uses:
-        if first <= index <= last_at:
-            raise Unplaced(node, why)
-    for one, at in contexts:
-        _refuse_rebound(evaluation, one, at)
-    _refuse_reading_scores(evaluation, suite, first, last_at)
-    weights = _weights(evaluation, first, last_at)
-    _refuse_other_readers(method, suite[last_at], weights)
+    for index, why in walked.uses:
+        if scores.statement <= index <= at:
+            raise why
+    kept = tuple(node for index, node in walked.kept if scores.statement <= index < at)
+    # The names that nothing binds any more, if the scores are not computed.
+    lost = {name for node in suite[scores.statement : at] for name in stored(node)}
+    lost -= {name for node in kept for name in stored(node)}
+    arguments = [scores.query, scores.key, context.value, *(term.value for term in scores.terms)]
+    for node in (*kept, *arguments):
+        if name := min(names(node) & lost, default=""):
+            raise Unplaced(node, f"`{name}`, which SDPA does not compute, is read here too")
+    weights = []
+    for name, value in walked.env.items():
+        inner = value.scores if isinstance(value, Probabilities) else value
+        if isinstance(inner, Scores) and scores.statement <= inner.statement <= at:
+            weights.append(name)
     return Chain(
-        owner,
-        method,
+        walked.owner,
+        walked.method,
         tuple(suite),
-        first,
-        last_at,
-        context.probabilities.scores,
-        context.probabilities.dropout,
+        scores.statement,
+        at,
         context,
         kept,
         tuple(sorted(weights)),
-        tuple(one for one, _ in contexts[:-1]),
-        tuple(test for test, index in evaluation.unless if first <= index <= last_at),
     )
 
 
-def _refuse_rebound(evaluation: Evaluation, context: Context, at: int) -> None:
-    """Refuse a name that a kept statement binds again: SDPA would get the new value."""
-    scores = context.probabilities.scores
-    arguments = [scores.query, scores.key, context.value, context.probabilities.dropout]
-    for factor in scores.factors:
-        arguments.append(factor.condition)
-    for term in scores.terms:
-        arguments += [term.value, term.condition]
-    used = {id(argument) for argument in arguments}
-    for expression, index in evaluation.recorded:
-        if id(expression) not in used:
-            continue
-        bound_later: set[str] = set()
-        for place, node in evaluation.kept:
-            if index < place < at:
-                bound_later |= stored(node)
-        if again := sorted(names(expression) & bound_later):
-            raise Unplaced(expression, f"`{again[0]}` is bound again before the scores are used")
+@dataclass
+class _Walk:
+    """One walk over a suite of `method`: the values of names, and what was found.
 
-
-def _refuse_reading_scores(
-    evaluation: Evaluation, suite: list[ast.stmt], first: int, at: int
-) -> None:
-    """Refuse a kept statement that reads a name which is no longer bound under SDPA."""
-    kept = [(index, node) for index, node in evaluation.kept if first <= index <= at]
-    still_bound: set[str] = set()
-    for _, node in kept:
-        still_bound |= stored(node)
-    # The first statement that binds each name that is lost.
-    lost: dict[str, int] = {}
-    for number in range(first, at + 1):
-        for name in stored(suite[number]) - still_bound:
-            lost.setdefault(name, number)
-    places = {id(context.node) for context, _ in evaluation.contexts}
-    for index, node in kept:
-        if any(id(inner) in places for inner in ast.walk(node)):
-            continue
-        for name in sorted(names(node)):
-            if name in lost and index >= lost[name]:
-                what = f"`{name}`, which SDPA does not compute, is read by another statement"
-                raise Unplaced(node, what)
-
-
-def _weights(evaluation: Evaluation, first: int, at: int) -> set[str]:
-    """The names that hold scores or probabilities of these statements after them."""
-    found = set()
-    for name, value in evaluation.env.items():
-        if isinstance(value, Scores | Probabilities):
-            if first <= _scores_of(value).statement <= at:
-                found.add(name)
-    return found
-
-
-def _scores_of(value: Scores | Probabilities) -> Scores:
-    return value if isinstance(value, Scores) else value.scores
-
-
-def _refuse_other_readers(method: ast.FunctionDef, end: ast.stmt, weights: set[str]) -> None:
-    """Refuse code after the attention that computes with the weights: it would compute with None.
-
-    Weights may be returned and collected.  Code under a condition on `output_attentions` runs only
-    if there are weights.
+    Each finding has the index of its statement.  Names in `opaque` are not followed; `added` are
+    names of products that were added to other scores.
     """
-    end_line = end.end_lineno or 0
-    above = {id(child): node for node in ast.walk(method) for child in ast.iter_child_nodes(node)}
-    for name in walk(method.body, ast.Name):
-        is_read = isinstance(name.ctx, ast.Load) and name.lineno > end_line
-        if name.id not in weights or not is_read:
-            continue
-        lineage = list(_lineage(name, above))
-        if not _asks_for_weights(lineage) and not _collects(lineage[0]):
-            what = f"`{name.id}`, the weights, is computed with again after the attention"
-            raise Unplaced(name, what)
+
+    owner: Class
+    method: ast.FunctionDef
+    opaque: frozenset[str]
+    env: dict[str, Value] = field(default_factory=dict)
+    kept: list[tuple[int, ast.stmt]] = field(default_factory=list)
+    contexts: list[tuple[Context, int]] = field(default_factory=list)
+    uses: list[tuple[int, Unplaced]] = field(default_factory=list)
+    added: set[str] = field(default_factory=set)
+    index: int = 0
+    softmaxes: int = 0
+    condition: ast.expr | None = None
+    otherwise: bool = False  # in the second branch of a condition
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """The part of `node` that does not compute an attention."""
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                return self._bind(name, value, node)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                return self._bind(name, value, node)
+            case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if name in self.env:
+                read = ast.copy_location(ast.Name(name, ast.Load()), node)
+                return self._bind(name, ast.copy_location(ast.BinOp(read, op, value), node), node)
+            case ast.Expr(value=ast.Call() as call) if method_of(call) == "masked_fill_":
+                target = dotted(call.func).removesuffix(".masked_fill_")
+                if target in self.env:
+                    return self._bind(target, call, node)
+            case ast.If() if _only_checks(node):
+                return []
+            case ast.If() if (names(node) | stored(node)) & self.env.keys():
+                return self._branch(node)
+            case ast.Raise() | ast.Assert():
+                return []
+            case _:
+                pass
+        if not isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self.value(child)
+        elif names(node) & self.env.keys():
+            self.use(node, f"the scores go into `{shortened(node)}`")
+        return self._rest(node)
+
+    def _bind(self, name: str, value: ast.expr, node: ast.stmt) -> list[ast.stmt]:
+        result = self.value(value)
+        if isinstance(result, Scores | Probabilities) and name not in self.opaque:
+            self.env[name] = result
+            return []
+        if constant(value) is None and isinstance(value, ast.Constant) and name in self.env:
+            return []  # in one branch there are no weights
+        return self._rest(node)
+
+    def _rest(self, node: ast.stmt) -> list[ast.stmt]:
+        for name in stored(node):
+            self.env.pop(name, None)
+        places = {id(context.node) for context, _ in self.contexts}
+        has_context = any(id(inner) in places for inner in ast.walk(node))
+        return [node if has_context else self.plain(node)]
+
+    def _branch(self, node: ast.If) -> list[ast.stmt]:
+        """Both branches, one after the other: a term or factor has the condition of its branch."""
+        self.value(node.test)
+        outer = self.condition
+        negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+        kept = []
+        for suite, test in ((node.body, node.test), (node.orelse, negated)):
+            self.condition = test if outer is None else ast.BoolOp(ast.And(), [outer, test])
+            self.otherwise = suite is node.orelse
+            kept.append([rest for statement in suite for rest in self.statement(statement)])
+        self.condition, self.otherwise = outer, False
+        body, orelse = kept
+        if not body and not orelse:
+            return []
+        return [ast.copy_location(ast.If(node.test, body or [ast.Pass()], orelse), node)]
+
+    def use(self, node: ast.AST, why: str) -> None:
+        """Record that scores or weights are used in a way that no attention uses them."""
+        self.uses.append((self.index, Unplaced(node, why)))
+
+    def value(self, node: ast.expr) -> Value | None:
+        """The value of `node`; None if it is not followed."""
+        match node:
+            case ast.Name(id=name):
+                return self.env.get(name)
+            case ast.Attribute(value=ast.Name(), attr="dtype" | "device" | "shape" | "ndim"):
+                return None
+            case ast.IfExp(body=body, orelse=ast.Constant(value=None)):
+                return self.value(body)
+            case ast.Tuple() | ast.List() | ast.Dict() | ast.Starred():
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.expr):
+                        self.value(child)  # weights may be collected
+                return None
+        if (inner := _softmaxed(self.owner, node)) is not None:
+            return self._softmax(node, self.value(inner))
+        if (dropped := self._dropped(node)) is not None:
+            return self._dropout(self.value(dropped[0]), dropped[1])
+        for kind in ("product", "baddbmm", "hidden", "visible", "same", "plain"):
+            holes = _holes(kind, node)
+            if holes is not None:
+                return self._step(kind, node, holes)
+        if isinstance(node, ast.BinOp):
+            return self._arithmetic(node)
+        if method_of(node) == "append":
+            return None
+        for child in ast.iter_child_nodes(node):
+            child = child.value if isinstance(child, ast.keyword) else child
+            if isinstance(child, ast.expr) and isinstance(
+                self.value(child), Scores | Probabilities
+            ):
+                self.use(node, f"the scores go into `{shortened(node)}`")
+        return None
+
+    def _step(self, kind: str, node: ast.expr, holes: Mapping[str, ast.expr]) -> Value | None:
+        if kind == "product":
+            return self._product(node, holes["left"], holes["right"])
+        if kind == "baddbmm":
+            return self._baddbmm(holes)
+        found = self.value(holes["x"])
+        if kind == "plain" or found is None or isinstance(found, Context):
+            return None
+        if kind == "same":
+            return _with_heads(node, found)
+        if isinstance(found, Probabilities):
+            self.use(node, "weights are changed after softmax")
+            return None
+        mask = holes["mask"]
+        return self._plus(found, "hide", mask if kind == "hidden" else _inverted(mask))
+
+    def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Value | None:
+        weights = self.value(left)
+        if isinstance(weights, Probabilities):
+            context = Context(weights, self.plain(right), node)
+            self.contexts.append((context, self.index))
+            return context
+        if weights is not None or self.value(right) is not None:
+            self.use(node, f"`{shortened(node)}` is no product of weights and values")
+            return None
+        return self._scores(left, right)
+
+    def _scores(self, left: ast.expr, right: ast.expr) -> Scores:
+        """A factor of the key becomes one of the query."""
+        left, right = self.plain(left), self.plain(right)
+        match right:
+            case ast.BinOp(left=key, op=ast.Mult() | ast.Div() as operator, right=factor):
+                if (turned := _holes("turned", key)) is not None:
+                    return Scores(self.index, ast.BinOp(left, operator, factor), turned["x"])
+        turned = _holes("turned", right)
+        key = turned["x"] if turned else parsed(f"({ast.unparse(right)}).transpose(-1, -2)")
+        return Scores(self.index, left, key)
+
+    def _baddbmm(self, holes: Mapping[str, ast.expr]) -> Scores:
+        """added * beta + (left @ right) * alpha."""
+        scores = self._scores(holes["left"], holes["right"])
+        scores = replace(scores, factors=(Factor("*", holes["alpha"]),))
+        if constant(holes["beta"]) == 0:
+            return scores
+        is_one = constant(holes["beta"]) == 1
+        scale = () if is_one else (Factor("*", holes["beta"]),)
+        return replace(scores, terms=(Term("add", holes["added"], None, scale),))
+
+    def _softmax(self, node: ast.expr, found: Value | None) -> Value | None:
+        if isinstance(found, Scores):
+            self.softmaxes += 1
+            return Probabilities(found)
+        if isinstance(found, Probabilities) and self.otherwise:
+            return found  # each branch takes it, in another dtype
+        if found is not None:
+            self.use(node, "softmax is taken twice")
+        return None
+
+    def _dropped(self, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+        """(input, rate, which is zero outside training) of a dropout; None if `node` is none."""
+        if (holes := _holes("dropout", node)) is not None:
+            return holes["x"], parsed(f"{ast.unparse(holes['rate'])} if self.training else 0.0")
+        match node:
+            case ast.Call(args=[x]) if called(node).startswith("self."):
+                kinds = set(self.owner.makes(last(called(node))))
+                # A module that may also be an Identity has no rate to read.
+                if kinds and kinds <= {"Dropout", "StableDropout"}:
+                    return x, parsed(f"{called(node)}.p if self.training else 0.0")
+        return None
+
+    def _dropout(self, found: Value | None, rate: ast.expr) -> Value | None:
+        if not isinstance(found, Probabilities):
+            return None
+        if self.condition is not None and not self.otherwise:
+            rate = ast.IfExp(self.condition, rate, ast.Constant(0.0))
+        return replace(found, dropout=found.dropout or rate)
+
+    def _arithmetic(self, node: ast.BinOp) -> Value | None:
+        left, right = self.value(node.left), self.value(node.right)
+        if isinstance(left, Scores) and isinstance(right, Scores):
+            # The second product is a term of the first.
+            self.added |= names(node.right) & self.env.keys()
+            right = None
+        scores, other = (left, node.right) if left is not None else (right, node.left)
+        if scores is None:
+            return None
+        is_left = other is node.right
+        if isinstance(scores, Scores):
+            match node.op:
+                case ast.Add():
+                    return self._plus(scores, "add", other)
+                case ast.Sub() if is_left and "amax(dim=-1" in ast.unparse(other):
+                    return scores  # softmax does not change if all keys are shifted equally
+                case ast.Sub() if is_left:
+                    return self._plus(scores, "add", ast.UnaryOp(ast.USub(), other))
+                case ast.Mult():
+                    return self._scaled(scores, "*", other)
+                case ast.Div() if is_left:
+                    return self._scaled(scores, "/", other)
+        self.use(node, f"the scores go into `{shortened(node)}`")
+        return None
+
+    def _plus(self, scores: Scores, kind: str, value: ast.expr) -> Scores:
+        term = Term(kind, self.plain(value), self.condition)
+        return replace(scores, terms=(*scores.terms, term))
+
+    def _scaled(self, scores: Scores, operator: str, value: ast.expr) -> Scores:
+        value = self.plain(value)
+        if not scores.terms and not _is_number(value, self.owner):
+            # One factor for each head, for example: the queries can be scaled instead.
+            kind = ast.Mult() if operator == "*" else ast.Div()
+            return replace(scores, query=ast.BinOp(scores.query, kind, value))
+        factor = Factor(operator, value, self.condition)
+        # A hidden score stays hidden at any scale.
+        terms = tuple(
+            term if term.kind == "hide" else replace(term, factors=(*term.factors, factor))
+            for term in scores.terms
+        )
+        return replace(scores, factors=(*scores.factors, factor), terms=terms)
+
+    def plain(self, node: _Node) -> _Node:
+        """`node` with reads of the shape and dtype of scores from query and key instead."""
+        if not names(node) & self.env.keys():
+            return node
+        changed: _Node = _Shapes(self.env).visit(copy.deepcopy(node))
+        return changed
 
 
-def _asks_for_weights(lineage: Sequence[ast.AST]) -> bool:
-    for node in lineage:
-        if isinstance(node, ast.If | ast.IfExp) and "output_attentions" in names(node.test):
+@dataclass
+class _Shapes(ast.NodeTransformer):
+    env: Mapping[str, Value]
+
+    def _scores(self, node: ast.AST) -> Scores | None:
+        found = self.env.get(dotted(node))
+        found = found.scores if isinstance(found, Probabilities) else found
+        return found if isinstance(found, Scores) else None
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        other = self._scores(node.args[0]) if len(node.args) == 1 else None
+        if other is not None and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "expand_as":  # SDPA broadcasts by itself
+                inner: ast.AST = self.visit(node.func.value)
+                return inner
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "size" and node.args:
+            scores = self._scores(node.func.value)
+            if scores is not None and (size := _size(scores, node.args[0])) is not None:
+                return size
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            scores = self._scores(node.value.value)
+            if scores is not None and (size := _size(scores, node.slice)) is not None:
+                return size
+        return self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        scores = self._scores(node.value)
+        if scores is not None and node.attr in ("dtype", "device"):
+            states = [one.id for one in walk(scores.query, ast.Name) if one.id not in TORCH]
+            return parsed(f"{states[0]}.{node.attr}") if states else node
+        if scores is not None and node.attr == "shape":
+            query, key = ast.unparse(scores.query), ast.unparse(scores.key)
+            return parsed(f"(*({query}).shape[:-1], ({key}).shape[-2])")
+        return self.generic_visit(node)
+
+
+def _size(scores: Scores, axis: ast.expr) -> ast.expr | None:
+    """The number of keys or queries, if `axis` is that of keys or queries."""
+    states = {-1: scores.key, 3: scores.key, -2: scores.query, 2: scores.query}
+    number = constant(axis)
+    if isinstance(number, int) and number in states:
+        return parsed(f"({ast.unparse(states[number])}).shape[-2]")
+    return None
+
+
+def _holes(kind: str, node: ast.expr) -> dict[str, ast.expr] | None:
+    for shape, holes in _PARSED[kind]:
+        if (found := fit_expression(shape, node, holes)) is not None:
+            return found
+    return None
+
+
+def _softmaxed(owner: Class, node: ast.expr) -> ast.expr | None:
+    """The input of a softmax over the last axis; None if `node` is none."""
+    if (holes := _holes("softmax", node)) is not None:
+        return holes["x"]
+    match node:
+        case ast.Call(args=[x]) if called(node).startswith("self."):
+            if set(owner.makes(last(called(node)))) == {"Softmax"}:
+                return x
+    return None
+
+
+def _inverted(mask: ast.expr) -> ast.expr:
+    return ast.UnaryOp(ast.Invert(), mask)
+
+
+def _only_checks(node: ast.If) -> bool:
+    """Whether it only checks its input, which SDPA does too."""
+    return not node.orelse and all(isinstance(one, ast.Raise | ast.Assert) for one in node.body)
+
+
+def _is_number(node: ast.expr, owner: Class) -> bool:
+    """Whether `node` looks like a number: a literal, arithmetic of numbers, an attribute."""
+    match node:
+        case ast.Constant():
             return True
-    return False
-
-
-def _collects(parent: ast.AST) -> bool:
-    """Whether a node only passes on a value inside it: `(a, weights)`, `found.append(weights)`."""
-    match parent:
-        case ast.Call(func=ast.Attribute(attr="append")):
-            return True
-        case ast.Tuple() | ast.List() | ast.Return() | ast.IfExp() | ast.keyword() | ast.Assign():
+        case ast.UnaryOp(operand=operand):
+            return _is_number(operand, owner)
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left, owner) and _is_number(right, owner)
+        case ast.Call():
+            name = called(node)
+            return name.startswith(("math.", "np.")) or name in (
+                "float",
+                "int",
+                "len",
+                "torch_float",
+            )
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return "Parameter" not in owner.makes(name)
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
             return True
         case _:
-            return False
+            return dotted(node).startswith(("self.config.", "config."))
 
 
-def _lineage(node: ast.AST, above: dict[int, ast.AST]) -> Iterator[ast.AST]:
-    while id(node) in above:
-        node = above[id(node)]
-        yield node
+def _with_heads(node: ast.expr, found: Value) -> Value:
+    """`found` with the number of heads, which `scores.view(batch, heads, queries, keys)` shows."""
+    axes = node.args if isinstance(node, ast.Call) else []
+    if len(axes) == 1 and isinstance(axes[0], ast.Tuple):
+        axes = axes[0].elts
+    if method_of(node) not in ("view", "reshape") or len(axes) != 4:
+        return found
+    if isinstance(found, Scores) and found.heads is None:
+        return replace(found, heads=axes[1])
+    if isinstance(found, Probabilities) and found.scores.heads is None:
+        return replace(found, scores=replace(found.scores, heads=axes[1]))
+    return found

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.chain import Chain
+from patchgen.author.anatomy.chain import Chain, Term
 from patchgen.author.anatomy.code import called, dotted, names, parsed, stored, walk
-from patchgen.author.anatomy.scores import Term
 from patchgen.author.declare.chains import ChainEdit, Refused
 from patchgen.author.declare.edits import OUTSIDE, code, edit, local_names
 
@@ -81,11 +80,8 @@ class EagerFunction:
 
     def _refuse(self) -> None:
         chain, scores = self.chain, self.chain.scores
-        more = chain.inner or chain.unless or chain.kept or chain.context.axes
-        if more or scores.heads is not None:
+        if chain.kept or scores.heads is not None:
             raise Unfit("its statements are more than one attention of four axes")
-        if chain.context.probabilities.zeroed:
-            raise Unfit("it sets weights to zero after the softmax")
         for node in (scores.query, scores.key, chain.context.value):
             if not isinstance(node, ast.Name):
                 raise Unfit(f"`{ast.unparse(node)}` is no name")
