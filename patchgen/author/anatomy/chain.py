@@ -42,6 +42,13 @@ SHAPES = {
         "left.matmul(right)",
         "left.bmm(right)",
         "left @ right",
+        'torch.einsum("abcd,abde->abce", [left, right])',
+        'torch.einsum("abcd,abde->abce", left, right)',
+    ),
+    # Letters in the order in which they come.
+    "keyed": (
+        'torch.einsum("abcd,abed->abce", [left, right])',
+        'torch.einsum("abcd,abed->abce", left, right)',
     ),
     "baddbmm": (
         "added.baddbmm(batch1=left, batch2=right, beta=beta, alpha=alpha)",
@@ -68,6 +75,7 @@ SHAPES = {
         "x.masked_fill_(mask, number)",
         "torch.masked_fill(x, mask, number)",
     ),
+    "triangle": ("x * seen + number * (1 - seen)",),
     "visible": ("torch.where(mask, x, number)",),
     # The scores of keys that are hidden may be minus infinity, or the least number.
     "same": (
@@ -83,7 +91,7 @@ SHAPES = {
         "x.type(...)",
         "x.float()",
     ),
-    "plain": ("x.size(...)", "x.dim()", "y.expand_as(x)"),
+    "plain": ("x.size(...)", "x.dim()", "x.amax(...)", "y.expand_as(x)", "y.reshape_as(x)"),
 }
 TURNED = (
     "x.transpose(-1, -2)",
@@ -243,15 +251,17 @@ def _in_suite(owner: Class, method: ast.FunctionDef, suite: list[ast.stmt]) -> l
     A product that is added to other scores is a term of them: then its name is not followed.
     """
     opaque: set[str] = set()
+    uses: list[tuple[int, Unplaced]] = []
     while True:
         walked = _Walk(owner, method, frozenset(opaque))
         for walked.index, statement in enumerate(suite):
             walked.kept += [(walked.index, node) for node in walked.statement(statement)]
+        uses = uses or walked.uses
         if walked.added <= opaque:
             break
         opaque |= walked.added
-    if walked.softmaxes and not walked.contexts and walked.uses:
-        raise walked.uses[-1][1]
+    if uses and not walked.contexts and any(_softmaxed(owner, c) for c in walk(suite, ast.Call)):
+        raise uses[0][1]
     return [_chain(walked, suite, context, at) for context, at in walked.contexts]
 
 
@@ -392,7 +402,16 @@ class _Walk:
             return self._softmax(node, self.value(inner))
         if (dropped := self._dropped(node)) is not None:
             return self._dropout(self.value(dropped[0]), dropped[1])
-        for kind in ("product", "baddbmm", "hidden", "visible", "same", "plain"):
+        for kind in (
+            "product",
+            "keyed",
+            "baddbmm",
+            "triangle",
+            "hidden",
+            "visible",
+            "same",
+            "plain",
+        ):
             holes = _holes(kind, node)
             if holes is not None:
                 return self._step(kind, node, holes)
@@ -406,11 +425,14 @@ class _Walk:
                 self.value(child), Scores | Probabilities
             ):
                 self.use(node, f"the scores go into `{shortened(node)}`")
+                self.added |= names(child) & self.env.keys()
         return None
 
     def _step(self, kind: str, node: ast.expr, holes: Mapping[str, ast.expr]) -> Value | None:
         if kind == "product":
             return self._product(node, holes["left"], holes["right"])
+        if kind == "keyed":
+            return Scores(self.index, self.plain(holes["left"]), self.plain(holes["right"]))
         if kind == "baddbmm":
             return self._baddbmm(holes)
         found = self.value(holes["x"])
@@ -421,6 +443,8 @@ class _Walk:
         if isinstance(found, Probabilities):
             self.use(node, "weights are changed after softmax")
             return None
+        if kind == "triangle":
+            return self._plus(found, "hide", parsed(f"{ast.unparse(holes['seen'])} == 0"))
         mask = holes["mask"]
         return self._plus(found, "hide", mask if kind == "hidden" else _inverted(mask))
 
@@ -450,11 +474,17 @@ class _Walk:
         """added * beta + (left @ right) * alpha."""
         scores = self._scores(holes["left"], holes["right"])
         scores = replace(scores, factors=(Factor("*", holes["alpha"]),))
-        if constant(holes["beta"]) == 0:
+        made = [last(called(value)) for value in self._made(holes["added"])]
+        if constant(holes["beta"]) == 0 or (made and set(made) <= {"zeros", "empty"}):
             return scores
         is_one = constant(holes["beta"]) == 1
         scale = () if is_one else (Factor("*", holes["beta"]),)
         return replace(scores, terms=(Term("add", holes["added"], None, scale),))
+
+    def _made(self, node: ast.expr) -> list[ast.expr]:
+        """Every value that the method assigns to the name `node`."""
+        assignments = walk(self.method.body, ast.Assign)
+        return [one.value for one in assignments if stored(one) == {dotted(node)}]
 
     def _softmax(self, node: ast.expr, found: Value | None) -> Value | None:
         if isinstance(found, Scores):
@@ -504,9 +534,9 @@ class _Walk:
                 case ast.Sub() if is_left:
                     return self._plus(scores, "add", ast.UnaryOp(ast.USub(), other))
                 case ast.Mult():
-                    return self._scaled(scores, "*", other)
+                    return self._scaled(node, scores, "*", other)
                 case ast.Div() if is_left:
-                    return self._scaled(scores, "/", other)
+                    return self._scaled(node, scores, "/", other)
         self.use(node, f"the scores go into `{shortened(node)}`")
         return None
 
@@ -514,9 +544,21 @@ class _Walk:
         term = Term(kind, self.plain(value), self.condition)
         return replace(scores, terms=(*scores.terms, term))
 
-    def _scaled(self, scores: Scores, operator: str, value: ast.expr) -> Scores:
+    def _scaled(
+        self, node: ast.expr, scores: Scores, operator: str, value: ast.expr
+    ) -> Scores | None:
         value = self.plain(value)
-        if not scores.terms and not _is_number(value, self.owner):
+        if not _is_number(value, self.owner):
+            parameters = [
+                attribute
+                for made in [value, *self._made(value)]
+                for attribute in walk(made, ast.Attribute)
+                if "Parameter" in self.owner.makes(attribute.attr)
+            ]
+            if scores.terms or not (parameters or isinstance(value, ast.Call)):
+                what = f"`{shortened(value)}`, which scales the scores, may be more than one number"
+                self.use(node, what)
+                return None
             # One factor for each head, for example: the queries can be scaled instead.
             kind = ast.Mult() if operator == "*" else ast.Div()
             return replace(scores, query=ast.BinOp(scores.query, kind, value))
@@ -548,9 +590,13 @@ class _Shapes(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         other = self._scores(node.args[0]) if len(node.args) == 1 else None
         if other is not None and isinstance(node.func, ast.Attribute):
+            inner: ast.expr = self.visit(node.func.value)
             if node.func.attr == "expand_as":  # SDPA broadcasts by itself
-                inner: ast.AST = self.visit(node.func.value)
                 return inner
+            if node.func.attr == "reshape_as":
+                query, key = ast.unparse(other.query), ast.unparse(other.key)
+                shape = f"*({query}).shape[:-1], ({key}).shape[-2]"
+                return parsed(f"({ast.unparse(inner)}).reshape({shape})")
         if isinstance(node.func, ast.Attribute) and node.func.attr == "size" and node.args:
             scores = self._scores(node.func.value)
             if scores is not None and (size := _size(scores, node.args[0])) is not None:
@@ -585,6 +631,12 @@ def _size(scores: Scores, axis: ast.expr) -> ast.expr | None:
 
 
 def _holes(kind: str, node: ast.expr) -> dict[str, ast.expr] | None:
+    if called(node) == "torch.einsum" and isinstance(node, ast.Call):
+        equation = str(constant(node.args[0])).replace(" ", "")
+        letters = [letter for letter in dict.fromkeys(equation) if letter.isalpha()]
+        order = str.maketrans("".join(letters), "abcdefghijklmnopqrstuvwxyz"[: len(letters)])
+        first = ast.Constant(equation.translate(order))
+        node = ast.Call(node.func, [first, *node.args[1:]], node.keywords)
     for shape, holes in _PARSED[kind]:
         if (found := fit_expression(shape, node, holes)) is not None:
             return found

@@ -66,14 +66,13 @@ def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
     found = Attentions(module)
     if not found.chains and not found.interfaces and not torch_calls(module):
-        missed = find_missed(found) or find_other_softmaxes(found) or find_own_softmaxes(module)
-        missed = missed or (
-            Missing(module.at(module.tree), "no attention is computed in this file", True),
-        )
-        return Contribution("sdpa", missing=make_fatal(missed))
-    if not found.chains and found.flag("_supports_sdpa"):
+        why = find_missed(found) or find_other_softmaxes(found) or find_own_softmaxes(module)
+        nothing = Missing(module.at(module.tree), "no attention is computed in this file", True)
+        return Contribution("sdpa", missing=make_fatal(why or (nothing,)))
+    missed = any(missed.attention for missed in found.missed)
+    if not found.chains and not missed and found.flag("_supports_sdpa"):
         return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
-    if found.calls_sdpa:
+    if found.chains and found.calls_sdpa:
         return Contribution(
             "sdpa",
             redundant=REDUNDANT_OWN.format(alias=module.alias),
