@@ -273,6 +273,10 @@ def _chain(walked: _Walk, suite: list[ast.stmt], context: Context, at: int) -> C
         if scores.statement <= index <= at:
             raise why
     kept = tuple(node for index, node in walked.kept if scores.statement <= index < at)
+    states = names(scores.query) | names(scores.key)
+    for index, node in walked.kept:
+        if scores.statement < index < at and (name := min(stored(node) & states, default="")):
+            raise Unplaced(node, f"`{name}` is bound again before the scores are used")
     # The names that nothing binds any more, if the scores are not computed.
     lost = {name for node in suite[scores.statement : at] for name in stored(node)}
     lost -= {name for node in kept for name in stored(node)}
@@ -442,6 +446,10 @@ class _Walk:
             return _with_heads(node, found)
         if isinstance(found, Probabilities):
             self.use(node, "weights are changed after softmax")
+            return None
+        number = constant(holes["number"])
+        if isinstance(number, int | float) and number > -1e4:
+            self.use(node, f"scores are set to `{number}`")
             return None
         if kind == "triangle":
             return self._plus(found, "hide", parsed(f"{ast.unparse(holes['seen'])} == 0"))
