@@ -69,8 +69,7 @@ def sdpa(module: Module) -> Contribution:
         why = find_missed(found) or find_other_softmaxes(found) or find_own_softmaxes(module)
         nothing = Missing(module.at(module.tree), "no attention is computed in this file", True)
         return Contribution("sdpa", missing=make_fatal(why or (nothing,)))
-    missed = any(missed.attention for missed in found.missed)
-    if not found.chains and not missed and found.flag("_supports_sdpa"):
+    if not found.chains and found.flag("_supports_sdpa"):
         return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
     if found.chains and found.calls_sdpa:
         return Contribution(
