@@ -281,9 +281,9 @@ def _chain(walked: _Walk, suite: list[ast.stmt], context: Context, at: int) -> C
     lost = {name for node in suite[scores.statement : at] for name in stored(node)}
     lost -= {name for node in kept for name in stored(node)}
     arguments = [scores.query, scores.key, context.value, *(term.value for term in scores.terms)]
-    for node in (*kept, *arguments):
-        if name := min(names(node) & lost, default=""):
-            raise Unplaced(node, f"`{name}`, which SDPA does not compute, is read here too")
+    for reader in (*kept, *arguments):
+        if name := min(names(reader) & lost, default=""):
+            raise Unplaced(reader, f"`{name}`, which SDPA does not compute, is read here too")
     weights = []
     for name, value in walked.env.items():
         inner = value.scores if isinstance(value, Probabilities) else value

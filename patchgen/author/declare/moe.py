@@ -103,7 +103,7 @@ def _configuration(module: Module) -> str:
 
 def _network(module: Module, layers: Layers) -> tuple[FeedForward, Dense]:
     """The FFN of the layers, which are of one class."""
-    found = feed_forwards(layers)
+    found = [*feed_forwards(layers)]
     if not layers.classes:
         raise NoMixture(module.tree, "no list of layers that attend is gone through in this file")
     if not found:
