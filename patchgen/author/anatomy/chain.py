@@ -273,7 +273,10 @@ def _chain(walked: _Walk, suite: list[ast.stmt], context: Context, at: int) -> C
         if scores.statement <= index <= at:
             raise why
     kept = tuple(node for index, node in walked.kept if scores.statement <= index < at)
-    states = names(scores.query) | names(scores.key)
+    parameters = {arg.arg for arg in walk(walked.method.args, ast.arg)}
+    states = (names(scores.query) | names(scores.key)) & (
+        stored(suite[: scores.statement]) | parameters
+    )
     for index, node in walked.kept:
         if scores.statement < index < at and (name := min(stored(node) & states, default="")):
             raise Unplaced(node, f"`{name}` is bound again before the scores are used")

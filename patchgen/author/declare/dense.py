@@ -94,7 +94,7 @@ def dense(module: Module, found: FeedForward) -> Dense:
 
 
 def _in_another(module: Module, found: FeedForward, made: str) -> tuple[str, tuple[str, ...]]:
-    """(the second linear layer, what stands idle), which another module of the layer begins with."""
+    """(the second linear layer, what stands idle): another module begins with it."""
     attribute, owner = _second(module, found)
     forward = owner.method("forward")
     assert forward is not None

@@ -63,7 +63,10 @@ def _fitting(head: Head) -> tuple[Mixin | None, str]:
             continue
         if LABELLED in mixin.name:
             return mixin, ""
-        attribute = last(_head_of(mixin, head.method))
+        name = _head_of(mixin, head.method)
+        if not name.startswith("self."):
+            continue  # the last step alone looks like a head
+        attribute = last(name)
         made = [v for v in head.owner.attributes.get(attribute, ()) if isinstance(v, ast.Call)]
         # Setters assign a parameter, whose class is not known.
         if not made or any(last(called(call)) != "Linear" for call in made):
