@@ -11,8 +11,9 @@ import copy
 from dataclasses import dataclass
 
 from patchgen.author.anatomy.attention import FOLLOWING, Attentions, Reason
-from patchgen.author.anatomy.chain import Chain, Context, Factor, Term
+from patchgen.author.anatomy.chain import Chain
 from patchgen.author.anatomy.code import method_of, names, parsed, receiver, stored, walk
+from patchgen.author.anatomy.scores import Context, Factor, Term
 from patchgen.author.declare.edits import code, edit
 
 KNOWN = ("attend", "wants_weights", "additive_mask")

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.chain import Chain, Term
+from patchgen.author.anatomy.chain import Chain
 from patchgen.author.anatomy.code import called, dotted, names, parsed, stored, walk
+from patchgen.author.anatomy.scores import Term
 from patchgen.author.declare.chains import ChainEdit, Refused
 from patchgen.author.declare.edits import OUTSIDE, code, edit, local_names
 

@@ -56,7 +56,6 @@ FROM_PART = frozenset(
         "sdpa_attention",
         "sink_attention",
         "wants_weights",
-        "zero_unless_seen",
     }
 )
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
