@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import click
 
 from patchgen.author.declare.request import Answer, answer, survey
 from patchgen.author.declare.variant import Draft
-from patchgen.cli.commands.new import PARTS
 from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_project
 from patchgen.compiler.emit.format import format_modular
@@ -22,8 +22,8 @@ from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 
 
-def list_parts(model: str, package_root: str | None) -> int:
-    """Print which parts fit the model, and why others do not."""
+def list_parts(model: str, package_root: str | None, says: Mapping[str, str]) -> int:
+    """Print which parts fit the model, and why others do not; `says` is what each does."""
     project = open_project(Request((), None, package_root))
     rows = []
     for contribution in survey(project.environment(), model):
@@ -33,7 +33,7 @@ def list_parts(model: str, package_root: str | None) -> int:
         elif fatal:
             rows.append((contribution.part, "does not fit", str(fatal[0])))
         else:
-            rows.append((contribution.part, "fits", PARTS[contribution.part]))
+            rows.append((contribution.part, "fits", says[contribution.part]))
     click.echo(table(("part", "", ""), rows), nl=False)
     return 0
 

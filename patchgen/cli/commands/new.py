@@ -50,5 +50,5 @@ def new(model: str, parts: str | None, **rest: Any) -> int:
     from patchgen.cli.new import list_parts, write_new
 
     if parts is None:
-        return list_parts(model, rest["package_root"])
+        return list_parts(model, rest["package_root"], PARTS)
     return write_new(model, parts, **rest)
