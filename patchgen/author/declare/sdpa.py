@@ -21,7 +21,6 @@ from patchgen.author.declare.sdpa_missing import (
     find_missed,
     find_other_softmaxes,
     find_own_calls,
-    find_own_softmaxes,
     make_fatal,
 )
 from patchgen.author.declare.variant import Contribution, Declared, Missing
@@ -65,7 +64,7 @@ def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
     found = Attentions(module)
     if not found.chains and not found.interfaces and not torch_calls(module):
-        why = find_missed(found) or find_other_softmaxes(found) or find_own_softmaxes(module)
+        why = find_missed(found) or find_other_softmaxes(found)
         nothing = Missing(module.at(module.tree), "no attention is computed in this file", True)
         return Contribution("sdpa", missing=make_fatal(why or (nothing,)))
     if not found.chains and found.flag("_supports_sdpa"):

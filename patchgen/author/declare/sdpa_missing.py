@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator
 
 from patchgen.author.anatomy.attention import Attentions
-from patchgen.author.anatomy.code import called, last, walk
-from patchgen.author.anatomy.module import Module
 from patchgen.author.declare.variant import Missing
 
 
@@ -45,25 +42,6 @@ def find_other_softmaxes(found: Attentions) -> tuple[Missing, ...]:
         for one in found.missed
         if "ttention" in one.owner.name
     )
-
-
-def find_own_softmaxes(module: Module) -> tuple[Missing, ...]:
-    """Attentions with a softmax that is not that of torch."""
-    missed = []
-    for owner in module.classes.values():
-        for call in walk(owner.node.body, ast.Call) if "ttention" in owner.name else ():
-            name = called(call)
-            function = (name.removesuffix(".apply"),) if name.endswith(".apply") else ()
-            made = owner.makes(name[5:]) if name.startswith("self.") else function
-            if own := next(
-                (one for one in made if one.endswith("Softmax") and last(one) != "Softmax"), None
-            ):
-                missed.append(
-                    Missing(
-                        module.at(call), f"{owner.name}: softmax is taken by {own}, not by torch"
-                    )
-                )
-    return tuple(missed)
 
 
 def make_fatal(missing: Iterable[Missing]) -> tuple[Missing, ...]:

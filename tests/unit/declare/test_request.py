@@ -124,7 +124,6 @@ def test_what_calls_the_interface_gets_the_flags_alone(env, model):
 
 
 REFUSED = {
-    "bridgetower": "weights are returned whether they are asked for or not",
     "nystromformer": "would stay eager",
     "vits": "the scores go into",
     "gemma2": "`softcap`, which SDPA does not compute",
