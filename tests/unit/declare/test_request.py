@@ -258,7 +258,7 @@ def test_a_project_without_sources_is_asked_what_to_convert(tmp_path, monkeypatc
 def test_a_draft_is_verified_before_it_is_written(project, capsys):
     pytest.importorskip("torch")
     assert main(["new", "MPNet", "--with", "loss"]) == 0
-    assert "verified: MPNetForMaskedLM computes what it did" in capsys.readouterr().err
+    assert "verified in MPNetForMaskedLM: the same as the parent" in capsys.readouterr().err
 
 
 def test_a_draft_that_is_wrong_is_not_written(project, capsys, monkeypatch):
