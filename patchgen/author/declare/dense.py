@@ -7,7 +7,6 @@ something else.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen.author.anatomy.attention import Reason
@@ -15,13 +14,12 @@ from patchgen.author.anatomy.code import called, dotted, last, walk
 from patchgen.author.anatomy.ffn import FeedForward, role_of
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.module import Class, Module
+from patchgen.compiler.edits.pattern import find
 
 # The attribute with the number of output features, by class of linear layer.
 WIDTHS = {"Linear": "out_features", "Conv1D": "nf"}
 # The functions of torch that are activations of transformers by the same name.
 OF_TORCH = ("gelu", "relu", "silu", "sigmoid", "tanh")
-# Other names of `hidden_size`, the width of the input and output of a mixture.
-HIDDEN = ("hidden_size", "d_model", "n_embd", "embed_dim", "hidden_dim", "dim", "n_embed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ def dense(module: Module, found: FeedForward) -> Dense:
     ups = [names[part] for part in ("gate", "up") if part in names]
     whole = "down" in names
     made = _linear(found.owner, forward, [*ups, names["down"]] if whole else ups)
-    _takes_hidden(found.owner, ups[0], made)
     own = f"self.{found.attribute}"
     first = f"{own}.{ups[0]}"
     halves = " // 2" if found.form == "halves" else ""
@@ -110,44 +107,16 @@ def _in_another(module: Module, found: FeedForward, made: str) -> tuple[str, tup
 
 
 def _second(module: Module, found: FeedForward) -> tuple[str, Class]:
-    """The one module of the layer that takes the output of the first half."""
+    """The module of the layer that takes the output of the first half."""
+    shape = ast.parse(f"y = self.{found.attribute}(x)\nz = second(y, ...)").body
     for method in found.layer.own.values():
-        for statement in walk(method.body, ast.Assign):
-            target = statement.targets[0]
-            is_first_half = called(statement.value) == f"self.{found.attribute}"
-            if not is_first_half or not isinstance(target, ast.Name):
-                continue
-            calls = [
-                call for call in _calls_with(method, target.id) if called(call).startswith("self.")
-            ]
-            if len(calls) != 1 or _count_reads(method, target.id) != 1:
-                what = f"the output of `{found.attribute}` goes into more than one module"
-                raise Unfit(method, what)
-            attribute = last(called(calls[0]))
+        for match in find(shape, method, {"x", "y", "z", "second"}):
+            attribute = last(dotted(match.bound.holes["second"]))
             names = held(found.layer, attribute)
             owners = [module.classes[name] for name in names if name in module.classes]
             if len(owners) == 1:
                 return attribute, owners[0]
     raise Unfit(found.layer.node, f"the second half of the FFN of {found.layer.name} is not found")
-
-
-def _calls_with(method: ast.FunctionDef, name: str) -> Iterator[ast.Call]:
-    """The calls that are assigned or returned, with `name` as the first argument."""
-    for node in walk(method.body, ast.stmt):
-        match node:
-            case ast.Assign(value=ast.Call(args=[first, *_]) as call):
-                pass
-            case ast.Return(value=ast.Call(args=[first, *_]) as call):
-                pass
-            case _:
-                continue
-        if dotted(first) == name:
-            yield call
-
-
-def _count_reads(method: ast.FunctionDef, name: str) -> int:
-    names = walk(method.body, ast.Name)
-    return sum(node.id == name and isinstance(node.ctx, ast.Load) for node in names)
 
 
 def _linear(owner: Class, forward: ast.FunctionDef, attributes: list[str]) -> str:
@@ -161,34 +130,6 @@ def _linear(owner: Class, forward: ast.FunctionDef, attributes: list[str]) -> st
             f"the linear layers of {owner.name} are of a kind that experts have not: {kinds}",
         )
     return made.pop()
-
-
-def _takes_hidden(owner: Class, attribute: str, made: str) -> None:
-    """Refuse a first linear layer whose input has another width than the hidden states."""
-    call = owner.attributes[attribute][0]
-    place = 1 if made == "Conv1D" else 0
-    if isinstance(call, ast.Call) and len(call.args) > place:
-        width = _resolved(owner, call.args[place])
-        if width.startswith("config.") and last(width) not in HIDDEN:
-            raise Unfit(
-                call,
-                f"the FFN of {owner.name} takes `{width}` features, and experts take `hidden_size`",
-            )
-
-
-def _resolved(owner: Class, node: ast.expr) -> str:
-    """The text of a number of features, an attribute or a local name looked up once."""
-    values: tuple[ast.expr, ...] = ()
-    if dotted(node).startswith("self.") and dotted(node).count(".") == 1:
-        values = owner.attributes.get(last(dotted(node)), ())
-    elif isinstance(node, ast.Name) and (init := owner.method("__init__")) is not None:
-        values = tuple(
-            one.value
-            for one in walk(init.body, ast.Assign)
-            if any(dotted(target) == node.id for target in one.targets)
-        )
-    found = values[0] if len(values) == 1 else node
-    return ast.unparse(found).removeprefix("self.")
 
 
 def _function(module: Module, forward: ast.FunctionDef, name: str) -> str:
