@@ -37,11 +37,11 @@ PARTS = {
 @click.option("--force", is_flag=True, help="Write redundant parts too; replace an existing file.")
 @package_root
 def new(model: str, parts: str | None, **rest: Any) -> int:
-    """Write the modular file that puts parts into MODEL, and verify it on a tiny model.
+    """Write the modular file that puts parts into MODEL.
 
-    MODEL is a modeling module of the installed transformers, such as roformer.  Code of it that
-    patchgen does not understand is named with its line.  Without --with: which parts fit MODEL, and
-    why others do not.
+    It is verified on a tiny model first.  MODEL is a modeling module of the installed transformers,
+    such as roformer.  Code of it that patchgen does not understand is named with its line.  Without
+    --with: which parts fit MODEL, and why others do not.
 
     \b
     Example:
