@@ -311,6 +311,11 @@ def test_lora(checkpoints, tmp_path):
         from_transformers("llama_loss", checkpoints / "llama_loss"), tmp_path
     )
     assert torch.equal(outputs(wrapped).logits, outputs(parent).logits)
+    # Merged, it is in the weights that the parent loads.
+    expected = outputs(wrapped).logits
+    wrapped.merge_and_unload().save_pretrained(tmp_path / "merged")
+    merged = from_transformers("llama_loss", tmp_path / "merged")
+    assert torch.allclose(outputs(merged).logits, expected, atol=1e-4)
 
 
 @pytest.mark.slow
