@@ -105,7 +105,7 @@ def _warm(bench: tuple[str, ...], tiny: bool) -> tuple[tuple[str, ...], ...]:
     """Return commands that compile the matrix's models in parallel; torch caches them on disk."""
     tables = (("--table", "finetune"), ("--table", "pretrain"))
     # No more at once than the device has memory for; Llama's cases take most of it.
-    large = (("L1", "L2"), ("B1", "B2"), ("B3", "G1", "M", "X1"), *tables)
+    large = (("L1", "L2"), ("B1", "B2"), ("G1", "M", "X1"), *tables)
     groups = (("X1-mpnet",),) if tiny else large
     return tuple(
         (*bench, *ids, "--compiled", "--folder", f"{{scratch}}/{ids[-1]}") for ids in groups

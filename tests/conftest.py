@@ -84,7 +84,6 @@ ONE_WORKER = (
     "tests/train/test_path.py",
     "tests/train/test_rows.py",
     "tests/unit/anatomy/test_table.py",
-    "tests/unit/coverage/test_structure.py",
     "tests/unit/declare/",
     "tests/unit/page/",
     "tests/unit/verify/",

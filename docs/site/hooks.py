@@ -33,7 +33,7 @@ MODULES = {
     "Edits": ("patchgen.edits",),
     "Parts": tuple(
         f"patchgen.parts.{name}"
-        for name in ("sdpa", "checkpoint", "loss", "flash", "moe", "norm", "fused", "liger")
+        for name in ("sdpa", "checkpoint", "loss", "flash", "moe", "norm", "gelu", "liger")
     ),
     "Run time": tuple(
         f"patchgen.runtime.{name}"

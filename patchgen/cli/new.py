@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from patchgen.author.declare.request import Answer, answer
+from patchgen.author.declare.request import Answer, answer, survey
+from patchgen.author.declare.variant import Draft
+from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_project
 from patchgen.compiler.emit.format import format_modular
 from patchgen.project.files import Project
@@ -15,10 +22,33 @@ from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 
 
+def list_parts(model: str, package_root: str | None, says: Mapping[str, str]) -> int:
+    """Print which parts fit the model, and why others do not; `says` is what each does."""
+    project = open_project(Request((), None, package_root))
+    rows = []
+    for contribution in survey(project.environment(), model):
+        fatal = [missing for missing in contribution.missing if missing.fatal]
+        if contribution.redundant:
+            rows.append((contribution.part, "redundant", contribution.redundant.split("\n")[0]))
+        elif fatal:
+            rows.append((contribution.part, "does not fit", str(fatal[0])))
+        else:
+            rows.append((contribution.part, "fits", says[contribution.part]))
+    click.echo(table(("part", "", ""), rows), nl=False)
+    return 0
+
+
 def write_new(
-    model: str, parts: str, *, name: str | None, dry_run: bool, force: bool, **options: Any
+    model: str,
+    parts: str,
+    *,
+    name: str | None,
+    dry_run: bool,
+    no_proof: bool,
+    force: bool,
+    **options: Any,
 ) -> int:
-    """Write or print the modular file; 1 if nothing is left to write."""
+    """Write or print the modular file; 1 if nothing is left to write, or if it proved wrong."""
     project = open_project(Request((), None, options.get("package_root")))
     wanted = [part.strip() for part in parts.split(",") if part.strip()]
     found = answer(project.environment(), model, wanted, force=force)
@@ -40,6 +70,8 @@ def write_new(
             "exists already, with another text",
             "--force replaces it",
         )
+    if not no_proof and not _is_proved(found.draft):
+        return 1
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, text.encode())
     click.echo(f"wrote {display_path}")
@@ -51,6 +83,28 @@ def write_new(
         note = f"note: this project names no sources: run patchgen convert {display_path}, {hint}"
         click.echo(note, err=True)
     return 0
+
+
+def _is_proved(draft: Draft) -> bool:
+    """Whether nothing speaks against the draft; says what was verified, or why it was not."""
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            click.echo(f"not verified: that needs {package}", err=True)
+            return True
+    from patchgen.author.declare.proof import prove
+
+    with tempfile.TemporaryDirectory(prefix="patchgen-", ignore_cleanup_errors=True) as home:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            proof = prove(draft, Path(home))
+    if proof.status == "verified":
+        heads, errors = " and ".join(proof.heads), f"{len(proof.seen)} planted errors were seen"
+        click.echo(f"verified in {heads}: the same as the parent; {errors}", err=True)
+    elif proof.status == "failed":
+        click.echo(f"nothing is written, since it is wrong here: {proof.why}", err=True)
+        click.echo("hint: --no-proof writes it all the same; please report this", err=True)
+    else:
+        click.echo(f"not verified: the model {proof.why}", err=True)
+    return proof.status != "failed"
 
 
 def _path(project: Project, found: Answer, name: str | None) -> Path:

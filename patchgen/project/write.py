@@ -93,17 +93,6 @@ def hold_write_locks(project: Project, roots: Iterable[Path]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def hold_record_lock(project: Project, record: Path) -> Iterator[None]:
-    """Hold the lock of a record that a long run writes again with each result.
-
-    Raises PatchgenError PG906 at once where another process holds it.
-    """
-    name = hashlib.sha256(str(record.absolute()).encode()).hexdigest()[:16]
-    with _alone(state_of(project, project.home) / f"{name}.lock", str(record), 0):
-        yield
-
-
-@contextlib.contextmanager
 def _alone(file: Path, written: str, patience: float) -> Iterator[None]:
     """Hold the lock `file`; wait `patience` seconds for a process that holds it.
 

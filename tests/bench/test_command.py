@@ -99,7 +99,7 @@ def test_a_full_disk_is_reported_and_leaves_what_was_measured(bench, tmp_path, m
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_500, before[1]))
     try:
         code, _, err = bench(
-            "X1-rows", "B3", "--tiny", "--only", "five lines", "--only", "mpnet_sdpa_checkpoint"
+            "X1-rows", "B1", "--tiny", "--only", "five lines", "--only", "mpnet_sdpa_checkpoint"
         )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -52,7 +52,7 @@ def test_help_names_what_there_is():
     from patchgen.training.bench.run import SECONDS
     from patchgen.verify.selection import DTYPES
 
-    assert PARTS == tuple(WRITERS)
+    assert tuple(PARTS) == tuple(WRITERS)
     assert COMMAND_DTYPES == DTYPES
     help_of = {option.name: option.help for option in bench.params if hasattr(option, "help")}
     assert f"{SECONDS:.0f} by default" in help_of["seconds"]

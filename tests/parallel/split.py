@@ -29,10 +29,9 @@ SIZES = {
     "use_cache": False,
 }
 EXPERTS = {"num_experts": 4, "router_aux_loss_coef": 0.0, "router_z_loss_coef": 0.0}
-LLAMA_FUSED = ("llama.modeling_llama_fused", "LlamaForCausalLM")
-QWEN3_FUSED = ("qwen3.modeling_qwen3_fused", "Qwen3ForCausalLM")
-LLAMA_MOE = ("llama.modeling_llama_moe", "LlamaMoeForCausalLM")
-BERT_MOE = ("bert.modeling_bert_moe", "BertMoeForMaskedLM")
+LLAMA_MOE = ("generated.llama.modeling_llama_moe", "LlamaMoeForCausalLM")
+PHI3 = ("transformers.models.phi3.modeling_phi3", "Phi3ForCausalLM")
+BERT_MOE = ("generated.bert.modeling_bert_moe", "BertMoeForMaskedLM")
 TP, TP_AND_EP, EP = (
     {"tp_size": WORLD},
     {"tp_size": WORLD, "ep_size": WORLD},
@@ -55,13 +54,10 @@ class Case:
     @property
     def kind(self) -> type[torch.nn.Module]:
         module, name = self.head
-        return getattr(importlib.import_module(f"generated.{module}"), name)
+        return getattr(importlib.import_module(module), name)
 
 
 CASES = {
-    "llama_fused tp": Case(LLAMA_FUSED, TP),
-    "llama_fused biased tp": Case(LLAMA_FUSED, TP, {"attention_bias": True, "mlp_bias": True}),
-    "qwen3_fused tp": Case(QWEN3_FUSED, TP, {"head_dim": 8}),
     "llama_moe tp": Case(LLAMA_MOE, TP, EXPERTS, dtype=torch.float32),
     "llama_moe every other tp": Case(
         LLAMA_MOE, TP, {**EXPERTS, "moe_every": 2}, dtype=torch.float32
@@ -69,10 +65,11 @@ CASES = {
     "llama_moe tp+ep": Case(LLAMA_MOE, TP_AND_EP, EXPERTS, dtype=torch.float32),
     "llama_moe biased ep": Case(LLAMA_MOE, EP, {**EXPERTS, "mlp_bias": True}, dtype=torch.float32),
     "bert_moe ep": Case(BERT_MOE, EP, EXPERTS, dtype=torch.float32),
-    # Slices across the parts of a fused layer: what plans are checked for.
+    # Slices across the parts of a joined layer, which the model's own plan gathers.
     "planted": Case(
-        LLAMA_FUSED,
+        PHI3,
         TP,
+        {"pad_token_id": 0},
         rules={
             "model.layers.*.mlp.gate_up_proj": "colwise",
             "model.layers.*.mlp.down_proj": "rowwise",

@@ -34,5 +34,5 @@ def apart():
 @pytest.mark.slow
 def test_what_is_split_computes_what_the_whole_does(apart):
     planted = apart.pop("planted")
-    assert len(apart) == 8 and all(each < BOUND for each in apart.values()), apart
+    assert len(apart) == 5 and all(each < BOUND for each in apart.values()), apart
     assert planted > 1e6 * BOUND, "and a wrong plan is seen"

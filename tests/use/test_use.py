@@ -204,7 +204,7 @@ def test_one_variant_takes_the_place_of_its_parent(checkpoints):
         model = AutoModelForCausalLM.from_pretrained(checkpoints / "llama_loss")
         assert type(model).__module__ == "generated.llama.modeling_llama_loss"
         with pytest.raises(ValueError, match="LlamaConfig is taken by llama_loss"):
-            patchgen.register("llama_fused")
+            patchgen.register("llama_packed")
         with patchgen.register("bert_mlm"):
             model = AutoModelForMaskedLM.from_config(tiny_config("bert"))
             assert type(model).__module__ == "generated.bert.modeling_bert_mlm"
@@ -215,11 +215,11 @@ def test_one_variant_takes_the_place_of_its_parent(checkpoints):
 def test_undone_twice():
     first = patchgen.register("llama_loss")
     first.undo()
-    second = patchgen.register("llama_fused")
+    second = patchgen.register("llama_packed")
     first.undo()
     assert (
         type(AutoModel.from_config(tiny_config("llama"))).__module__
-        == "generated.llama.modeling_llama_fused"
+        == "generated.llama.modeling_llama_packed"
     )
     second.undo()
 
@@ -311,26 +311,11 @@ def test_lora(checkpoints, tmp_path):
         from_transformers("llama_loss", checkpoints / "llama_loss"), tmp_path
     )
     assert torch.equal(outputs(wrapped).logits, outputs(parent).logits)
-
-
-def test_lora_on_a_fused_layer(checkpoints, tmp_path):
-    """Merged, it is in the weights that the parent loads."""
-    peft = pytest.importorskip("peft")
-    torch.manual_seed(0)
-    model = patchgen.load("llama_fused", checkpoints / "llama_loss")
-    lora = peft.LoraConfig(
-        r=4, task_type="CAUSAL_LM", target_modules=["qkv_proj"], init_lora_weights=False
-    )
-    wrapped = peft.get_peft_model(model, lora)
-    expected, before = (
-        outputs(wrapped),
-        outputs(from_transformers("llama_loss", checkpoints / "llama_loss")),
-    )
-    wrapped.merge_and_unload().save_pretrained(tmp_path)
-    parent, report = llama.LlamaForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(report.values()), report
-    assert torch.allclose(outputs(parent).logits, expected.logits, atol=1e-4)
-    assert not torch.allclose(before.logits, expected.logits, atol=1e-1)
+    # Merged, it is in the weights that the parent loads.
+    expected = outputs(wrapped).logits
+    wrapped.merge_and_unload().save_pretrained(tmp_path / "merged")
+    merged = from_transformers("llama_loss", tmp_path / "merged")
+    assert torch.allclose(outputs(merged).logits, expected, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -409,7 +394,7 @@ def test_trl_is_said_to_take_the_loss(adapted, checkpoints):
         return sum("TRL computes the loss" in str(each.message) for each in caught)
 
     assert warned("llama_loss") == 1
-    assert warned("llama_fused") == 0
+    assert warned("llama_packed") == 0
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from patchgen.author.anatomy.code import called, constant, dotted, method_of, na
 from patchgen.author.anatomy.interface import Interface, interfaces
 from patchgen.author.anatomy.masks import MADE_BY_CONFIG, Masks
 from patchgen.author.anatomy.module import Class, Module, constructors
-from patchgen.author.anatomy.unasked import unasked_weights
 
 FOLLOWING = ("bidirectional", "causal", "chosen")
 
@@ -137,11 +136,6 @@ class Attentions:
 
     def _reasons(self) -> Iterator[Reason]:
         yield from self._chosen_classes()
-        for statement in unasked_weights(self.module):
-            yield Reason(
-                statement,
-                "weights are returned whether they are asked for or not, and SDPA has none",
-            )
         if self.whole_masks:
             yield from self._made_outside()
             return

@@ -16,13 +16,6 @@ def find_configurations(module: Module) -> list[Path]:
     return sorted(module.folder.glob("configuration_*.py")) if module.folder is not None else []
 
 
-def is_converted(module: Module) -> bool:
-    """Whether the table has the type of a model of `module`, or one of its classes."""
-    tree = _table(module)
-    listed = {node.value for node in walk(tree, ast.Constant)} if tree is not None else set()
-    return not listed.isdisjoint(_names(module))
-
-
 def makes_weight(module: Module, weight: str) -> bool:
     """Whether the table makes `weight`, such as "mlp.up_proj.weight", of other tensors."""
     return any(re.search(rf"{target}(?!\w)", weight) for target in _targets(module))

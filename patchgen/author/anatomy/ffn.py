@@ -1,57 +1,38 @@
-"""The feed-forward networks (FFNs) of a module, and the normal form of each.
+"""The feed-forward networks (FFNs) of a module, by the shapes of what they compute.
 
-With L a linear layer and A an activation, and without dropouts, views, casts and numbers:
-
-    gated   L(A(L(x)) * L(x))
-    fused   L(A(half) * half) of the two halves of one L(x)
-    plain   L(A(L(x)))
-    split   A(L(x)); the second L is in a class of its own
-    inline  plain, in the forward of the layer itself
-
-Poolers and heads have the same forms: what makes an FFN is that a layer holds it beside its
-attention.
+The statements of a forward are written as one expression; the converter's own matcher compares it
+with each shape.  Poolers and heads have the same shapes: what makes an FFN is that a layer holds it
+beside its attention.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from patchgen.author.anatomy.code import (
-    CASTS,
-    VIEWS,
-    called,
-    constant,
-    dotted,
-    last,
-    method_of,
-    receiver,
-    walk,
-)
+from patchgen.author.anatomy.code import called, constant, dotted, last, parsed
 from patchgen.author.anatomy.holding import held
 from patchgen.author.anatomy.layers import Layers
 from patchgen.author.anatomy.module import Class
+from patchgen.compiler.edits.pattern import fit_expression
 
-FORMS = {
-    "L((A(L(x))*L(x)))": "gated",
-    "L(A(L(x)))": "plain",
-    "A(L(x))": "split",
-    "L((A(C0(L(x)))*C1(L(x))))": "fused",
-    "L((A(C1(L(x)))*C0(L(x))))": "fused",
+# "halves" of one product, one above the other; the second layer of "split" is in another class.
+SHAPES = {
+    "gated": ("down(act(gate(x)) * up(x))", "down(up(x) * act(gate(x)))"),
+    "halves": (
+        "down(act(up(x).chunk(2, dim=-1)[0]) * up(x).chunk(2, dim=-1)[1])",
+        "down(up(x).chunk(2, dim=-1)[1] * act(up(x).chunk(2, dim=-1)[0]))",
+    ),
+    "plain": ("down(act(up(x)))",),
+    "split": ("act(up(x))",),
 }
+DROPPED = ("drop(y)", "nn.functional.dropout(y, p=rate, training=self.training)")
+HOLES = {"down", "act", "gate", "up", "x", "drop", "y", "rate"}
+_PARSED = {form: tuple(map(parsed, shapes)) for form, shapes in SHAPES.items()}
 LINEAR = ("Linear", "Conv1D", "Conv1d", "QuantLinear", "SqueezeBertConv1d", "MatMul")
-ACTIVATIONS = (
-    "GELU",
-    "ReLU",
-    "SiLU",
-    "Tanh",
-    "QuickGELU",
-    "get_activation",
-    "GELUActivation",
-    "Mish",
-    "Sigmoid",
-)
+ACTIVATIONS = ("GELU", "ReLU", "SiLU", "Tanh", "QuickGELU", "get_activation", "Mish", "Sigmoid")
 FUNCTIONS = (
     "gelu",
     "relu",
@@ -68,127 +49,96 @@ SAME = ("Dropout", "StableDropout", "Identity", "DropPath", "dropout")
 
 @dataclass(frozen=True, eq=False)
 class FeedForward:
-    """`layer.attribute`, an instance of `owner`.
+    """`layer.attribute`, an instance of `owner`; `parts` has the code of each part of `form`.
 
-    For the inline form, `owner` is the layer and `attribute` is "".
+    `drop` or `rate` are parts where a dropout follows.
     """
 
     layer: Class
     attribute: str
     owner: Class
     form: str
+    parts: dict[str, str]
 
 
-def feed_forwards(layers: Layers) -> tuple[FeedForward, ...]:
-    """The feed-forward network of each layer that has one of the forms."""
-    found: list[FeedForward] = []
+def feed_forwards(layers: Layers) -> Iterator[FeedForward]:
+    """The feed-forward networks of the layers."""
     for layer in layers.classes:
-        own = list(_held_by(layers, layer))
-        if not own and _is_inline(layer):
-            own = [FeedForward(layer, "", layer, "inline")]
-        found += own
-    return tuple(found)
+        for attribute in layer.attributes:
+            for name in held(layer, attribute):
+                owner = layers.module.classes.get(name)
+                if owner is None or name in layers.attending:
+                    continue
+                form, parts = network_of(owner)
+                if form:
+                    yield FeedForward(layer, attribute, owner, form, parts)
 
 
-def _held_by(layers: Layers, layer: Class) -> Iterator[FeedForward]:
-    for attribute in layer.attributes:
-        for name in held(layer, attribute):
-            owner = layers.module.classes.get(name)
-            if owner is None or name in layers.attending:
-                continue
-            form = form_of(owner)
-            if form:
-                yield FeedForward(layer, attribute, owner, form)
-
-
-def form_of(owner: Class) -> str:
-    """The normal form of what a class computes from its first argument; `""` if it has none."""
+def network_of(owner: Class) -> tuple[str, dict[str, str]]:
+    """(the form of what a class computes from its first argument, the code of each part)."""
     forward = owner.method("forward")
     if forward is None or len(forward.args.args) < 2:
-        return ""
-    return FORMS.get(Flow(owner, forward).result(), "")
+        return "", {}
+    result = returned(forward.body)
+    if result is None:
+        return "", {}
+    dropped: dict[str, ast.expr] = {}
+    for shape in map(parsed, DROPPED):
+        holes = fit_expression(shape, result, HOLES)
+        if holes is not None and ("rate" in holes or _is_dropout(owner, holes["drop"])):
+            result = holes.pop("y")
+            dropped = holes
+    for form, shapes in _PARSED.items():
+        for shape in shapes:
+            holes = fit_expression(shape, result, HOLES)
+            if holes is not None and _are_roles(owner, holes, forward.args.args[1].arg):
+                every = {**holes, **dropped}
+                return form, {name: ast.unparse(node) for name, node in every.items()}
+    return "", {}
 
 
-def _is_inline(layer: Class) -> bool:
-    """Whether the forward applies L, A and L to one value."""
-    forward = layer.method("forward")
-    if forward is None:
-        return False
-    flow = Flow(layer, forward)
-    for statement in walk(forward.body, ast.Assign):
-        flow.statement(statement)
-        if any("L(A(L(" in value for value in flow.values.values()):
-            return True
-    return False
+def returned(body: list[ast.stmt]) -> ast.expr | None:
+    """What a forward without branches returns, as one expression; None if it has any."""
+    values: dict[str, ast.expr] = {}
+    for node in body:
+        match node:
+            case ast.Expr(value=ast.Constant()):
+                pass
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                values[name] = _Inlined(values).visit(copy.deepcopy(value))
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                whole = _Inlined(values).visit(copy.deepcopy(value))
+                for number, target in enumerate(targets):
+                    values[dotted(target)] = ast.Subscript(whole, ast.Constant(number), ast.Load())
+            case ast.Return(value=ast.expr() as value):
+                result: ast.expr = _Inlined(values).visit(copy.deepcopy(value))
+                return result
+            case _:
+                return None
+    return None
 
 
 @dataclass
-class Flow:
-    """The values of a forward as terms over its first argument, statement by statement."""
+class _Inlined(ast.NodeTransformer):
+    values: dict[str, ast.expr]
 
-    owner: Class
-    forward: ast.FunctionDef
-    values: dict[str, str] = field(default_factory=dict)
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self.values.get(node.id, node))
 
-    def __post_init__(self) -> None:
-        self.values = {self.forward.args.args[1].arg: "x"}
 
-    def result(self) -> str:
-        """The term that is returned by a forward without branches."""
-        for node in self.forward.body:
-            match node:
-                case ast.Return(value=ast.Tuple(elts=[value, *_])):
-                    return self.term(value)
-                case ast.Return(value=ast.expr() as value):
-                    return self.term(value)
-            self.statement(node)
-        return ""
+def _is_dropout(owner: Class, node: ast.expr) -> bool:
+    return "Dropout" in owner.makes(dotted(node).removeprefix("self."))
 
-    def statement(self, node: ast.stmt) -> None:
-        """Record the value that an assignment binds."""
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                self.values[name] = self.term(value)
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                whole = self.term(value)
-                for number, target in enumerate(targets):
-                    self.values[dotted(target)] = f"C{number}({whole})"
 
-    def term(self, node: ast.expr) -> str:
-        """`node` as a term; `?` if it cannot be one."""
-        match node:
-            case ast.Name(id=name):
-                return self.values.get(name, "?")
-            case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                return self._product(self.term(left), self.term(right))
-            case ast.Call() if method_of(node) in ("chunk", "split"):
-                return self.term(receiver(node))
-            case ast.Call() if method_of(node) in VIEWS | CASTS:
-                return self.term(receiver(node))
-            case ast.Call(args=[value, *_]):
-                return self._applied(node, self.term(value))
-            case ast.Subscript(value=value, slice=ast.Constant(value=int() as number)):
-                return f"C{number}({self.term(value)})"
-            case _:
-                return "?"
-
-    def _product(self, left: str, right: str) -> str:
-        if "?" in (left, right):  # a multiplier from the configuration
-            return right if left == "?" else left
-        # The order does not matter for the result: the activation comes first.
-        first, second = sorted((left, right), key=lambda term: (not term.startswith("A"), term))
-        return f"({first}*{second})"
-
-    def _applied(self, node: ast.Call, value: str) -> str:
-        name = called(node)
-        role = role_of(self.owner, last(name)) if name.startswith("self.") else ""
-        if last(name) in FUNCTIONS or role == "A":
-            return f"A({value})"
-        if role == "L":
-            return f"L({value})"
-        if role == "same" or last(name) in SAME:
-            return value
-        return "?"
+def _are_roles(owner: Class, holes: dict[str, ast.expr], argument: str) -> bool:
+    """Whether the holes stand for linear layers, an activation and the argument."""
+    linear = [holes[name] for name in ("gate", "up", "down") if name in holes]
+    if any(role_of(owner, dotted(node).removeprefix("self.")) != "L" for node in linear):
+        return False
+    act = dotted(holes["act"])
+    is_function = not act.startswith("self.") and last(act) in FUNCTIONS
+    role = role_of(owner, act.removeprefix("self."))
+    return dotted(holes["x"]) == argument and (is_function or role == "A")
 
 
 def role_of(owner: Class, attribute: str) -> str:
@@ -196,25 +146,19 @@ def role_of(owner: Class, attribute: str) -> str:
     for value in owner.attributes.get(attribute, ()):
         if isinstance(value, ast.IfExp):
             value = value.body
-        if role := _role_of_value(attribute, value):
-            return role
+        made = last(called(value))
+        if isinstance(value, ast.Subscript) and dotted(value.value) == "ACT2FN":
+            return "A"
+        if made in LINEAR or made.endswith("Linear"):
+            return "L"
+        if made in ACTIVATIONS or made.endswith("Activation"):
+            return "A"
+        if made in SAME:
+            return "same"
+        # An activation can also be a function: `self.act_fn = gelu`.
+        is_function = isinstance(value, ast.Name | ast.Attribute)
+        if is_function and ("act" in attribute or "gelu" in dotted(value)):
+            return "A"
         if constant(value) is not None:
             return ""
-    return ""
-
-
-def _role_of_value(attribute: str, value: ast.expr) -> str:
-    if isinstance(value, ast.Subscript) and dotted(value.value) == "ACT2FN":
-        return "A"
-    made = last(called(value))
-    if made in LINEAR or made.endswith("Linear"):
-        return "L"
-    if made in ACTIVATIONS or made.endswith("Activation"):
-        return "A"
-    if made in SAME:
-        return "same"
-    # An activation can also be a function: `self.act_fn = gelu`.
-    is_function = isinstance(value, ast.Name | ast.Attribute)
-    if is_function and ("act" in attribute or "gelu" in dotted(value)):
-        return "A"
     return ""

@@ -15,9 +15,6 @@ from patchgen.author.anatomy.code import (
     called,
     dotted,
     last,
-    method_of,
-    names,
-    receiver,
     stored,
     walk,
 )
@@ -38,7 +35,6 @@ LOSSES = (
     "ForConditionalGeneration",
     "DeformableDetrForObjectDetection",
 )
-CASTING = ("float", "to", "contiguous", "view", "transpose")
 # Words in the losses of classifiers, of question answering and of next-sentence prediction.
 OTHER_LOSSES = ("num_labels", "pooled_logits", "start_", "num_choices", "seq_relationship")
 WORDS = ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")
@@ -46,23 +42,17 @@ WORDS = ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A head: `loss` is the call that computes the loss, `logits` the name of its input.
+    """A head: `loss` is the call that computes the loss.
 
     `kind` is "function" if that calls `self.loss_function`, and "own" if it calls a
     CrossEntropyLoss.  `shifted`: whether a token is compared with the label of the next one.
-    `steps`: what happens to the logits between the head and the loss.
     """
 
     owner: Class
     method: ast.FunctionDef
     kind: str
     loss: ast.Call
-    logits: str
-    module: str
     shifted: bool
-    steps: tuple[str, ...]
-    keeps: bool
-    tied: bool
 
 
 def heads(module: Module) -> tuple[Head, ...]:
@@ -87,21 +77,16 @@ def _heads(module: Module, owner: Class) -> Iterator[Head]:
     if "labels" not in parameters:
         return
     tied = "_tied_weights_keys" in owner.settings
-    keeps = "logits_to_keep" in parameters
     for call, kind in _losses(forward):
         if not _is_over_words(owner, call, tied):
             continue
         if kind == "function" and loss_type(owner) not in WORDS:
             continue
-        logits = _logits(call)
-        if not logits:
-            continue
-        steps, producer = _trace_back(forward, logits)
         if kind == "own":
             shifted = _shifts_labels(forward)
         else:
             shifted = loss_type(owner) != "ForMaskedLM"
-        yield Head(owner, forward, kind, call, logits, producer, shifted, steps, keeps, tied)
+        yield Head(owner, forward, kind, call, shifted)
 
 
 def _losses(forward: ast.FunctionDef) -> Iterator[tuple[ast.Call, str]]:
@@ -129,58 +114,3 @@ def _is_over_words(owner: Class, call: ast.Call, tied: bool) -> bool:
     if "vocab" in text or "lm_head" in text:
         return True
     return tied or owner.method("get_output_embeddings") is not None
-
-
-def _logits(call: ast.Call) -> str:
-    """The name of the logits that a loss takes."""
-    given = call.args[0] if call.args else None
-    for keyword in call.keywords:
-        if keyword.arg == "logits":
-            given = keyword.value
-    while isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute):
-        given = receiver(given)
-    return given.id if isinstance(given, ast.Name) else ""
-
-
-def _trace_back(forward: ast.FunctionDef, name: str, depth: int = 0) -> tuple[tuple[str, ...], str]:
-    """(what happens to the logits, the attribute of `self` that computes them)."""
-    steps: list[str] = []
-    # From the loss to the head, so steps are found in reverse order.
-    for node in reversed([one for one in walk(forward.body, ast.Assign) if name in stored(one)]):
-        value = node.value
-        if called(value).startswith("self.") and name not in names(value):
-            return tuple(reversed(steps)), last(called(value))
-        match value:
-            case ast.BinOp(op=ast.Mult()) | ast.BinOp(op=ast.Div()):
-                if dotted(value.left) == name or dotted(value.right) == name:
-                    steps.append("scale")
-                elif "tanh" in ast.unparse(value):
-                    steps.append("softcap")
-                elif producer := _first_module(value):
-                    return tuple(reversed([*steps, "scale"])), producer
-            case ast.BinOp(op=ast.Add()):
-                steps.append("bias")
-                if producer := _first_module(value):
-                    return tuple(reversed(steps)), producer
-            case ast.Call() if last(called(value)) == "tanh":
-                steps.append("softcap")
-            case ast.Call() if method_of(value) in CASTING:
-                steps.append("cast")
-                if producer := _first_module(value):
-                    return tuple(reversed(steps)), producer
-            case ast.Name(id=other) | ast.Subscript(value=ast.Name(id=other)) if (
-                other != name and depth < 5
-            ):
-                before, producer = _trace_back(forward, other, depth + 1)
-                return (*before, *reversed(steps)), producer
-            case _:
-                steps.append(f"`{ast.unparse(value)[:40]}`")
-    return tuple(reversed(steps)), ""
-
-
-def _first_module(value: ast.expr) -> str:
-    """The first attribute of `self` that `value` calls."""
-    for call in walk(value, ast.Call):
-        if called(call).startswith("self."):
-            return last(called(call))
-    return ""

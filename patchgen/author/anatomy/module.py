@@ -230,24 +230,30 @@ def every_module(env: Environment) -> tuple[str, ...]:
 def find_module(env: Environment, model: str) -> str:
     """The dotted name of a modeling module; `model` is its folder, its file or the dotted name.
 
+    Case, hyphens and underscores do not count where one module alone has the name without them.
     Raises PatchgenError PG801 if there is none, or if a folder has several modules and none of the
     same name.
     """
     every = every_module(env)
-    wanted = model.replace("-", "_")
-    exact = [name for name in every if name == wanted or last(name) == f"modeling_{wanted}"]
-    if exact:
-        return exact[0]
-    inside = [name for name in every if name.split(".")[2] == wanted]
-    if len(inside) == 1:
-        return inside[0]
+    files = {name: last(name).removeprefix("modeling_") for name in every}
+    inside: list[str] = []
+    for spelt in (lambda name: name, _letters):
+        wanted = spelt(model.replace("-", "_"))
+        exact = [name for name in every if wanted in (spelt(name), spelt(files[name]))]
+        inside = inside or [name for name in every if spelt(name.split(".")[2]) == wanted]
+        if len(exact) == 1 or len(inside) == 1:
+            return (exact or inside)[0]
     if inside:
         hint = f"one of {', '.join(last(name) for name in inside)}"
     else:
-        hint = did_you_mean(wanted, [last(name).removeprefix("modeling_") for name in every])
+        hint = did_you_mean(model.replace("-", "_").lower(), files.values())
     raise PatchgenError(
         "PG801", Location(model), "names no modeling module of the installed transformers", hint
     )
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").replace("-", "").replace(" ", "").lower()
 
 
 def open_module(env: Environment, name: str) -> Module:

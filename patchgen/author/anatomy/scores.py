@@ -1,11 +1,4 @@
-"""The values of an attention that is written out.
-
-    scores = (query @ key^T) * factors + terms
-    probabilities = dropout(softmax(scores))
-    context = probabilities @ value
-
-Views and casts are not recorded, because they do not change what the attention computes.
-"""
+"""The values of an attention that is written out; views and casts are not among them."""
 
 from __future__ import annotations
 
@@ -61,33 +54,19 @@ class Scores:
 
 @dataclass(frozen=True)
 class Probabilities:
-    """Softmax of `scores` over the keys; `dropout` is its rate, zero in eval mode.
-
-    `zeroed` are terms that hide scores and are applied to the weights again after the softmax: then
-    queries that see no key get zeros.
-    """
+    """Softmax of `scores` over the keys; `dropout` is its rate, zero in eval mode."""
 
     scores: Scores
     dropout: ast.expr | None = None
-    zeroed: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)
 class Context:
-    """Probabilities times `value` (.., keys, size); `node` is the product in the code.
-
-    Its axes are those of (.., queries, size), permuted to the order of `axes`, if given.
-    """
+    """Probabilities times `value` (.., keys, size); `node` is the product in the code."""
 
     probabilities: Probabilities
     value: ast.expr
     node: ast.expr
-    axes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Gone:
-    """None, or a value that only one branch creates: under SDPA there is none to read."""
-
-
-Value = Scores | Probabilities | Context | Gone
+Value = Scores | Probabilities | Context

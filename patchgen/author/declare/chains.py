@@ -16,7 +16,7 @@ from patchgen.author.anatomy.code import method_of, names, parsed, receiver, sto
 from patchgen.author.anatomy.scores import Context, Factor, Term
 from patchgen.author.declare.edits import code, edit
 
-KNOWN = ("attend", "wants_weights", "additive_mask", "zero_unless_seen")
+KNOWN = ("attend", "wants_weights", "additive_mask")
 # Names that show whether an attention looks at the states of another sequence.
 CROSS = ("is_cross_attention", "encoder_hidden_states", "key_value_states", "kv_states", "kv")
 
@@ -66,10 +66,6 @@ class ChainEdit:
 
     def _condition(self) -> str:
         """When the parent's statements run."""
-        others = [f"({ast.unparse(test)})" for test in self.chain.unless]
-        return " or ".join([self._wants_weights(), *others])
-
-    def _wants_weights(self) -> str:
         arguments = self.chain.method.args
         every = [
             arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
@@ -164,27 +160,17 @@ class ChainEdit:
 
     def _with_calls(self, statement: ast.stmt) -> ast.stmt:
         """`statement` with calls of SDPA for the products with the values."""
-        places = {id(context.node): context for context in self.chain.contexts}
         # By number: the nodes of the copy below are others.
-        found = [
-            (number, places[id(node)])
-            for number, node in enumerate(ast.walk(statement))
-            if id(node) in places
-        ]
-        if not found and statement is self.chain.suite[self.chain.last]:
-            raise Refused(Reason(statement, "the product with the values stands under a condition"))
+        nodes = [id(node) for node in ast.walk(statement)]
         changed = copy.deepcopy(statement)
-        nodes = list(ast.walk(changed))
-        calls = [(nodes[number], parsed(self._call(context))) for number, context in found]
-        for place, call in calls:
-            _Replaced(place, call).visit(changed)
+        if id(self.chain.context.node) in nodes:
+            place = list(ast.walk(changed))[nodes.index(id(self.chain.context.node))]
+            _Replaced(place, parsed(self._call(self.chain.context))).visit(changed)
         return changed
 
     def _call(self, context: Context) -> str:
         """The call of SDPA that computes `context`."""
         scores, mask = context.probabilities.scores, self._followed_mask()
-        if context is not self.chain.context and mask is not None:
-            raise Refused(Reason(context.node, "transformers' mask is added to two products"))
         terms = [_term(term, followed=term is mask) for term in scores.terms if term is not mask]
         if mask is not None:
             terms = [_term(mask, followed=True), *terms]
@@ -198,11 +184,7 @@ class ChainEdit:
         if scores.heads is not None:
             keywords.append(f"heads={ast.unparse(scores.heads)}")
         states = [ast.unparse(node) for node in (scores.query, scores.key, context.value)]
-        call = f"attend({', '.join([*states, *terms, *keywords])})"
-        for term in context.probabilities.zeroed:
-            call = f"zero_unless_seen({call}, {_term(term, followed=False)})"
-        axes = ", ".join(map(str, context.axes))
-        return f"{call}.permute({axes})" if axes else call
+        return f"attend({', '.join([*states, *terms, *keywords])})"
 
 
 class _Replaced(ast.NodeTransformer):

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.module import Module
-from patchgen.author.declare.sdpa import sdpa
-from patchgen.author.declare.sdpa_missing import make_fatal
+from patchgen.author.declare.sdpa import make_fatal, sdpa
 from patchgen.author.declare.variant import Contribution, Missing
 
 FLAG = "_supports_flex_attn"

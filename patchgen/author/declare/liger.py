@@ -12,12 +12,11 @@ from functools import cache
 
 from patchgen.author.anatomy.code import called, constant, dotted, last, walk
 from patchgen.author.anatomy.conversions import find_configurations
-from patchgen.author.anatomy.ffn import form_of
+from patchgen.author.anatomy.ffn import network_of
 from patchgen.author.anatomy.module import Class, Module
-from patchgen.author.anatomy.norms import norms
 from patchgen.author.declare.fitting import Mixin, mixins
 from patchgen.author.declare.loss import loss
-from patchgen.author.declare.norm import FORMS, statements_of_norm
+from patchgen.author.declare.norm import FORMS, rms_norms, unknown
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
@@ -112,17 +111,16 @@ def liger(module: Module) -> Contribution:
 
 
 def _norms(module: Module) -> Iterator[Declared]:
-    for one in norms(module):
-        mixin = NORMS.get(FORMS.get(statements_of_norm(one.owner), ""))
+    for owner, form in rms_norms(module).items():
+        mixin = NORMS.get(FORMS.get(form, ""))
         if mixin is not None:
-            yield Declared(one.owner.name, mixins=(mixin,))
+            yield Declared(owner.name, mixins=(mixin,))
 
 
 def _other_norms(module: Module) -> Iterator[Missing]:
-    for one in norms(module):
-        if FORMS.get(statements_of_norm(one.owner), "") not in NORMS and one.kind == "rms":
-            what = f"{one.owner.name} stays: it rounds or computes otherwise"
-            yield Missing(module.at(one.owner.node), what)
+    for owner, form in rms_norms(module).items():
+        if FORMS.get(form, "") not in NORMS:
+            yield unknown(module, owner)
 
 
 def _losses(of_loss: Contribution) -> Iterator[Declared]:
@@ -184,7 +182,7 @@ def _statements(function: ast.FunctionDef) -> str:
 def _gates(module: Module) -> Iterator[Declared]:
     for owner in module.classes.values():
         option = _activation(owner)
-        if not option or form_of(owner) not in ("gated", "fused"):
+        if not option or network_of(owner)[0] not in ("gated", "halves"):
             continue  # elsewhere the two factors may have different shapes
         for name in GATES.get(_default(module, owner, option), ()):
             if _mixin(name).fits(owner.own):

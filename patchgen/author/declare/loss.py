@@ -8,7 +8,7 @@ from functools import cache
 from patchgen.author.anatomy.code import called, constant, dotted, last
 from patchgen.author.anatomy.heads import Head, heads
 from patchgen.author.anatomy.module import Module
-from patchgen.author.declare.fitting import Mixin, Pattern, mixins
+from patchgen.author.declare.fitting import Mixin, mixins
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 from patchgen.compiler.edits.pattern import find
 
@@ -56,22 +56,25 @@ def loss(module: Module) -> Contribution:
 
 def _fitting(head: Head) -> tuple[Mixin | None, str]:
     """The mixin for `head`, or why there is none."""
-    candidates = [one for one in _mixins() if _is_for(one.name, head)]
-    methods = {
-        name: method
-        for name in ("forward", "__init__")
-        if (method := head.owner.method(name)) is not None
-    }
-    for mixin in candidates:
-        if not mixin.fits(methods) or not all(
-            _takes_head(one, methods[one.method], head) for one in mixin.patterns
-        ):
+    own = {name: head.owner.method(name) for name in ("forward", "__init__")}
+    methods = {name: method for name, method in own.items() if method is not None}
+    for mixin in _mixins():
+        if not _is_for(mixin.name, head) or not mixin.fits(methods):
             continue
-        if LABELLED not in mixin.name and not _is_linear(head):
-            return None, f"`self.{head.module}`, which makes its logits, is no linear layer"
-        return mixin, ""
-    steps = f", with {' and '.join(head.steps)} in between" if head.steps else ""
-    return None, f"takes its loss in statements that the part does not know{steps}"
+        if LABELLED in mixin.name:
+            return mixin, ""
+        name = _head_of(mixin, head.method)
+        if not name.startswith("self."):
+            continue  # the last step alone looks like a head
+        attribute = last(name)
+        made = [v for v in head.owner.attributes.get(attribute, ()) if isinstance(v, ast.Call)]
+        # Setters assign a parameter, whose class is not known.
+        if not made or any(last(called(call)) != "Linear" for call in made):
+            return None, f"`self.{attribute}`, which makes its logits, is no linear layer"
+        may_have_bias = not all(map(_says_no_bias, made))
+        if UNSHIFTED in mixin.name or (BIASED in mixin.name) == may_have_bias:
+            return mixin, ""
+    return None, "takes its loss in statements that the part does not know"
 
 
 def _is_for(mixin: str, head: Head) -> bool:
@@ -80,34 +83,16 @@ def _is_for(mixin: str, head: Head) -> bool:
         return not head.shifted and (mixin == BY_FUNCTION) == (head.kind == "function")
     if UNSHIFTED in mixin:
         return head.kind == "own" and not head.shifted
-    return head.kind == "function" and head.shifted and (BIASED in mixin) == _may_have_bias(head)
+    return head.kind == "function" and head.shifted
 
 
-def _takes_head(pattern: Pattern, method: ast.FunctionDef, head: Head) -> bool:
-    """Whether the head in `pattern` is the module that computes the logits.
-
-    Another step after it can look the same.
-    """
-    heads = [m.bound.holes.get("head") for m in find(pattern.old, method, pattern.holes)]
-    return all(node is None or dotted(node) == f"self.{head.module}" for node in heads)
-
-
-def _is_linear(head: Head) -> bool:
-    # Setters assign a parameter, whose class is not known.
-    made = [
-        last(called(value)) for value in head.owner.attributes.get(head.module, ()) if called(value)
-    ]
-    return bool(made) and all(name == "Linear" for name in made)
-
-
-def _may_have_bias(head: Head) -> bool:
-    """Whether a linear layer that computes the logits is not created with bias=False."""
-    made = [
-        call
-        for call in head.owner.attributes.get(head.module, ())
-        if last(called(call)) == "Linear"
-    ]
-    return any(not _says_no_bias(call) for call in made if isinstance(call, ast.Call))
+def _head_of(mixin: Mixin, method: ast.FunctionDef) -> str:
+    """The module of the head, by the hole of that name."""
+    for pattern in mixin.patterns:
+        for match in find(pattern.old, method, pattern.holes):
+            if (head := match.bound.holes.get("head")) is not None:
+                return dotted(head)
+    return ""
 
 
 def _says_no_bias(call: ast.Call) -> bool:

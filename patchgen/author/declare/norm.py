@@ -6,7 +6,6 @@ import ast
 
 from patchgen.author.anatomy.code import called, walk
 from patchgen.author.anatomy.module import Class, Module
-from patchgen.author.anatomy.norms import Norm, norms
 from patchgen.author.declare.edits import edit
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
@@ -37,15 +36,11 @@ FORMS = {
 
 def norm(module: Module) -> Contribution:
     """What the part declares for `module`."""
-    found = [one for one in norms(module) if one.kind == "rms"]
-    named = {
-        one.owner.name: mixin
-        for one in found
-        if (mixin := FORMS.get(statements_of_norm(one.owner)))
-    }
+    found = rms_norms(module)
+    named = {owner.name: FORMS[form] for owner, form in found.items() if form in FORMS}
     declared = [Declared(name, mixins=(mixin,)) for name, mixin in named.items()]
     layer = [one for owner in module.classes.values() if (one := _layer_norm(owner)) is not None]
-    missing = tuple(_unknown(module, one) for one in found if one.owner.name not in named)
+    missing = tuple(unknown(module, owner) for owner in found if owner.name not in named)
     if not declared and not layer:
         missing = missing or (
             Missing(module.at(module.tree), "no norm that the part computes is made here"),
@@ -62,19 +57,24 @@ def norm(module: Module) -> Contribution:
     )
 
 
-def statements_of_norm(owner: Class) -> str:
-    """The statements of a norm, docstrings left out."""
-    methods = [owner.own[name] for name in ("_norm", "forward") if name in owner.own]
-    suites = [
-        [node for node in method.body if not isinstance(node, ast.Expr)] for method in methods
-    ]
-    return "\n".join(ast.unparse(node) for suite in suites for node in suite)
+def rms_norms(module: Module) -> dict[Class, str]:
+    """The RMSNorms that the module defines itself, each with its statements."""
+    found = {}
+    for owner in module.classes.values():
+        methods = [owner.own[name] for name in ("_norm", "forward") if name in owner.own]
+        nodes = [n for method in methods for n in method.body if not isinstance(n, ast.Expr)]
+        text = "\n".join(map(ast.unparse, nodes))
+        centred = any(
+            isinstance(node.op, ast.Sub) and "mean" in ast.unparse(node.right)
+            for node in walk(methods, ast.BinOp)
+        )
+        if "forward" in owner.own and "sqrt(" in text and ".mean(" in text and not centred:
+            found[owner] = text
+    return found
 
 
-def _unknown(module: Module, found: Norm) -> Missing:
-    return Missing(
-        module.at(found.owner.node), f"{found.owner.name} stays: it rounds or computes otherwise"
-    )
+def unknown(module: Module, owner: Class) -> Missing:
+    return Missing(module.at(owner.node), f"{owner.name} stays: it rounds or computes otherwise")
 
 
 def _layer_norm(owner: Class) -> Declared | None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen.author.anatomy.module import Module, find_module, open_module
 from patchgen.author.declare.checkpoint import checkpoint
 from patchgen.author.declare.flash import flash
 from patchgen.author.declare.flex import flex
-from patchgen.author.declare.fused import fused
 from patchgen.author.declare.grouped import grouped
 from patchgen.author.declare.liger import liger
 from patchgen.author.declare.loss import loss
 from patchgen.author.declare.moe import moe
 from patchgen.author.declare.norm import norm
 from patchgen.author.declare.sdpa import sdpa
-from patchgen.author.declare.variant import Contribution, Variant
+from patchgen.author.declare.variant import Contribution, Draft, Variant
 from patchgen.syntax.errors import Location, PatchgenError, Problem, Refusals, did_you_mean
 from patchgen.syntax.locate import Environment
 
@@ -27,7 +26,6 @@ WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
     "norm": norm,
     "moe": moe,
     "grouped": grouped,
-    "fused": fused,
     "flash": flash,
     "flex": flex,
     "liger": liger,
@@ -51,6 +49,12 @@ class Answer:
         """The end of the file's name."""
         return "_".join(part.part for part in self.parts)
 
+    @property
+    def draft(self) -> Draft:
+        names = dict.fromkeys(one.name for part in self.parts for one in part.declared)
+        parts = tuple(part.part for part in self.parts)
+        return Draft(self.module.alias, self.text, parts, tuple(names))
+
 
 def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = False) -> Answer:
     """The modular file that puts `parts` into `model`.
@@ -68,9 +72,21 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
         if missing.fatal
     ]
     if problems:
+        fitting = [one.part for one in written if not any(m.fatal for m in one.missing)]
+        if fitting:
+            others = f"the others fit: --with {','.join(fitting)}"
+            problems = [
+                replace(p, hint=f"{p.hint}; {others}" if p.hint else others) for p in problems
+            ]
         raise Refusals(problems)
     left_out = tuple(c for c in contributions if c not in written)
     return Answer(module, Variant(written).text(module) if written else "", written, left_out)
+
+
+def survey(env: Environment, model: str) -> tuple[Contribution, ...]:
+    """What each part says of the model.  Raises PatchgenError PG801 for an unknown model."""
+    module = open_module(env, find_module(env, model))
+    return tuple(writer(module) for writer in WRITERS.values())
 
 
 def _writer(part: str) -> Callable[[Module], Contribution]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from patchgen.author.anatomy.attention import Attentions
@@ -16,14 +16,6 @@ from patchgen.author.declare.chains import ChainEdit, Refused
 from patchgen.author.declare.edits import code, edit, imports_for
 from patchgen.author.declare.interface import by_interface
 from patchgen.author.declare.knowing import Knowing, NeverBuilt
-from patchgen.author.declare.sdpa_missing import (
-    find_left_over,
-    find_missed,
-    find_other_softmaxes,
-    find_own_calls,
-    find_own_softmaxes,
-    make_fatal,
-)
 from patchgen.author.declare.variant import Contribution, Declared, Missing
 
 SAYS = (
@@ -56,7 +48,6 @@ FROM_PART = frozenset(
         "sdpa_attention",
         "sink_attention",
         "wants_weights",
-        "zero_unless_seen",
     }
 )
 NOT_IN_SDPA = frozenset({"block_indices", "indices", "sinks", "softcap"})
@@ -66,14 +57,12 @@ def sdpa(module: Module) -> Contribution:
     """What the part declares for `module`."""
     found = Attentions(module)
     if not found.chains and not found.interfaces and not torch_calls(module):
-        missed = find_missed(found) or find_other_softmaxes(found) or find_own_softmaxes(module)
-        missed = missed or (
-            Missing(module.at(module.tree), "no attention is computed in this file", True),
-        )
-        return Contribution("sdpa", missing=make_fatal(missed))
+        why = find_missed(found) or find_other_softmaxes(found)
+        nothing = Missing(module.at(module.tree), "no attention is computed in this file", True)
+        return Contribution("sdpa", missing=make_fatal(why or (nothing,)))
     if not found.chains and found.flag("_supports_sdpa"):
         return replace(_by_interface(module, found), redundant=REDUNDANT.format(alias=module.alias))
-    if found.calls_sdpa:
+    if found.chains and found.calls_sdpa:
         return Contribution(
             "sdpa",
             redundant=REDUNDANT_OWN.format(alias=module.alias),
@@ -324,3 +313,43 @@ def _imports(members: dict[str, list[str]], mixin: str = "SdpaOrEager") -> tuple
     if "Callable" in read:
         lines.append("from collections.abc import Callable")
     return (*lines, *imports_for(texts))
+
+
+def find_own_calls(found: Attentions) -> Iterator[Missing]:
+    for chain in found.chains:
+        what = f"{chain.owner.name} is eager attention that stands beside a call of SDPA"
+        yield Missing(found.module.at(chain.suite[chain.first]), what, True)
+
+
+def find_left_over(found: Attentions) -> Iterator[Missing]:
+    """Attentions that would stay eager in a method with another one that is replaced."""
+    written = {id(chain.method) for chain in found.chains}
+    for one in found.missed:
+        if one.attention and id(one.method) in written:
+            yield Missing(
+                found.module.at(one.node), f"{one.owner.name} would stay eager: {one.why}", True
+            )
+
+
+def find_missed(found: Attentions) -> tuple[Missing, ...]:
+    at = found.module.at
+    return tuple(
+        dict.fromkeys(
+            Missing(at(one.node), f"{one.owner.name} stays eager: {one.why}")
+            for one in found.missed
+            if one.attention
+        )
+    )
+
+
+def find_other_softmaxes(found: Attentions) -> tuple[Missing, ...]:
+    at = found.module.at
+    return tuple(
+        Missing(at(one.node), f"{one.owner.name}: {one.why}")
+        for one in found.missed
+        if "ttention" in one.owner.name
+    )
+
+
+def make_fatal(missing: Iterable[Missing]) -> tuple[Missing, ...]:
+    return tuple(Missing(one.at, one.what, True) for one in missing)

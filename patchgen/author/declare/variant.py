@@ -5,9 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from patchgen.author.anatomy.module import Module
-from patchgen.syntax.errors import Location
+from patchgen.compiler.flat import Flattened
+from patchgen.compiler.flatten import flatten
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.errors import Location, Refusals
+from patchgen.syntax.locate import make_environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +152,28 @@ def _class(module: Module, name: str, declared: list[Declared], called: str) -> 
 
 def _unique(items: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(items))
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The `text` of a modular file over a modeling file, called `alias`; `declared` are classes."""
+
+    alias: str
+    text: str
+    parts: tuple[str, ...]
+    declared: tuple[str, ...]
+
+    @property
+    def place(self) -> Path:
+        return Path("modular", self.alias, f"modular_{self.alias}_{'_'.join(self.parts)}.py")
+
+
+def flatten_draft(draft: Draft, home: Path) -> Flattened:
+    """Its outputs, in a project at `home`.  Raises Refusals with what the converter says."""
+    path = home.resolve() / draft.place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(draft.text, encoding="utf-8")
+    flat = flatten(path, make_environment(home), Settings())
+    if flat.problems:
+        raise Refusals(sorted(flat.problems))
+    return flat

@@ -20,7 +20,6 @@ COMMANDS = {
     "check": "outputs",
     "completion": "completion",
     "convert": "outputs",
-    "coverage": "coverage",
     "diff": "outputs",
     "errors": "errors",
     "explain": "explain",

@@ -9,32 +9,46 @@ import click
 from patchgen.cli.options import package_root
 
 # Those of `author.declare.request`, which `--help` need not import.
-PARTS = ("sdpa", "checkpoint", "loss", "norm", "moe", "grouped", "fused", "flash", "flex", "liger")
+PARTS = {
+    "sdpa": "attention by transformers' interface: SDPA, flex attention, kernels of the hub",
+    "checkpoint": "activation checkpointing",
+    "loss": "no logits in training: the loss is taken in chunks",
+    "norm": "each RMSNorm is one kernel, and LayerNorms follow autocast",
+    "moe": "a new model with a mixture of experts in the place of the MLP",
+    "grouped": "experts in grouped matrix products, and not in a loop",
+    "flash": "no padding is computed, and packed texts are kept apart",
+    "flex": "attention by the interface where flex attention computes all of it",
+    "liger": "Liger's kernels for norms, rotations, gated products and the loss",
+}
 
 
-@click.command()
-@click.argument("model")
-@click.option(
-    "--with", "parts", metavar="PART,...", required=True, help=f"Any of: {', '.join(PARTS)}."
+@click.command(
+    epilog="\b\nParts:\n" + "\n".join(f"  {part:12}{what}" for part, what in PARTS.items())
 )
+@click.argument("model")
+@click.option("--with", "parts", metavar="PART,...", help="The parts; default: list what fits.")
 @click.option(
     "--name",
     metavar="NAME",
     help="The end of the file's name, modular_MODEL_NAME.py; default: the parts.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the file; write nothing.")
+@click.option("--no-proof", is_flag=True, help="Write it unverified: seconds less.")
 @click.option("--force", is_flag=True, help="Write redundant parts too; replace an existing file.")
 @package_root
-def new(model: str, parts: str, **rest: Any) -> int:
+def new(model: str, parts: str | None, **rest: Any) -> int:
     """Write the modular file that puts parts into MODEL.
 
-    MODEL is a modeling module of the installed transformers, such as roformer.  Code of it that
-    patchgen does not understand is named with its line.
+    It is verified on a tiny model first.  MODEL is a modeling module of the installed transformers,
+    such as roformer.  Code of it that patchgen does not understand is named with its line.  Without
+    --with: which parts fit MODEL, and why others do not.
 
     \b
     Example:
       patchgen new roformer --with sdpa,loss --dry-run
     """
-    from patchgen.cli.new import write_new
+    from patchgen.cli.new import list_parts, write_new
 
+    if parts is None:
+        return list_parts(model, rest["package_root"], PARTS)
     return write_new(model, parts, **rest)

@@ -127,6 +127,16 @@ def find_expressions(
             yield Match(node, bound)
 
 
+def fit_expression(
+    pattern: ast.expr, node: ast.expr, holes: Collection[str] = ()
+) -> dict[str, ast.expr] | None:
+    """What each hole of `pattern` stands for in `node`; None if that is no such expression."""
+    bound = _fit(pattern, node, Bound(dict.fromkeys(holes)))
+    if bound is None:
+        return None
+    return {name: code for name, code in bound.holes.items() if code is not None}
+
+
 def expressions(root: ast.AST) -> Iterator[ast.expr]:
     """Every expression in `root`, without the pieces of text that an f-string consists of."""
     nodes = [root]

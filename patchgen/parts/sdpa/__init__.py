@@ -23,7 +23,7 @@ from patchgen.parts.sdpa.asked import (
 from patchgen.parts.sdpa.call import sdpa, seen_before
 from patchgen.parts.sdpa.interface import NOT_IN_SDPA, sdpa_attention, sink_attention, with_sinks
 from patchgen.parts.sdpa.masks import additive_mask, for_eager
-from patchgen.parts.sdpa.terms import sum_of_terms, windows, zero_unless_seen
+from patchgen.parts.sdpa.terms import sum_of_terms, windows
 from patchgen.parts.sdpa.written import attend, projected_attention
 
 __all__ = [
@@ -45,5 +45,4 @@ __all__ = [
     "wants_weights",
     "windows",
     "with_sinks",
-    "zero_unless_seen",
 ]

@@ -40,11 +40,3 @@ def windows(term: torch.Tensor, batch: int) -> torch.Tensor:
     if term.dim() != 5:
         return term
     return term.expand(batch // term.shape[1], -1, -1, -1, -1).flatten(0, 1)
-
-
-def zero_unless_seen(context: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
-    """`context` (.., L, D), with zeros for the queries that see no key.
-
-    Of these, `seen` (.., one or L, S) is all False.
-    """
-    return context if seen is None else context.masked_fill(~seen.any(dim=-1, keepdim=True), 0.0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from patchgen.training.bench.case import Case
-from patchgen.training.bench.cases.bert import B1, B2, B2_AMP, B3
+from patchgen.training.bench.cases.bert import B1, B2, B2_AMP
 from patchgen.training.bench.cases.decoders import G1, L1, L2, L2_AMP, L3
 from patchgen.training.bench.cases.experts import M1, M2
 from patchgen.training.bench.cases.legacy import X1_BLOOM, X1_MEGATRON, X1_MPNET, X1_ROWS, X1_XGLM
@@ -34,7 +34,6 @@ _CASES = (
     B1,
     B2,
     B2_AMP,
-    B3,
     L1,
     L2,
     L2_AMP,

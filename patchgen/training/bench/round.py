@@ -84,8 +84,6 @@ def _first_step(
     with nullcontext() if prepared.entry.compiled else record_masks(prepared.masks):
         loss = float(trainer.backward())
     prepared.model.train()
-    for whole in prepared.fused_weights:
-        whole.show_gradient()
     scale = trainer.scaler.get_scale() if trainer.scaler else 1.0
     return loss, compare_with_reference(reference, loss, gradient_norms(setup, scale), setup)
 

@@ -31,7 +31,6 @@ from patchgen.training.bench.competitors import (
 )
 from patchgen.training.bench.compiling import Masks, compile_model
 from patchgen.training.bench.entry import Entry
-from patchgen.training.bench.fused import FusedWeight, find_fused_weights, names_of_parts
 from patchgen.training.bench.texts import Batch, make_batch
 from patchgen.training.patching import Patch, patched
 from patchgen.training.precision import autocast_to, weights_in
@@ -59,7 +58,6 @@ class PreparedEntry:
     batch: Batch
     patches: tuple[Patch, ...]
     masks: Masks = field(default_factory=list)
-    fused_weights: tuple[FusedWeight, ...] = ()  # of its fused layers
     more: tuple[Batch, ...] = ()  # batches that take turns with the first
 
     def on(self) -> ExitStack:
@@ -116,18 +114,11 @@ class CaseSetup:
     def restore_weights(self, prepared: PreparedEntry) -> list[nn.Parameter]:
         """Restore the initial weights as this entry has them, and return what it trains."""
         self.reset(self.dtype(prepared.entry))
-        for whole in prepared.fused_weights:
-            whole.fill()
-        inside = {id(part) for whole in prepared.fused_weights for part in whole.parts}
-        shared = [parameter for parameter in self.distinct.values() if id(parameter) not in inside]
-        return [*shared, *(whole.parameter for whole in prepared.fused_weights)]
+        return [*self.distinct.values()]
 
     def forget_gradients(self, prepared: PreparedEntry) -> None:
         """Drop the gradients of all weights of the entry."""
-        for parameter in (
-            *self.distinct.values(),
-            *(whole.parameter for whole in prepared.fused_weights),
-        ):
+        for parameter in self.distinct.values():
             parameter.grad = None
 
     def prepare(self, entry: Entry) -> PreparedEntry:
@@ -139,7 +130,6 @@ class CaseSetup:
         model = self._model(entry)
         prepared = PreparedEntry(entry, model, self.batch(entry), _patch(entry, model))
         prepared.more = tuple(self.batch(entry, number) for number in range(1, self.case.batches))
-        prepared.fused_weights = tuple(find_fused_weights(model, self.parameters).values())
         if entry.checkpoint:
             switch_checkpointing_on(model, entry.checkpoint)
         if entry.compiled:
@@ -231,17 +221,15 @@ def _kept(parameter: nn.Parameter, scale: Scale) -> torch.Tensor:
 
 
 def share_parameters(model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> None:
-    """Replace the model's parameters by those of the same names, except in fused layers.
+    """Replace the model's parameters by those of the same names.
 
     Raises ValueError where names or shapes differ.
     """
     own = dict(model.named_parameters(remove_duplicate=False))
-    fused_weights = find_fused_weights(model, parameters)
-    given = parameters.keys() - names_of_parts(fused_weights, parameters)
-    if own.keys() - fused_weights.keys() != given:
-        other = sorted((own.keys() - fused_weights.keys()) ^ given)
+    if own.keys() != parameters.keys():
+        other = sorted(own.keys() ^ parameters.keys())
         raise ValueError(f"{type(model).__name__} has other weights: {other[:4]}")
-    for name in sorted(given):
+    for name in sorted(parameters):
         if own[name].shape != parameters[name].shape:
             raise ValueError(f"{type(model).__name__}: {name} is {tuple(own[name].shape)} here")
         place, _, last = name.rpartition(".")

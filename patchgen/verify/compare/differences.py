@@ -88,17 +88,6 @@ def differences(
     return tuple(sorted(found, key=lambda difference: -difference.largest))
 
 
-def drop_zero_gradients(
-    observed: Mapping[str, Tensor], reference: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """`observed` without the gradients of zeros that `reference` does not have."""
-    return {
-        name: tensor
-        for name, tensor in observed.items()
-        if name in reference or not _is_gradient(name) or tensor.any()
-    }
-
-
 def worst(found: Iterable[Difference]) -> float:
     """The largest relative difference; 0.0 means bit for bit equal."""
     return max((difference.largest for difference in found), default=math.inf)

@@ -48,7 +48,7 @@ EQUAL = Bound(0, 0, "bit-equal")
 # from the truth and 1.4 from each other.  SDPA against eager, in four models and three paddings,
 # needs 1.6 at most.
 REORDERED = Bound(ROUNDINGS, 2, "reordered")
-# Another formula for the same function, such as a product of fused weights or a mean over experts.
+# Another formula for the same function, such as a mean over experts.
 REFORMULATED = Bound(4 * ROUNDINGS, 3, "reformulated")
 # Kernels that compute in float32, also in a float64 model.
 IN_FLOAT32 = Bound(4 * ROUNDINGS, 3, "reformulated in float32", torch.float32)

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from patchgen.verify.compare.differences import drop_zero_gradients
 from patchgen.verify.compare.tolerance import REORDERED, loosest
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.inputs.arguments import CannotBuild, Inputs
@@ -219,9 +218,6 @@ class Pair:
         if self.is_neutral:
             parent = self.observe_parent(route, dtype, scenario, weights=weights)
             observed = {name: tensor for name, tensor in observed.items() if name in parent}
-        if any(part_check.joins_weights for part_check in self.part_checks):
-            parent = self.observe_parent(route, dtype, scenario, weights=weights)
-            observed = drop_zero_gradients(observed, parent)
         return observed
 
     def without_hidden(

@@ -208,8 +208,8 @@ class PartCheck:
     # Make the variant from the parent, which is on the CPU with the weights of `models.weights`, in
     # an empty folder, with the route's settings.  One part of a variant at most has its own.
     build: Build = reload
-    # Convert an observation of the variant to the parent's names: split fused weights, sum the
-    # gradients of experts.
+    # Convert an observation of the variant to the parent's names: sum the gradients of
+    # experts.
     terms: Callable[[Observation, PreTrainedModel], Observation] = keep_names
     # Accepted values of `attn_implementation`; others must be a ValueError when the model is built.
     # None: the same values as the parent.
@@ -230,8 +230,5 @@ class PartCheck:
     own_dtypes: Callable[[Scenario], bool] = lambda scenario: False
     # Whether random numbers are drawn in the parent's order, so that dropout can be compared.
     same_rng_order: bool = True
-    # Whether weights of the parent are rows of one weight: then those that it has no gradient for
-    # may get zeros.
-    joins_weights: bool = False
     # Whether the part works if hidden states are requested.
     works_with_hidden_states: bool = True

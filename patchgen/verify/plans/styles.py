@@ -15,8 +15,6 @@ from torch import nn
 COLUMNS = ("colwise", "colwise_rep", "colwise_gather_output")
 ROWS = ("rowwise", "rowwise_rep", "rowwise_split_input")
 EMBEDDINGS = ("embedding_rowwise", "embedding_colwise")
-# Of columns and rows, those after and before which every rank has the whole activation.
-WHOLE = ("colwise_rep", "colwise_gather_output", "rowwise_rep", "rowwise_split_input")
 # Styles that split a parameter.  The others only change the inputs and outputs of a module.
 SPLITTING = (*COLUMNS, *ROWS, *EMBEDDINGS, "packed_colwise", "packed_rowwise", "grouped_gemm")
 
@@ -38,11 +36,6 @@ def unfit_module(style: str, module: nn.Module, rules: Mapping[str, str]) -> str
         return f"{style} is for linear layers, and {_named(module)} has no in_features"
     if style in EMBEDDINGS and not isinstance(module, nn.Embedding):
         return f"{style} is for embeddings, and this is a {_named(module)}"
-    if style in SPLITTING and style not in WHOLE and len(getattr(module, "parts", ())) > 1:
-        if style != "packed_colwise":
-            return f"{style} cuts across the layers that are fused here"
-        if getattr(module, "bias", None) is not None:
-            return "packed_colwise gives each rank the weights of both parts, and the bias of one"
     if style in ("moe_tp_experts", "ep_dispatch_experts"):
         return _unfit_experts(style, module, rules)
     return ""

@@ -8,7 +8,6 @@ import pytest
 from patchgen.author.anatomy.attention import Attentions
 from patchgen.author.anatomy.interface import drops_a_sink, mentions
 from patchgen.author.anatomy.module import make_module
-from patchgen.author.anatomy.unasked import unasked_weights
 from patchgen.syntax.text import make_source
 
 
@@ -142,31 +141,3 @@ def test_a_sink_is_a_column_that_is_dropped(column, left, drops):
         "softcap",
         "indices",
     ]
-
-
-COLLECTING = """
-class Model(nn.Module):
-    def forward(self, states, output_attentions=False):
-        kept = ()
-        for layer in self.layers:
-            outputs = layer(states)
-            {collect}
-        return Output(states, {name}=kept)
-"""
-
-
-@pytest.mark.parametrize(
-    ("collect", "name", "lines"),
-    [
-        pytest.param("kept = kept + (outputs[1],)", "attentions", [7], id="always"),
-        pytest.param("kept.append(outputs[1])", "attentions", [7], id="appended"),
-        pytest.param(
-            "if output_attentions: kept += (outputs[1],)", "attentions", [], id="where asked for"
-        ),
-        pytest.param("kept += (outputs[1],)", "hidden_states", [], id="other outputs"),
-        pytest.param("kept += (outputs[1:],)", "attentions", [], id="what there is of them"),
-    ],
-)
-def test_weights_that_nobody_asked_for(collect, name, lines):
-    found = unasked_weights(module(COLLECTING.format(collect=collect, name=name)))
-    assert [statement.lineno for statement in found] == lines

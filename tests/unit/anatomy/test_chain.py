@@ -57,8 +57,6 @@ def summary(chain):
         "v": text(chain.context.value),
         "scaled": [factor.operator + text(factor.value) for factor in scores.factors],
         "terms": [(term.kind, text(term.value), text(term.condition)) for term in scores.terms],
-        "zeroed": [text(term.value) for term in chain.context.probabilities.zeroed],
-        "unless": [text(test) for test in chain.unless],
         "dropout": text(chain.dropout),
     }
 
@@ -70,8 +68,6 @@ EXPECTED = {
     "v": "v",
     "scaled": ["/math.sqrt(8)"],
     "terms": [("add", "mask", "mask is not None")],
-    "zeroed": [],
-    "unless": [],
     "dropout": DROPOUT,
 }
 SAME = {
@@ -149,49 +145,17 @@ OTHERS = {
         "s = torch.where(mask, s, least)",
         {"terms": [("hide", "~mask", None)]},
     ),
-    "axes in another order": (
-        "s = torch.einsum('ibnd,jbnd->bnij', q, k)",
-        {"q": "q.permute(1, 2, 0, 3)", "k": "k.permute(1, 2, 0, 3)"},
-    ),
-    "other scores under a condition": (
-        "s = q @ k.mT\nif self.mix is not None:\n    s = self.mix(s)",
-        {"unless": ["self.mix is not None"]},
-    ),
-    "products side by side": (
-        "s = torch.cat([q @ k.mT, bias @ mask.mT], dim=-1)",
-        {
-            "q": "torch.cat([q, bias], dim=-1)",
-            "k": "torch.cat([nn.functional.pad(k, (0, mask.shape[-1])), "
-            "nn.functional.pad(mask, (k.shape[-1], 0))], dim=-2)",
-        },
-    ),
-    "products of the same keys one below the other": (
-        "s = torch.cat([q @ k.mT, bias @ k.mT], dim=2)",
-        {"q": "torch.cat([q, bias], dim=-2)", "k": "k"},
-    ),
-    "one product or another": (
-        "if self.mix:\n    r = self.mix(q)\n    s = r @ k.mT\nelse:\n    s = q @ bias.mT",
-        {"q": "r if self.mix else q", "k": "k if self.mix else bias"},
-    ),
     "the shape of scores": (
         "s = q @ k.mT\nb, h, n, m = s.shape\ns = s + self.table(n, m)",
         {"terms": [("add", "self.table(n, m)", None)]},
     ),
     "two products are summed": (
         "s = q @ k.mT / 3\nr = bias @ mask.mT * self.scale\ns = s + r",
-        {
-            "q": "torch.cat([q / 3, bias * self.scale], dim=-1)",
-            "k": "torch.cat([k, mask], dim=-1)",
-            "scaled": [],
-        },
+        {"scaled": ["/3"], "terms": [("add", "r", None)]},
     ),
     "a product of another layout is a bias": (
         "s = q @ k.mT\nr = bias @ mask.mT\nr = r.transpose(0, 1)\ns = s + r",
         {"terms": [("add", "r", None)]},
-    ),
-    "a method that adds a bias": (
-        "s = (q * 3) @ k.mT\ns = self.add_bias(s, q)",
-        {"terms": [("add", "self.add_bias(q.new_zeros((*q.shape[:-1], k.shape[-2])), q)", None)]},
     ),
     "a product that goes elsewhere is a bias": (
         "s = q @ k.mT\nb = q @ bias.mT\nb = self.shift(b, keys=s.shape[3])\ns = s + b",
@@ -215,33 +179,6 @@ def test_what_is_added_and_multiplied(scores, expected):
     assert {name: summary(chain)[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("number", ["0", "torch.scalar_tensor(0, dtype=s.dtype)"])
-def test_weights_of_what_is_hidden_may_be_zeroed(number):
-    body = f"""
-        s = (q @ k.mT).masked_fill(mask == 0, float("-inf"))
-        p = s.softmax(-1).masked_fill(mask == 0, {number})
-        return p @ v
-    """
-    (chain,), missed = found_in(body)
-    assert not missed
-    assert summary(chain)["zeroed"] == ["mask == 0"]
-
-
-def test_a_context_whose_axes_have_another_order():
-    (chain,), _ = found_in(
-        "s = q @ k.mT\np = s.softmax(-1)\nreturn torch.einsum('bnij,jbnd->ibnd', p, v)"
-    )
-    assert ast.unparse(chain.context.value) == "v.permute(1, 2, 0, 3)"
-    assert chain.context.axes == (2, 0, 1, 3)
-
-
-def test_two_products_with_the_same_weights():
-    (chain,), missed = found_in("p = (q @ k.mT).softmax(-1)\na = p @ v\nb = p @ bias\nreturn a, b")
-    assert not missed
-    assert [ast.unparse(context.value) for context in chain.contexts] == ["v", "bias"]
-    assert [ast.unparse(node) for node in chain.kept] == ["a = p @ v"]
-
-
 def test_factors_behind_a_term_are_the_terms_too():
     (chain,), _ = found_in("s = (q @ k.mT + mask) * self.scale\nreturn s.softmax(-1) @ v")
     assert [ast.unparse(factor.value) for factor in chain.scores.terms[0].factors] == ["self.scale"]
@@ -262,39 +199,23 @@ REFUSED = {
     "not the last axis": ("s = q @ k.mT\np = s.softmax(1)\nreturn p @ v", None),
     "weights are mixed": (
         "p = (q @ k.mT).softmax(-1)\np = self.mix(p)\nreturn p @ v",
-        "the weights go into",
+        "the scores go into",
     ),
     "weights are masked": (
         "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask, 0)\nreturn p @ v",
-        "the weights go into",
+        "weights are changed",
     ),
     "weights are zeroed that were not hidden": (
         "p = (q @ k.mT).softmax(-1)\np = p.masked_fill(mask == 0, 0)\nreturn p @ v",
-        "the weights go into",
-    ),
-    "no triangle": (
-        "s = (q @ k.mT) * mask + -1e4 * (1 - mask)\nreturn s.softmax(-1) @ v",
-        "more than one number",
-    ),
-    "a condition that changes": (
-        "s = q @ k.mT\nmix = self.pick(q)\nif mix:\n    s = self.mix(s)\nreturn s.softmax(-1) @ v",
-        "the scores go into",
-    ),
-    "scaled under a condition behind the mask": (
-        "s = q @ k.mT\ns = s + mask\nif self.scaled:\n    s = s / 3\nreturn s.softmax(-1) @ v",
-        "under a condition",
+        "weights are changed",
     ),
     "a method that does more than add": (
         "s = self.add_and_scale(q @ k.mT, q)\nreturn s.softmax(-1) @ v",
         "the scores go into",
     ),
-    "products of other keys one below the other": (
-        "s = torch.cat([q @ k.mT, q @ bias.mT], dim=2)\nreturn s.softmax(-1) @ v",
-        "its softmax is not of a product",
-    ),
     "scores are read by what is kept": (
         "s = q @ k.mT\nseen = [s]\nreturn self.log(seen), s.softmax(-1) @ v",
-        "is read by another statement",
+        "is read here too",
     ),
     "softmax over the queries": (
         "s = (q @ k.mT).transpose(-1, -2)\nreturn s.softmax(-1) @ v",
@@ -308,6 +229,10 @@ REFUSED = {
         "s = q @ k.mT * bias\nreturn s.softmax(-1) @ v",
         "more than one number",
     ),
+    "a number that hides nothing": (
+        "s = (q @ k.mT).masked_fill(mask, 0)\nreturn s.softmax(-1) @ v",
+        "scores are set to",
+    ),
     "soft-capping": (
         "s = q @ k.mT\ns = torch.tanh(s / 3) * 3\nreturn s.softmax(-1) @ v",
         "torch.tanh",
@@ -315,10 +240,6 @@ REFUSED = {
     "two softmaxes of one product": (
         "s = q @ k.mT\na = s.softmax(-1) @ v\nb = self.weigh(s)\nreturn a, b",
         None,
-    ),
-    "weights are computed with later": (
-        "p = (q @ k.mT).softmax(-1)\nc = p @ v\nd = c + p.sum()\nreturn d",
-        "computed with again",
     ),
     "a name changes before it is used": (
         "s = q @ k.mT\nq = self.log(q)\np = s.softmax(-1)\nreturn p @ v",

@@ -82,7 +82,7 @@ OTHER = {
     "a branch": (
         ONE,
         f"if expert_idx > 2:\n                current = current * 2\n            {ONE}",
-        "an expert does",
+        "an expert computes",
     ),
     "other arguments": (
         "top_k_weights: torch.Tensor\n    ) -> torch.Tensor:\n        final",

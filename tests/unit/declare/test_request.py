@@ -2,12 +2,16 @@
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from patchgen.author.anatomy.module import find_module
+from patchgen.author.declare import request
 from patchgen.author.declare.request import answer
 from patchgen.cli import main
+from patchgen.cli.commands.new import PARTS
 from patchgen.syntax.errors import PatchgenError, problems_of
 from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
@@ -120,7 +124,6 @@ def test_what_calls_the_interface_gets_the_flags_alone(env, model):
 
 
 REFUSED = {
-    "bridgetower": "weights are returned whether they are asked for or not",
     "nystromformer": "would stay eager",
     "vits": "the scores go into",
     "gemma2": "`softcap`, which SDPA does not compute",
@@ -227,29 +230,77 @@ def project(tmp_path, monkeypatch):
 
 
 def test_the_command_writes_what_converts(project, capsys):
-    assert main(["new", "mpnet", "--with", "sdpa,checkpoint"]) == 0
+    assert main(["new", "mpnet", "--with", "sdpa,checkpoint", "--no-proof"]) == 0
     assert "wrote modular/mpnet/modular_mpnet_sdpa_checkpoint.py" in capsys.readouterr().out
     assert main(["convert", "-q", "--no-cache", "--jobs", "1"]) == 0
     assert main(["check", "-q", "--no-cache", "--jobs", "1"]) == 0
     # Once more is the same; what somebody changed is not replaced.
-    assert main(["new", "mpnet", "--with", "sdpa,checkpoint"]) == 0
+    assert main(["new", "mpnet", "--with", "sdpa,checkpoint", "--no-proof"]) == 0
     path = project / "modular/mpnet/modular_mpnet_sdpa_checkpoint.py"
     path.write_text(path.read_text(encoding="utf-8") + "\n# mine\n", encoding="utf-8")
-    assert main(["new", "mpnet", "--with", "sdpa,checkpoint"]) != 0
+    assert main(["new", "mpnet", "--with", "sdpa,checkpoint", "--no-proof"]) != 0
     assert "PG804" in capsys.readouterr().err
 
 
 def test_a_project_without_sources_is_asked_what_to_convert(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["new", "mpnet", "--with", "checkpoint"]) == 0
+    assert main(["new", "mpnet", "--with", "checkpoint", "--no-proof"]) == 0
     output = capsys.readouterr().err
     (named,) = re.findall(r"run patchgen (convert \S+),", output)
     assert main([*named.split(), "-q", "--no-cache", "--jobs", "1"]) == 0
     (tmp_path / "pyproject.toml").write_text(
         '[tool.patchgen]\nsources = ["modular"]\n', encoding="utf-8"
     )
-    assert main(["new", "mpnet", "--with", "checkpoint"]) == 0
+    assert main(["new", "mpnet", "--with", "checkpoint", "--no-proof"]) == 0
     assert "names no sources" not in capsys.readouterr().err
+
+
+def test_a_draft_is_verified_before_it_is_written(project, capsys):
+    pytest.importorskip("torch")
+    assert main(["new", "MPNet", "--with", "loss"]) == 0
+    assert "verified in MPNetForMaskedLM: the same as the parent" in capsys.readouterr().err
+
+
+def test_a_draft_that_is_wrong_is_not_written(project, capsys, monkeypatch):
+    pytest.importorskip("torch")
+    norm = request.WRITERS["norm"]
+
+    def wrong(module):
+        found = norm(module)
+        member = "def forward(self, x):\n    return 2 * super().forward(x)"
+        return replace(found, declared=(replace(found.declared[0], members=(member,)),))
+
+    monkeypatch.setattr(request, "WRITERS", {"norm": wrong})
+    assert main(["new", "llama", "--with", "norm"]) == 1
+    assert "it is wrong here: Llama" in capsys.readouterr().err
+    assert not (project / "modular").exists()
+
+
+def test_a_model_alone_lists_the_parts(project, capsys):
+    assert main(["new", "bert"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^loss +fits +no logits in training", out, re.M)
+    assert re.search(r"^sdpa +redundant +bert calls", out, re.M)
+    assert re.search(r"^grouped +does not fit +\S+: no experts", out, re.M)
+
+
+def test_help_says_what_each_part_does(capsys):
+    assert main(["new", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert set(PARTS) == set(request.WRITERS)
+    assert all(re.search(rf"^ +{part} +{re.escape(PARTS[part])}$", out, re.M) for part in PARTS)
+
+
+@pytest.mark.parametrize("name", ["GPT2", "gpt-2", "gpt_2", "Gpt2"])
+def test_another_spelling_is_the_model(env, name):
+    assert find_module(env, name) == "transformers.models.gpt2.modeling_gpt2"
+
+
+def test_the_parts_that_fit_are_offered(env):
+    with pytest.raises(PatchgenError) as error:
+        answer(env, "bert", ["loss", "grouped", "norm"])
+    (problem,) = problems_of(error.value)
+    assert problem.hint.endswith("the others fit: --with loss,norm")
 
 
 def test_dry_run_and_redundant_write_nothing(project, capsys):

@@ -24,7 +24,6 @@ from patchgen.parts.sdpa import (
     sdpa_attention,
     sink_attention,
     sum_of_terms,
-    zero_unless_seen,
 )
 from patchgen.verify.observe.evidence import traced
 
@@ -413,15 +412,6 @@ def test_attention_with_projections_is_that_of_torch(bias, padded):
     output, none = projected_attention(*positional, weights=False, **named)
     assert none is None
     torch.testing.assert_close(output, expected, rtol=1e-12, atol=1e-12)
-
-
-def test_a_query_that_sees_no_key_gets_zeros():
-    context, seen = (
-        torch.ones(1, 2, 3, 4),
-        torch.tensor([[True, False], [False, False], [True, True]]),
-    )
-    rows = zero_unless_seen(context, seen)[0, 0, :, 0]
-    assert rows.tolist() == [1.0, 0.0, 1.0]
 
 
 def test_two_minima_hide_more_than_one():

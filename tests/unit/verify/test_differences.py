@@ -15,7 +15,6 @@ from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
 from patchgen.verify.compare.differences import (
     GRADIENT_FLOOR,
     differences,
-    drop_zero_gradients,
     find_other_dtypes,
     measure_in_noise,
     nearer,
@@ -251,13 +250,3 @@ def test_equal_values_in_another_dtype_are_reported():
     (found,) = find_other_dtypes(wide, narrow | {"more": torch.ones(1)})
     assert found.largest == math.inf and "logits, torch.bfloat16 for torch.float32" in str(found)
     assert not find_other_dtypes(wide, wide)
-
-
-def test_zeros_where_the_parent_has_no_gradient_are_dropped_and_nothing_else():
-    zeros, ones = torch.zeros(2), torch.ones(2)
-    observed = {"gradient of a": zeros, "gradient of b": zeros, "gradient of c": ones, "d": zeros}
-    assert [*drop_zero_gradients(observed, {"gradient of b": ones})] == [
-        "gradient of b",
-        "gradient of c",
-        "d",
-    ]

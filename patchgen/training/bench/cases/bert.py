@@ -1,4 +1,4 @@
-"""B1 to B3: BERT-base."""
+"""B1 and B2: BERT-base."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from patchgen.training.bench.entry import (
     LAYERS,
     SDPA,
     TORCH_FLASH,
-    Entry,
     variant,
     with_autocast,
 )
@@ -103,33 +102,4 @@ B2_AMP = replace(
     seconds=14,
     dropout=True,
     batches=4,
-)
-B3 = Case(
-    id="B3",
-    group="bert",
-    about="BERT-base, classification, 32 full rows of 128",
-    model="bert",
-    head="BertForSequenceClassification",
-    config=_BERT_BASE,
-    shape=Shape(32, 128),
-    task="classify",
-    entries=(
-        SDPA,
-        Entry("sdpa + CUDA graphs", compiled="graphs"),
-        Entry(
-            "five lines + CUDA graphs",
-            "competitor",
-            attention="mask_free",
-            compiled="graphs",
-            no_mask=True,
-        ),
-        variant("bert_fused", "graphs"),
-        variant("bert_fused", "graphs", **_FIVE),
-        COMPILED,
-        FIVE_LINES,
-        variant("bert_fused"),
-        EAGER,
-    ),
-    targets=(Target(("bert_fused",), ("sdpa",), "speed", 1.5),),
-    seconds=37,
 )

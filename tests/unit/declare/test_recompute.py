@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from patchgen.author.anatomy.module import make_module
-from patchgen.author.anatomy.recompute import layer_calls
+from patchgen.author.declare.checkpoint import layer_calls
 from patchgen.syntax.text import make_source
 
 MODEL = """

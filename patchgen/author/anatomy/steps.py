@@ -1,0 +1,538 @@
+"""The steps of an attention that is written out, known by their shapes: code with holes.
+
+The converter's own matcher compares the shapes.  What is written is verified later, so that no
+shape has to prove anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from patchgen.author.anatomy.code import (
+    called,
+    constant,
+    dotted,
+    last,
+    method_of,
+    names,
+    parsed,
+    shortened,
+    stored,
+    walk,
+)
+from patchgen.author.anatomy.module import Class
+from patchgen.author.anatomy.scores import (
+    Context,
+    Factor,
+    Probabilities,
+    Scores,
+    Term,
+    Unplaced,
+    Value,
+)
+from patchgen.compiler.edits.pattern import fit_expression
+
+# The shapes of each step; `...` is any arguments, every name but torch's own is a hole.
+SHAPES = {
+    "product": """
+        torch.matmul(left, right)
+        torch.bmm(left, right)
+        left.matmul(right)
+        left.bmm(right)
+        left @ right
+        torch.einsum("abcd,abde->abce", [left, right])
+        torch.einsum("abcd,abde->abce", left, right)
+    """,
+    # Letters of equations are in the order in which they come.
+    "keyed": """
+        torch.einsum("abcd,abed->abce", [left, right])
+        torch.einsum("abcd,abed->abce", left, right)
+    """,
+    "baddbmm": """
+        added.baddbmm(batch1=left, batch2=right, beta=beta, alpha=alpha)
+        torch.baddbmm(added, left, right, beta=beta, alpha=alpha)
+    """,
+    "softmax": """
+        nn.functional.softmax(x, ..., dim=-1)
+        nn.functional.softmax(x, -1, ...)
+        torch.nn.functional.softmax(x, ..., dim=-1)
+        F.softmax(x, ..., dim=-1)
+        torch.softmax(x, ..., dim=-1)
+        nn.Softmax(dim=-1)(x)
+        x.softmax(..., dim=-1)
+        x.softmax(-1, ...)
+    """,
+    "dropout": """
+        nn.functional.dropout(x, p=rate, training=self.training)
+        nn.functional.dropout(x, rate, training=self.training)
+        torch.nn.functional.dropout(x, p=rate, training=self.training)
+        F.dropout(x, p=rate, training=self.training)
+    """,
+    "hidden": """
+        x.masked_fill(mask, number)
+        x.masked_fill_(mask, number)
+        torch.masked_fill(x, mask, number)
+    """,
+    "triangle": """
+        x * seen + number * (1 - seen)
+    """,
+    "visible": """
+        torch.where(mask, x, number)
+    """,
+    # The scores of keys that are hidden may be minus infinity, or the least number.
+    "same": """
+        torch.max(x, number)
+        x.view(...)
+        x.reshape(...)
+        x.unsqueeze(...)
+        x.squeeze(...)
+        x.contiguous()
+        x.flatten(...)
+        x.to(...)
+        x.type_as(...)
+        x.type(...)
+        x.float()
+    """,
+    "turned": """
+        x.transpose(-1, -2)
+        x.transpose(-2, -1)
+        x.transpose(2, 3)
+        x.transpose(3, 2)
+        x.transpose(1, 2)
+        x.transpose(2, 1)
+        torch.transpose(x, -1, -2)
+        torch.transpose(x, -2, -1)
+        x.permute(0, 1, 3, 2)
+        x.permute(0, 2, 1)
+        x.mT
+    """,
+    "plain": """
+        x.size(...)
+        x.dim()
+        x.amax(...)
+        y.expand_as(x)
+        y.reshape_as(x)
+    """,
+}
+_Node = TypeVar("_Node", bound=ast.AST)
+TORCH = {"torch", "nn", "F", "self"}
+_PARSED = {
+    kind: tuple(
+        (shape, names(shape) - TORCH)
+        for shape in map(parsed, map(str.strip, shapes.strip().splitlines()))
+    )
+    for kind, shapes in SHAPES.items()
+}
+
+
+@dataclass
+class Walk:
+    """One walk over a suite of `method`: the values of names, and what was found.
+
+    Each finding has the index of its statement.  Names in `opaque` are not followed; `added` are
+    names of products that were added to other scores.
+    """
+
+    owner: Class
+    method: ast.FunctionDef
+    opaque: frozenset[str]
+    env: dict[str, Value] = field(default_factory=dict)
+    kept: list[tuple[int, ast.stmt]] = field(default_factory=list)
+    contexts: list[tuple[Context, int]] = field(default_factory=list)
+    uses: list[tuple[int, Unplaced]] = field(default_factory=list)
+    added: set[str] = field(default_factory=set)
+    index: int = 0
+    softmaxes: int = 0
+    condition: ast.expr | None = None
+    otherwise: bool = False  # in the second branch of a condition
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """The part of `node` that does not compute an attention."""
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                return self._bind(name, value, node)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                return self._bind(name, value, node)
+            case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if name in self.env:
+                read = ast.copy_location(ast.Name(name, ast.Load()), node)
+                return self._bind(name, ast.copy_location(ast.BinOp(read, op, value), node), node)
+            case ast.Expr(value=ast.Call() as call) if method_of(call) == "masked_fill_":
+                target = dotted(call.func).removesuffix(".masked_fill_")
+                if target in self.env:
+                    return self._bind(target, call, node)
+            case ast.If() if _only_checks(node):
+                return []
+            case ast.If() if (names(node) | stored(node)) & self.env.keys():
+                return self._branch(node)
+            case ast.Raise() | ast.Assert():
+                return []
+            case _:
+                pass
+        if not isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self.value(child)
+        elif names(node) & self.env.keys():
+            self.use(node, f"the scores go into `{shortened(node)}`")
+        return self._rest(node)
+
+    def _bind(self, name: str, value: ast.expr, node: ast.stmt) -> list[ast.stmt]:
+        result = self.value(value)
+        if isinstance(result, Scores | Probabilities) and name not in self.opaque:
+            self.env[name] = result
+            return []
+        if constant(value) is None and isinstance(value, ast.Constant) and name in self.env:
+            return []  # in one branch there are no weights
+        return self._rest(node)
+
+    def _rest(self, node: ast.stmt) -> list[ast.stmt]:
+        for name in stored(node):
+            self.env.pop(name, None)
+        places = {id(context.node) for context, _ in self.contexts}
+        has_context = any(id(inner) in places for inner in ast.walk(node))
+        return [node if has_context else self.plain(node)]
+
+    def _branch(self, node: ast.If) -> list[ast.stmt]:
+        """Both branches, one after the other: a term or factor has the condition of its branch."""
+        self.value(node.test)
+        outer = self.condition
+        negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+        kept = []
+        for suite, test in ((node.body, node.test), (node.orelse, negated)):
+            self.condition = test if outer is None else ast.BoolOp(ast.And(), [outer, test])
+            self.otherwise = suite is node.orelse
+            kept.append([rest for statement in suite for rest in self.statement(statement)])
+        self.condition, self.otherwise = outer, False
+        body, orelse = kept
+        if not body and not orelse:
+            return []
+        return [ast.copy_location(ast.If(node.test, body or [ast.Pass()], orelse), node)]
+
+    def use(self, node: ast.AST, why: str) -> None:
+        """Record that scores or weights are used in a way that no attention uses them."""
+        self.uses.append((self.index, Unplaced(node, why)))
+
+    def value(self, node: ast.expr) -> Value | None:
+        """The value of `node`; None if it is not followed."""
+        match node:
+            case ast.Name(id=name):
+                return self.env.get(name)
+            case ast.Attribute(value=ast.Name(), attr="dtype" | "device" | "shape" | "ndim"):
+                return None
+            case ast.IfExp(body=body, orelse=ast.Constant(value=None)):
+                return self.value(body)
+            case ast.Tuple() | ast.List() | ast.Dict() | ast.Starred():
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.expr):
+                        self.value(child)  # weights may be collected
+                return None
+        if (inner := softmaxed(self.owner, node)) is not None:
+            return self._softmax(node, self.value(inner))
+        if (dropped := self._dropped(node)) is not None:
+            return self._dropout(self.value(dropped[0]), dropped[1])
+        for kind in (
+            "product",
+            "keyed",
+            "baddbmm",
+            "triangle",
+            "hidden",
+            "visible",
+            "same",
+            "plain",
+        ):
+            holes = _holes(kind, node)
+            if holes is not None:
+                return self._step(kind, node, holes)
+        if isinstance(node, ast.BinOp):
+            return self._arithmetic(node)
+        if method_of(node) == "append":
+            return None
+        for child in ast.iter_child_nodes(node):
+            child = child.value if isinstance(child, ast.keyword) else child
+            if isinstance(child, ast.expr) and isinstance(
+                self.value(child), Scores | Probabilities
+            ):
+                self.use(node, f"the scores go into `{shortened(node)}`")
+                self.added |= names(child) & self.env.keys()
+        return None
+
+    def _step(self, kind: str, node: ast.expr, holes: Mapping[str, ast.expr]) -> Value | None:
+        if kind == "product":
+            return self._product(node, holes["left"], holes["right"])
+        if kind == "keyed":
+            return Scores(self.index, self.plain(holes["left"]), self.plain(holes["right"]))
+        if kind == "baddbmm":
+            return self._baddbmm(holes)
+        found = self.value(holes["x"])
+        if kind == "plain" or found is None or isinstance(found, Context):
+            return None
+        if kind == "same":
+            return _with_heads(node, found)
+        if isinstance(found, Probabilities):
+            self.use(node, "weights are changed after softmax")
+            return None
+        number = constant(holes["number"])
+        if isinstance(number, int | float) and number > -1e4:
+            self.use(node, f"scores are set to `{number}`")
+            return None
+        if kind == "triangle":
+            return self._plus(found, "hide", parsed(f"{ast.unparse(holes['seen'])} == 0"))
+        mask = holes["mask"]
+        return self._plus(found, "hide", mask if kind == "hidden" else _inverted(mask))
+
+    def _product(self, node: ast.expr, left: ast.expr, right: ast.expr) -> Value | None:
+        weights = self.value(left)
+        if isinstance(weights, Probabilities):
+            context = Context(weights, self.plain(right), node)
+            self.contexts.append((context, self.index))
+            return context
+        if weights is not None or self.value(right) is not None:
+            self.use(node, f"`{shortened(node)}` is no product of weights and values")
+            return None
+        return self._scores(left, right)
+
+    def _scores(self, left: ast.expr, right: ast.expr) -> Scores:
+        """A factor of the key becomes one of the query."""
+        left, right = self.plain(left), self.plain(right)
+        match right:
+            case ast.BinOp(left=key, op=ast.Mult() | ast.Div() as operator, right=factor):
+                if (turned := _holes("turned", key)) is not None:
+                    return Scores(self.index, ast.BinOp(left, operator, factor), turned["x"])
+        turned = _holes("turned", right)
+        key = turned["x"] if turned else parsed(f"({ast.unparse(right)}).transpose(-1, -2)")
+        return Scores(self.index, left, key)
+
+    def _baddbmm(self, holes: Mapping[str, ast.expr]) -> Scores:
+        """added * beta + (left @ right) * alpha."""
+        scores = self._scores(holes["left"], holes["right"])
+        scores = replace(scores, factors=(Factor("*", holes["alpha"]),))
+        made = [last(called(value)) for value in self._made(holes["added"])]
+        if constant(holes["beta"]) == 0 or (made and set(made) <= {"zeros", "empty"}):
+            return scores
+        is_one = constant(holes["beta"]) == 1
+        scale = () if is_one else (Factor("*", holes["beta"]),)
+        return replace(scores, terms=(Term("add", holes["added"], None, scale),))
+
+    def _made(self, node: ast.expr) -> list[ast.expr]:
+        """Every value that the method assigns to the name `node`."""
+        assignments = walk(self.method.body, ast.Assign)
+        return [one.value for one in assignments if stored(one) == {dotted(node)}]
+
+    def _softmax(self, node: ast.expr, found: Value | None) -> Value | None:
+        if isinstance(found, Scores):
+            self.softmaxes += 1
+            return Probabilities(found)
+        if isinstance(found, Probabilities) and self.otherwise:
+            return found  # each branch takes it, in another dtype
+        if found is not None:
+            self.use(node, "softmax is taken twice")
+        return None
+
+    def _dropped(self, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+        """(input, rate, which is zero outside training) of a dropout; None if `node` is none."""
+        if (holes := _holes("dropout", node)) is not None:
+            return holes["x"], parsed(f"{ast.unparse(holes['rate'])} if self.training else 0.0")
+        match node:
+            case ast.Call(args=[x]) if called(node).startswith("self."):
+                kinds = set(self.owner.makes(last(called(node))))
+                # A module that may also be an Identity has no rate to read.
+                if kinds and kinds <= {"Dropout", "StableDropout"}:
+                    return x, parsed(f"{called(node)}.p if self.training else 0.0")
+        return None
+
+    def _dropout(self, found: Value | None, rate: ast.expr) -> Value | None:
+        if not isinstance(found, Probabilities):
+            return None
+        if self.condition is not None and not self.otherwise:
+            rate = ast.IfExp(self.condition, rate, ast.Constant(0.0))
+        return replace(found, dropout=found.dropout or rate)
+
+    def _arithmetic(self, node: ast.BinOp) -> Value | None:
+        left, right = self.value(node.left), self.value(node.right)
+        if isinstance(left, Scores) and isinstance(right, Scores):
+            # The second product is a term of the first.
+            self.added |= names(node.right) & self.env.keys()
+            right = None
+        scores, other = (left, node.right) if left is not None else (right, node.left)
+        if scores is None:
+            return None
+        is_left = other is node.right
+        if isinstance(scores, Scores):
+            match node.op:
+                case ast.Add():
+                    return self._plus(scores, "add", other)
+                case ast.Sub() if is_left and "amax(dim=-1" in ast.unparse(other):
+                    return scores  # softmax does not change if all keys are shifted equally
+                case ast.Sub() if is_left:
+                    return self._plus(scores, "add", ast.UnaryOp(ast.USub(), other))
+                case ast.Mult():
+                    return self._scaled(node, scores, "*", other)
+                case ast.Div() if is_left:
+                    return self._scaled(node, scores, "/", other)
+        self.use(node, f"the scores go into `{shortened(node)}`")
+        return None
+
+    def _plus(self, scores: Scores, kind: str, value: ast.expr) -> Scores:
+        term = Term(kind, self.plain(value), self.condition)
+        return replace(scores, terms=(*scores.terms, term))
+
+    def _scaled(
+        self, node: ast.expr, scores: Scores, operator: str, value: ast.expr
+    ) -> Scores | None:
+        value = self.plain(value)
+        if not _is_number(value, self.owner):
+            parameters = [
+                attribute
+                for made in [value, *self._made(value)]
+                for attribute in walk(made, ast.Attribute)
+                if "Parameter" in self.owner.makes(attribute.attr)
+            ]
+            if scores.terms or not (parameters or isinstance(value, ast.Call)):
+                what = f"`{shortened(value)}`, which scales the scores, may be more than one number"
+                self.use(node, what)
+                return None
+            # One factor for each head, for example: the queries can be scaled instead.
+            kind = ast.Mult() if operator == "*" else ast.Div()
+            return replace(scores, query=ast.BinOp(scores.query, kind, value))
+        factor = Factor(operator, value, self.condition)
+        # A hidden score stays hidden at any scale.
+        terms = tuple(
+            term if term.kind == "hide" else replace(term, factors=(*term.factors, factor))
+            for term in scores.terms
+        )
+        return replace(scores, factors=(*scores.factors, factor), terms=terms)
+
+    def plain(self, node: _Node) -> _Node:
+        """`node` with reads of the shape and dtype of scores from query and key instead."""
+        if not names(node) & self.env.keys():
+            return node
+        changed: _Node = _Shapes(self.env).visit(copy.deepcopy(node))
+        return changed
+
+
+@dataclass
+class _Shapes(ast.NodeTransformer):
+    env: Mapping[str, Value]
+
+    def _scores(self, node: ast.AST) -> Scores | None:
+        found = self.env.get(dotted(node))
+        found = found.scores if isinstance(found, Probabilities) else found
+        return found if isinstance(found, Scores) else None
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        other = self._scores(node.args[0]) if len(node.args) == 1 else None
+        if other is not None and isinstance(node.func, ast.Attribute):
+            inner: ast.expr = self.visit(node.func.value)
+            if node.func.attr == "expand_as":  # SDPA broadcasts by itself
+                return inner
+            if node.func.attr == "reshape_as":
+                query, key = ast.unparse(other.query), ast.unparse(other.key)
+                shape = f"*({query}).shape[:-1], ({key}).shape[-2]"
+                return parsed(f"({ast.unparse(inner)}).reshape({shape})")
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "size" and node.args:
+            scores = self._scores(node.func.value)
+            if scores is not None and (size := _size(scores, node.args[0])) is not None:
+                return size
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            scores = self._scores(node.value.value)
+            if scores is not None and (size := _size(scores, node.slice)) is not None:
+                return size
+        return self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        scores = self._scores(node.value)
+        if scores is not None and node.attr in ("dtype", "device"):
+            states = [one.id for one in walk(scores.query, ast.Name) if one.id not in TORCH]
+            return parsed(f"{states[0]}.{node.attr}") if states else node
+        if scores is not None and node.attr == "shape":
+            query, key = ast.unparse(scores.query), ast.unparse(scores.key)
+            return parsed(f"(*({query}).shape[:-1], ({key}).shape[-2])")
+        return self.generic_visit(node)
+
+
+def _size(scores: Scores, axis: ast.expr) -> ast.expr | None:
+    """The number of keys or queries, if `axis` is that of keys or queries."""
+    states = {-1: scores.key, 3: scores.key, -2: scores.query, 2: scores.query}
+    number = constant(axis)
+    if isinstance(number, int) and number in states:
+        return parsed(f"({ast.unparse(states[number])}).shape[-2]")
+    return None
+
+
+def _holes(kind: str, node: ast.expr) -> dict[str, ast.expr] | None:
+    if called(node) == "torch.einsum" and isinstance(node, ast.Call):
+        equation = str(constant(node.args[0])).replace(" ", "")
+        letters = [letter for letter in dict.fromkeys(equation) if letter.isalpha()]
+        order = str.maketrans("".join(letters), "abcdefghijklmnopqrstuvwxyz"[: len(letters)])
+        first = ast.Constant(equation.translate(order))
+        node = ast.Call(node.func, [first, *node.args[1:]], node.keywords)
+    for shape, holes in _PARSED[kind]:
+        if (found := fit_expression(shape, node, holes)) is not None:
+            return found
+    return None
+
+
+def softmaxed(owner: Class, node: ast.expr) -> ast.expr | None:
+    """The input of a softmax over the last axis; None if `node` is none."""
+    if (holes := _holes("softmax", node)) is not None:
+        return holes["x"]
+    match node:
+        case ast.Call(args=[x]) if called(node).startswith("self."):
+            if set(owner.makes(last(called(node)))) == {"Softmax"}:
+                return x
+    return None
+
+
+def _inverted(mask: ast.expr) -> ast.expr:
+    return ast.UnaryOp(ast.Invert(), mask)
+
+
+def _only_checks(node: ast.If) -> bool:
+    """Whether it only checks its input, which SDPA does too."""
+    return not node.orelse and all(isinstance(one, ast.Raise | ast.Assert) for one in node.body)
+
+
+def _is_number(node: ast.expr, owner: Class) -> bool:
+    """Whether `node` looks like a number: a literal, arithmetic of numbers, an attribute."""
+    match node:
+        case ast.Constant():
+            return True
+        case ast.UnaryOp(operand=operand):
+            return _is_number(operand, owner)
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left, owner) and _is_number(right, owner)
+        case ast.Call():
+            name = called(node)
+            return name.startswith(("math.", "np.")) or name in (
+                "float",
+                "int",
+                "len",
+                "torch_float",
+            )
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return "Parameter" not in owner.makes(name)
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+        case _:
+            return dotted(node).startswith(("self.config.", "config."))
+
+
+def _with_heads(node: ast.expr, found: Value) -> Value:
+    """`found` with the number of heads, which `scores.view(batch, heads, queries, keys)` shows."""
+    axes = node.args if isinstance(node, ast.Call) else []
+    if len(axes) == 1 and isinstance(axes[0], ast.Tuple):
+        axes = axes[0].elts
+    if method_of(node) not in ("view", "reshape") or len(axes) != 4:
+        return found
+    if isinstance(found, Scores) and found.heads is None:
+        return replace(found, heads=axes[1])
+    if isinstance(found, Probabilities) and found.scores.heads is None:
+        return replace(found, scores=replace(found.scores, heads=axes[1]))
+    return found

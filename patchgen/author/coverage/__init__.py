@@ -1,1 +1,0 @@
-"""`patchgen coverage`: which part works in which model of transformers, and how that was tested."""

@@ -1,0 +1,262 @@
+"""Verify what was written: a tiny model beside its parent, and errors that are planted in it.
+
+Takes a draft; returns a `Proof`.  The code of the model runs, and prints what it prints.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.utils import logging
+
+from patchgen.author.declare.variant import Draft, flatten_draft
+from patchgen.project.lock import Record
+from patchgen.project.outcome import variant_diff
+from patchgen.verify.case_runner import CaseRunner
+from patchgen.verify.cases.case import Case
+from patchgen.verify.cases.select import select_cases
+from patchgen.verify.inputs.arguments import CannotBuild
+from patchgen.verify.models.build import silence_progress
+from patchgen.verify.models.pair import Pair
+from patchgen.verify.observe.evidence import gather_evidence
+from patchgen.verify.observe.step import observe_step
+from patchgen.verify.parts.combine import find_part_checks
+from patchgen.verify.parts.scenario import Scenario
+from patchgen.verify.report.result import Result
+from patchgen.verify.selection import Plan
+from patchgen.verify.variants import Variant, describe_variant, find_towers
+
+PACKAGE = "proved"  # outputs are imported from it
+HEADS = 4  # classes, of those that run what the part changes, that are tried until one is built
+# The largest difference in float64, relative to the largest entry of a tensor.  It is far above the
+# rounding errors of the worst tiny model (1e-12), and far below the smallest planted error.
+WIDE = 1e-10
+# Cases in float32: full and padded rows, against the nearest and another computation of the
+# parent.
+SHORT = ("full closest", "right closest", "full independent")
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """`heads` are the verified classes, `seen` the errors that were planted in them and found."""
+
+    status: Literal["verified", "cannot be built here", "failed"]
+    why: str = ""
+    heads: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """The results of the cases of one class; `missing` is why it shows nothing."""
+
+    head: str
+    results: tuple[Result, ...] = ()
+    missing: str = ""
+    runs_the_part: bool = True
+    is_base: bool = False  # beside a head, in which errors are planted
+
+    @property
+    def seen(self) -> list[str]:
+        return [
+            result.case.partition("planted: ")[2]
+            for result in self.results
+            if "planted: " in result.case and result.status == "PASS"
+        ]
+
+
+def prove(draft: Draft, home: Path) -> Proof:
+    """What verifying `draft` gives, in a project in the empty folder `home`."""
+    warnings.simplefilter("ignore")
+    logging.set_verbosity_error()
+    flat = flatten_draft(draft, home)
+    for file in flat.files:  # a new model has a configuration of its own
+        output = home / PACKAGE / draft.alias / file.name
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(file.text, encoding="utf-8")
+        if file.diff_base is not None:  # what it changes without a part is read from there
+            output.with_suffix(".diff").write_text(variant_diff(file), encoding="utf-8")
+    file = next(file for file in flat.files if file.kind == "modeling")
+    place = Path(PACKAGE, draft.alias, file.name).as_posix()
+    record = Record(place, draft.place.as_posix(), "", "", "", "", "", file.parents, ())
+    variant = describe_variant(record, home)
+    try:
+        importlib.import_module(variant.parent)
+    except ImportError as error:
+        return Proof("cannot be built here", f"needs {error.name or error}")
+    with silence_progress():
+        return _judged([*_trials(variant, draft)])
+
+
+def _trials(variant: Variant, draft: Draft) -> Iterator[_Trial]:
+    text = Path(variant.home, variant.module.replace(".", "/") + ".py").read_text(encoding="utf-8")
+    heads = [name for name in variant.heads if f"\nclass {name}(" in text]
+    if draft.parts == ("loss",):  # each head has a loss of its own
+        for head in heads:
+            if head in draft.declared:
+                yield _of_head(variant, head, draft)
+        return
+    # Rows of multiple choice are no texts: attention then runs over lengths of its own.
+    heads.sort(key=lambda name: name.endswith("ForMultipleChoice"))
+    tried: list[str] = []
+    for head in (*heads, *find_towers(text)):
+        trial = _of_head(variant, head, draft)
+        tried += [head] if trial.runs_the_part else []
+        yield trial
+        if not trial.missing:
+            # A decoder's head on an encoder's layers says nothing of the encoder.
+            bases = [name for name in heads if name.endswith("Model") and "LMHead" not in name]
+            for base in bases[:1]:
+                if base not in tried:
+                    yield _of_head(variant, base, draft, is_base=True)
+            return
+        if len(tried) == HEADS:
+            return
+
+
+def _judged(trials: Sequence[_Trial]) -> Proof:
+    shown = [trial for trial in trials if not trial.missing]
+    for trial in shown:
+        for result in trial.results:
+            if result.status == "FAIL":
+                return Proof("failed", f"{result.case}: {result.note}")
+    if not shown:
+        reasons = dict.fromkeys(trial.missing for trial in trials)
+        return Proof("cannot be built here", "; ".join(reasons) or "needs a public class")
+    for trial in shown:
+        # Without an error that was found, nothing shows that the part ran.
+        if not trial.seen and not trial.is_base:
+            return Proof("cannot be built here", _unreached(trial.head))
+    seen = tuple(dict.fromkeys(name for trial in shown for name in trial.seen))
+    others = "; ".join(f"{trial.head}: {trial.missing}" for trial in trials if trial.missing)
+    return Proof("verified", others, tuple(trial.head for trial in shown), seen)
+
+
+def _of_head(variant: Variant, head: str, draft: Draft, *, is_base: bool = False) -> _Trial:
+    """The cases of the short plan, up to the first that fails; fewer for a base beside a head."""
+    if missing := _missing(variant, head):
+        return _Trial(head, missing=missing)
+    if not _runs(Pair(variant, head), draft.declared):
+        return _Trial(head, missing=_unreached(head), runs_the_part=False)
+    alone = replace(variant, heads=(head,))
+    runner, results = CaseRunner(alone), list[Result]()
+    for case in _short(alone, draft.parts):
+        if is_base and case.kind != "numbers":
+            continue
+        result = _decided(runner, case)
+        if result.status == "FAIL" and case.kind == "planted" and _changes_nothing(runner, case):
+            continue
+        results.append(result)
+        if result.status == "FAIL":
+            break
+    return _Trial(head, tuple(results), is_base=is_base)
+
+
+def _decided(runner: CaseRunner, case: Case) -> Result:
+    """The result; where float32 is not enough, that of the same case in float64.
+
+    A rounding error is smaller in float64, and a real difference is not.
+    """
+    result = runner.run(case)
+    near = result.difference is not None and result.difference < 1
+    if result.status != "FAIL" or case.kind != "numbers" or not near:
+        return result
+    wide = runner.run(replace(case, dtype="float64", name=case.name.replace("float32", "float64")))
+    if wide.difference is not None and wide.difference <= WIDE:
+        return replace(wide, status="PASS", bound=WIDE)
+    return result
+
+
+def _changes_nothing(runner: CaseRunner, case: Case) -> bool:
+    """Whether the planted error changes no bit of the result: it is no error in this class."""
+    pair, name = runner.pair(case), case.detail.partition(":")[2]
+    errors = [error for check in pair.part_checks for error in check.planted_errors]
+    error = next(error for error in errors if error.name == name)
+    observed = []
+    for planted in (error.apply, lambda model: nullcontext()):
+        _, variant = pair.models(pair.routes[0], torch.float32, error.scenario.dropout, fresh=True)
+        with planted(variant):
+            observed.append(
+                pair.observe_variant(pair.routes[0], torch.float32, error.scenario, model=variant)
+            )
+    wrong, right = observed
+    return wrong.keys() == right.keys() and all(
+        torch.equal(wrong[key], right[key]) for key in wrong
+    )
+
+
+def _missing(variant: Variant, head: str) -> str:
+    """Why the parent itself cannot be built or run here."""
+    try:
+        pair = Pair(variant, head)
+        inputs = pair.inputs(Scenario(), torch.float32)
+        observe_step(pair.master(torch.float32), inputs, Scenario(), checkpointing=False)
+    except CannotBuild as reason:
+        text = str(reason)
+        more = text.startswith("needs ")
+        return text if more else f"needs more than this pass has: {text}"
+    except ImportError as error:
+        library = re.search(r"requires the (\S+) library", str(error))
+        name = library[1] if library else " ".join(str(error).split())[:120]
+        return f"needs {error.name or name}"
+    except Exception as error:  # whatever a model of transformers raises
+        message = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        return f"needs a tiny configuration or inputs that {head} runs with ({message})"
+    return ""
+
+
+def _runs(pair: Pair, declared: Sequence[str]) -> bool:
+    """Whether a step of the variant runs one of the layers among the `declared` classes.
+
+    A model of images and text that is given text alone does not run its image layers.
+    """
+    module = sys.modules[pair.variant_class.__module__]
+    layers = tuple(
+        layer
+        for name in declared
+        if issubclass(layer := getattr(module, name, object), nn.Module)
+        and not issubclass(layer, PreTrainedModel)
+    )
+    if not layers:
+        return True
+    try:
+        _, variant = pair.models(pair.routes[0], torch.float32)
+        with gather_evidence(variant) as evidence:
+            inputs = pair.inputs(Scenario(), torch.float32)
+            observe_step(variant, inputs, Scenario(), checkpointing=False)
+    except Exception:  # the cases tell what fails
+        return True
+    # By what runs inside: SqueezeBERT calls `layer.forward`, and no hook of the layer sees it.
+    return any(isinstance(module, layers) for path in evidence.paths for module in path)
+
+
+def _unreached(head: str) -> str:
+    return f"needs inputs of {head} that reach what the part changes"
+
+
+def _short(variant: Variant, parts: Sequence[str]) -> Iterator[Case]:
+    """Effects, loading and the usual rows; then each planted error, and the same without it."""
+    checks, head = find_part_checks(variant.checked_parts), variant.heads[0]
+    for case in select_cases(variant, checks, Plan(dtypes=("float32",))):
+        if case.changes or case.dtype != "float32":
+            continue
+        checkpointed = case.kind == "numbers" and case.scenario.checkpointing is not None
+        if case.kind in ("effect", "checkpoints", "planted") or case.name.endswith(SHORT):
+            yield case
+        elif "checkpoint" in parts and checkpointed:
+            yield case
+    errors = {repr(error.scenario): error for check in checks for error in check.planted_errors}
+    for error in errors.values():
+        name = f"{head} float32 without: {error.name}"
+        yield Case(name, "numbers", head, scenario=error.scenario)

@@ -1,0 +1,80 @@
+"""The proof of a draft: what it must find wrong, and what it must not."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from patchgen.author.declare.proof import prove
+from patchgen.author.declare.request import answer
+from patchgen.syntax.locate import make_environment
+from tests.corpus.corpus import find_package
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_package() is None, reason="the cases are of another transformers"),
+]
+
+
+def draft(model, part):
+    return answer(make_environment(Path.cwd()), model, [part]).draft
+
+
+def test_an_error_of_the_part_is_the_first_failure(tmp_path):
+    found = draft("mpnet", "sdpa")
+    wrong = replace(found, text=found.text.replace("scaling=1 /", "scaling=2 /"))
+    assert wrong.text != found.text
+    proof = prove(wrong, tmp_path)
+    assert proof.status == "failed" and "MPNetForMaskedLM float32 full closest" in proof.why
+
+
+@pytest.mark.parametrize(
+    ("model", "part", "head", "why"),
+    [
+        ("mpnet", "sdpa", "MPNetForMaskedLM", "its scores are written out"),
+        ("mpnet", "checkpoint", "MPNetForMaskedLM", "it has no checkpointing"),
+        ("mpnet", "loss", "MPNetForMaskedLM", "its head has a loss"),
+        ("qwen3_vl", "norm", "Qwen3VLForConditionalGeneration", "it asks AutoModel for a model"),
+        ("idefics3", "norm", "Idefics3VisionTransformer", "text alone runs no image layers"),
+        ("bamba", "norm", "BambaForCausalLM", "its gated norms stay as they are"),
+        ("modernbert", "norm", "ModernBertForMaskedLM", "its LayerNorms have no bias"),
+        ("squeezebert", "checkpoint", "SqueezeBertForMaskedLM", "no hook of its layers runs"),
+        ("sam3", "checkpoint", "Sam3Model", "the text model is checkpointed already"),
+    ],
+)
+def test_a_verified_part_names_the_class_and_the_errors_that_were_seen(
+    model, part, head, why, tmp_path
+):
+    proof = prove(draft(model, part), tmp_path)
+    assert (proof.status, proof.heads[0]) == ("verified", head), f"{why}: {proof.why}"
+    assert proof.seen
+
+
+def test_a_norm_that_is_computed_twice_is_seen(tmp_path):
+    found = draft("bamba", "norm")
+    once = "class BambaRMSNorm(FusedRMSNorm, bamba.BambaRMSNorm):\n    pass\n"
+    twice = once.replace(
+        "    pass\n",
+        "    def forward(self, hidden_states):\n"
+        "        super().forward(hidden_states)\n"
+        "        return super().forward(hidden_states)\n",
+    )
+    assert once in found.text
+    proof = prove(replace(found, text=found.text.replace(once, twice)), tmp_path)
+    assert proof.status == "failed" and "14 calls of rms_norm for 7 norms" in proof.why, proof
+
+
+def test_the_table_is_written_for_one_model(tmp_path):
+    script = Path("benchmarks/coverage.py").read_text(encoding="utf-8")
+    script = script.replace('REPOSITORY / "docs" /', f'Path("{tmp_path}") /')
+    script = script.replace("Path(__file__).resolve().parents[1]", f'Path("{Path.cwd()}")')
+    (tmp_path / "coverage.py").write_text(script, encoding="utf-8")
+    argv = [sys.executable, tmp_path / "coverage.py", "mpnet", "--part", "loss", "--verify"]
+    subprocess.run(argv, check=True)
+    page = (tmp_path / "coverage.md").read_text(encoding="utf-8")
+    assert "| mpnet |  |  | **verified** |" in page
