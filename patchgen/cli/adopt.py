@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,6 +14,7 @@ from patchgen.author.adopt.parents import Candidate, find_parents
 from patchgen.author.adopt.read import read_fork
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.adopt.report import Report
+from patchgen.author.adopt.subclasses import adopt_subclasses
 from patchgen.author.adopt.work import adopt
 from patchgen.cli.adopt_page import write_adopted_page
 from patchgen.cli.progress import bar
@@ -49,9 +49,16 @@ def adopt_fork(
     project = open_project(Request())
     settings = project.config.settings
     fork = read_fork(path, file, settings)
-    candidates = _candidates(fork, parent, package_root, asked, download, project)
+    releases = _releases(package_root, asked, download, project)
     name = f"modular_{path.stem.removeprefix('modeling_')}.py"
-    report = _first_that_holds(candidates[:_TRIED], path, name, project)
+    with bar(len(releases), "looking at releases") as advance:
+        derived = adopt_subclasses(path, fork, releases, name, settings)
+        if derived is None:
+            candidates = find_parents(fork, releases, parent, advance)
+    if derived is not None:
+        report = Report(derived[0], Candidate(derived[0].forked, derived[1]), "")
+    else:
+        report = _first_that_holds(candidates[:_TRIED], path, name, project)
     made = report.adopted
     written = _write(report, folder, name, force) if folder is not None else ""
     _print(replace(report, file=written), form, shows=folder is None)
@@ -79,19 +86,6 @@ def _first_that_holds(
         first = first or report
     assert first is not None
     return first
-
-
-def _candidates(
-    fork: Any,
-    parent: str | None,
-    package_root: str | None,
-    asked: tuple[str, ...],
-    download: bool,
-    project: Project,
-) -> list[Candidate]:
-    releases = _releases(package_root, asked, download, project)
-    with bar(len(releases), "looking at releases") as advance:
-        return find_parents(fork, releases, parent, advance)
 
 
 def _releases(

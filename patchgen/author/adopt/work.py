@@ -30,6 +30,7 @@ class Adopted:
     text: str
     definitions: tuple[DeclaredDefinition, ...]
     proof: Proof
+    is_own_text: bool = False
 
     @property
     def lines(self) -> int:
