@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from patchgen.author.adopt.parents import Candidate, find_parents
-from patchgen.author.adopt.read import read_fork
+from patchgen.author.adopt.read import place_in_fork, read_fork
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.adopt.report import Report
 from patchgen.author.adopt.subclasses import adopt_subclasses
@@ -80,6 +80,9 @@ def _first_that_holds(
         title = f"{path.stem}, adopted by `patchgen adopt` as a change of {source}."
         forked = replace(found.forked, title=title)
         made = adopt(forked, name, found.release.root(), project.config.settings)
+        fork = forked.fork.source.path
+        problems = place_in_fork(made.proof.problems, made.text, forked.alias, path, fork)
+        made = replace(made, proof=replace(made.proof, problems=problems))
         report = Report(made, found, "")
         if made.proof.holds:
             return report

@@ -174,7 +174,8 @@ class _Writer:
         fork, parent = self.forked.fork, self.forked.parent
         if self.forked.follows:
             return []
-        lacking = {*words.read} - {*fork.definitions, *fork.imports, *fork.guarded, *parent.imports}
+        bound = {*bound_names(fork.tree.body), *fork.imports, *fork.guarded, *parent.imports}
+        lacking = {*words.read} - bound
         nodes = dict.fromkeys(parent.guarded[n] for n in sorted(lacking) if n in parent.guarded)
         return [words.parent_code(node) for node in nodes]
 
