@@ -20,6 +20,9 @@ _SAME_NAMES = 0.34
 # With so much of its code in a class of another name, a class is that class renamed.
 _SAME_CODE = 0.6
 
+# Dots that lead from a model to the top of transformers.
+_TOP = 3
+
 
 @dataclass(frozen=True)
 class Renaming:
@@ -66,6 +69,23 @@ class ForkedModel:
     def follows(self) -> bool:
         """Whether a class has its name, so that the output is the parent with changes."""
         return any(self.pairs.get(name) == name for name in self.fork.classes)
+
+    def is_own(self, node: ast.Import | ast.ImportFrom) -> bool:
+        """Whether an import of the fork stays in the fork's own package.
+
+        Three dots lead to the top of transformers, if that has such a module.
+        """
+        level = getattr(node, "level", 0)
+        if level < _TOP:
+            return level > 0
+        path = (self.root or Path()).joinpath(*self.absolute(node).split("."))
+        return self.root is not None and not (path.is_dir() or path.with_suffix(".py").is_file())
+
+    def absolute(self, node: ast.Import | ast.ImportFrom) -> str:
+        """The module that an import in the parent's file names."""
+        level, module = getattr(node, "level", 0), getattr(node, "module", None)
+        above = self.module.split(".")[:-level] if level else []
+        return ".".join([*above, *([module] if module else [])])
 
     @cached_property
     def alias(self) -> str:

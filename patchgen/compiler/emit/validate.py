@@ -191,7 +191,8 @@ def _find_swallowed(
     """A problem for each argument that a caller names and an override takes by `**kwargs` alone.
 
     It is an error where the override has a parameter that its parent does not have: upstream gave
-    that one another name.  An override that never had it may mean to do without.
+    that one another name.  An override that never had it may mean to do without, and so may one
+    whose caller stands in the modular file too.
     """
     reported = set()
     for call in check_calls(output.text):
@@ -209,9 +210,11 @@ def _find_swallowed(
                 continue
             reported.add(key)
             own = {each.arg for each in (*call.function.args.args, *call.function.args.kwonlyargs)}
-            severity = "error" if own - parents.keys() else "warning"
+            caller = output.locate(call.line)
+            is_renamed = own - parents.keys() and caller.path != output.modular
+            severity = "error" if is_renamed else "warning"
             what = f"{call.callee} swallows {call.keyword}=, which its caller at "
-            what += f"{output.locate(call.line)} passes and {override.parent} uses"
+            what += f"{caller} passes and {override.parent} uses"
             hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
             yield Problem(override.at, "PG413", what, hint, severity)
 

@@ -182,10 +182,16 @@ def test_argument_that_an_override_swallows(
         f"    def forward(self, {parameters}):\n        attend = print\n        return {body}\n"
     )
     text = f"from torch import nn\n\n\nclass A(nn.Module):\n{method}\n{CALLER}"
+    caller = LineOrigin(
+        text.count("\n", 0, text.index("class B")) + 1, text.count("\n"), "toy.py", 1
+    )
     override = Override(Location("modular.py", 7, 5), "A.forward", "toy.A.forward", parent)
     env = make_environment(tmp_path, search=[])
-    problems = validate("out.py", text, (), Location("modular.py"), (override,), env)
+    problems = validate("out.py", text, (caller,), Location("modular.py"), (override,), env)
     assert [problem.severity for problem in problems if problem.code == "PG413"] == (
         [severity] if severity else []
     )
     assert all(problem.at == override.at for problem in problems if problem.code == "PG413")
+    # Where the caller is in the modular file too, both were written so.
+    problems = validate("out.py", text, (), Location("modular.py"), (override,), env)
+    assert "error" not in [p.severity for p in problems if p.code == "PG413"]
