@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 import tempfile
 from collections.abc import Container
@@ -18,6 +19,8 @@ from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import Function, is_documenting, plain_text
 from patchgen.syntax.text import make_source
+
+_DOCUMENTATION = re.compile(r"DOCSTRING|_FOR_DOC$|_ARCHIVE_|^_EXPECTED|^_CHECKPOINT")
 
 
 def has_changes(forked: ForkedModel) -> bool:
@@ -57,25 +60,14 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
-        imported = {
-            bound_by(alias)
-            for n in ast.walk(node)
-            if isinstance(n, ast.Import | ast.ImportFrom)
-            for alias in n.names
-        }
+        imports = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
+        imported = {bound_by(alias) for n in imports for alias in n.names}
         # What is imported and read by nobody is no statement of its own.
-        if (
-            isinstance(node, ast.If | ast.Try)
-            and imported
-            and not (names - imported or names & read)
-        ):
+        if imported and not (names - imported or names & read):
             continue
         documents = {name for name in names - read if _is_documentation(forked.fork, name)}
-        if (
-            "__all__" not in names
-            and plain_text(node) not in theirs
-            and not (names and names <= documents)
-        ):
+        is_theirs = "__all__" in names or plain_text(node) in theirs
+        if not is_theirs and not (names and names <= documents):
             found.append(node)
     return found
 
@@ -109,10 +101,7 @@ def _read_by_code(file: File) -> set[str]:
 def _is_documentation(file: File, name: str) -> bool:
     """Whether a constant is there for decorators that document: it is a text or such a list."""
     documented = any(reference.name == name for reference in file.reads)
-    return (
-        documented
-        or re.search(r"DOCSTRING|_FOR_DOC$|_ARCHIVE_|^_EXPECTED|^_CHECKPOINT", name) is not None
-    )
+    return documented or _DOCUMENTATION.search(name) is not None
 
 
 @dataclass(frozen=True)
@@ -246,14 +235,10 @@ def without_written(definition: Definition, kept: Container[str] = ()) -> Defini
     if not isinstance(node, ast.ClassDef):
         return definition
     written = {"is_custom_code", *(["__init__"] if is_placed(definition) else [])}
-    body = [
-        member
-        for member in node.body
-        if getattr(member, "name", "") not in written or getattr(member, "name", "") in kept
-    ]
+    written -= {name for name in written if name in kept}
+    body = [member for member in node.body if getattr(member, "name", "") not in written]
     if len(body) == len(node.body):
         return definition
-    bare = ast.ClassDef(
-        node.name, node.bases, node.keywords, body or [ast.Pass()], node.decorator_list
-    )
+    bare = copy.copy(node)
+    bare.body = body or [ast.Pass()]
     return Definition(definition.name, "class", (bare,))
