@@ -152,6 +152,7 @@ def _differences(adopted: Adopted) -> Iterator[str]:
         yield f"missing: {', '.join(adopted.proof.missing)}"
     for node in adopted.proof.lost:
         yield f"not run by the output: {ast.unparse(node)}"
+        yield "    hint: what acts when it is imported belongs into a module of its own"
     if not adopted.proof.differ:
         return
     made = read_file(make_source(adopted.proof.output, "output.py"))
