@@ -33,15 +33,9 @@ _DEFINED = re.compile(r"^(?:def|class)\s+(\w+)", re.MULTILINE)
 def unbound(forked: ForkedModel) -> frozenset[str]:
     """The names that the fork reads and that neither it nor the parent binds."""
     fork, parent = forked.fork, forked.parent
-    bound = {
-        *fork.definitions,
-        *fork.imports,
-        *fork.guarded,
-        *parent.definitions,
-        *parent.imports,
-        *parent.guarded,
-    }
-    bound |= {*forked.pairs.values(), *BUILTINS}
+    bound = {*forked.pairs.values(), *BUILTINS}
+    for file in (fork, parent):
+        bound |= {*file.definitions, *file.imports, *file.guarded}
     return frozenset(r.name for r in fork.plain_reads) - bound
 
 
@@ -77,17 +71,10 @@ def lacking_imports(fork: File, root: Path) -> list[str]:
 
     For example `transformers.utils.is_x_available`.
     """
-    found = []
-    for node in fork.tree.body:
-        if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
-            continue
-        if node.module.partition(".")[0] == "transformers":
-            found += [
-                f"{node.module}.{alias.name}"
-                for alias in node.names
-                if not _has(root, node.module, alias.name)
-            ]
-    return found
+    imports = [n for n in fork.tree.body if isinstance(n, ast.ImportFrom) and not n.level]
+    names = [(n.module or "", alias.name) for n in imports for alias in n.names]
+    names = [(module, name) for module, name in names if module.split(".")[0] == "transformers"]
+    return [f"{module}.{name}" for module, name in names if not _has(root, module, name)]
 
 
 def _has(root: Path, module: str, name: str) -> bool:
@@ -125,11 +112,10 @@ def misfits(forked: ForkedModel) -> list[str]:
 def _called(file: File, name: str) -> Function | None:
     """The function that a call of a file's definition `name` runs."""
     definition = file.definitions.get(name)
-    if definition is None or definition.kind == "def":
-        node = definition.node if definition is not None else None
-        return node if isinstance(node, Function) else None
-    init = definition.members.get("__init__") if definition.kind == "class" else None
-    return init.method if init is not None else None
+    if definition is not None and definition.kind == "class":
+        init = definition.members.get("__init__")
+        return init.method if init is not None else None
+    return definition.node if definition and isinstance(definition.node, Function) else None
 
 
 def _takes(function: Function, call: ast.Call) -> bool:
