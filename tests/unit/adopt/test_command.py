@@ -189,3 +189,14 @@ def test_a_subclass_that_would_be_built_elsewhere_is_refused(
         "modeling_bi.py:11:1: PG819 BiToyModel of the output has BiToyAttention"
     )
     assert not (here / "modular").exists()
+
+
+def test_what_the_language_refuses_is_at_the_forks_line(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "\n\nUSED = 0\n\n\ndef count():\n    global  USED\n    USED += 1\n"
+    (here / "modeling_fork.py").write_text(FORK + more)
+    line = FORK.count("\n") + 7
+    assert adopt_fork("modeling_fork.py", **OPTIONS | {"folder": "modular"}) == 1
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert any(one.startswith(f"modeling_fork.py:{line}:1: PG100 global") for one in problems)

@@ -195,3 +195,14 @@ def test_argument_that_an_override_swallows(
     # Where the caller is in the modular file too, both were written so.
     problems = validate("out.py", text, (), Location("modular.py"), (override,), env)
     assert "error" not in [p.severity for p in problems if p.code == "PG413"]
+
+
+@pytest.mark.parametrize(("base", "severity"), [("", "error"), ("Gone", "warning")])
+def test_a_mistake_in_a_copy_of_upstreams_list_of_layers(
+    base: str, severity: str, tmp_path: Path
+) -> None:
+    text = 'class A:\n    _no_split_modules = ["Gone"]\n'
+    env = make_environment(tmp_path, search=[])
+    before = text.replace("Gone", base) + "    b = 1\n"
+    (problem,) = validate("out.py", text, (), Location("modular.py"), (), env, before)
+    assert (problem.code, problem.severity) == ("PG409", severity)
