@@ -169,37 +169,32 @@ def flatten_text(
 
 def compare(output: str, fork: File) -> Proof:
     """Compare the fork's classes and functions with the text `output`."""
-    made = read_file(make_source(output, "output.py")).definitions
-    there = {name: d for name, d in fork.definitions.items() if d.kind in ("class", "def")}
-    placed = {
-        name
-        for name, d in there.items()
-        if name in made and is_placed(made[name]) and not _has_init(d)
-    }
-    same = set()
-    for name, d in there.items():
-        theirs = made.get(name)
-        if theirs is not None:
-            text = plain_definition(without_written(theirs, d.members if d.kind == "class" else ()))
-            wanted = plain_definition(d)
-            if text != wanted and _with_auto_models(text) == _with_auto_models(wanted):
-                placed.add(name)
-                text = wanted
-            same |= {name} if text == wanted else set()
-    missing = tuple(name for name in there if name not in made)
-    differ = tuple(name for name in there if name in made and name not in same)
-    strict = frozenset(
-        name
-        for name, d in there.items()
-        if name in made and [*map(ast.dump, made[name].nodes)] == [*map(ast.dump, d.nodes)]
+    made, there = (
+        {name: d for name, d in definitions.items() if d.kind in ("class", "def")}
+        for definitions in (
+            read_file(make_source(output, "output.py")).definitions,
+            fork.definitions,
+        )
     )
-    more = tuple(
-        name
-        for name, d in made.items()
+    both = {name: (made[name], d) for name, d in there.items() if name in made}
+    placed, same = set[str](), set[str]()
+    for name, (mine, theirs) in both.items():
+        members = theirs.members if theirs.kind == "class" else {}
+        text, wanted = plain_definition(without_written(mine, members)), plain_definition(theirs)
+        is_built = text != wanted and _with_auto_models(text) == _with_auto_models(wanted)
+        same |= {name} if is_built or text == wanted else set()
+        placed |= {name} if is_built or (is_placed(mine) and "__init__" not in members) else set()
+    texts = {name: [[*map(ast.dump, d.nodes)] for d in pair] for name, pair in both.items()}
+    return Proof(
+        output,
+        (),
+        strict=frozenset(name for name, (mine, theirs) in texts.items() if mine == theirs),
+        differ=tuple(name for name in both if name not in same),
+        missing=tuple(name for name in there if name not in made),
         # The converter writes a decorator of this name.
-        if d.kind in ("class", "def") and name not in there and name != "auto_docstring"
+        more=tuple(name for name in made if name not in there and name != "auto_docstring"),
+        heads=tuple(sorted(placed & same)),
     )
-    return Proof(output, (), strict, differ, missing, more, tuple(sorted(placed & same)))
 
 
 def _with_auto_models(text: str) -> str:
@@ -219,10 +214,6 @@ def is_placed(definition: Definition) -> bool:
     init = definition.members.get("__init__") if definition.kind == "class" else None
     method = init.method if init is not None else None
     return method is not None and ast.unparse(method.body[0]).startswith("super(GenericFor")
-
-
-def _has_init(definition: Definition) -> bool:
-    return definition.kind == "class" and "__init__" in definition.members
 
 
 def without_written(definition: Definition, kept: Container[str] = ()) -> Definition:
