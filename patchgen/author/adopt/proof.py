@@ -14,7 +14,7 @@ from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.syntax.bound import bound_by, bound_names
+from patchgen.syntax.bound import bound_by, bound_names, names_in
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import Function, is_documenting, plain_text
@@ -52,7 +52,10 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
         for node in forked.parent.tree.body
         if forked.follows or not (names := {*bound_names([node])}) or names & read
     ]
-    theirs = {plain_text(node) for node in followed}
+    # Where only some classes have other names, what says one of those is not the parent's.
+    renamed = {new for new, name in forked.pairs.items() if new != name and forked.follows}
+    renamed -= forked.alone
+    theirs = {plain_text(node) for node in followed if not renamed & names_in([node])}
     found = []
     for node in forked.fork.tree.body:
         names = set(bound_names([node]))
@@ -138,7 +141,12 @@ def prove(
     if problems:
         return Proof("", problems)
     made = "\n".join(plain_text(node) for node in ast.parse(output).body)
-    lost = tuple(n for n in own_statements(forked) if not _is_made(n, forked.fork, made))
+    # Constants that both have may name classes that only one of them has.
+    there, read = {*bound_names(ast.parse(output).body)}, _read_by_code(forked.fork)
+    assigned = [n for n in forked.fork.tree.body if isinstance(n, ast.Assign | ast.AnnAssign)]
+    shared = [n for n in assigned if {*bound_names([n])} & read & there]
+    wanted = dict.fromkeys([*own_statements(forked), *shared])
+    lost = tuple(n for n in wanted if not _is_made(n, forked.fork, made))
     return replace(compare(output, forked.fork), lost=lost)
 
 
