@@ -12,11 +12,11 @@ import click
 
 from patchgen.author.adopt.parents import Candidate, find_parents
 from patchgen.author.adopt.patched import find_patched
-from patchgen.author.adopt.read import read_fork
+from patchgen.author.adopt.read import place_in_fork, read_fork
 from patchgen.author.adopt.releases import Release, chosen, releases_in
 from patchgen.author.adopt.report import Report
+from patchgen.author.adopt.subclasses import adopt_subclasses
 from patchgen.author.adopt.work import adopt
-from patchgen.author.align.file import File
 from patchgen.cli.adopt_page import write_adopted_page
 from patchgen.cli.progress import bar
 from patchgen.cli.session import Request, open_project
@@ -51,14 +51,19 @@ def adopt_fork(
     project = open_project(Request())
     settings = project.config.settings
     releases = _releases(package_root, asked, download, project)
-    patched = find_patched(path, file, apply, releases, parent, settings)
-    candidates = (
-        [patched[0]]
-        if patched is not None
-        else _candidates(read_fork(path, file, settings), parent, releases)
-    )
     name = f"modular_{path.stem.removeprefix('modeling_')}.py"
-    report = _first_that_holds(candidates[:_TRIED], path, name, project)
+    patched = find_patched(path, file, apply, releases, parent, settings)
+    if patched is not None:
+        report = _first_that_holds([patched[0]], path, name, project, is_patch=True)
+    else:
+        fork = read_fork(path, file, settings)
+        with bar(len(releases), "looking at releases") as advance:
+            derived = adopt_subclasses(path, fork, releases, name, settings)
+            found = () if derived else find_parents(fork, releases, parent, advance)
+        if derived is not None:
+            report = Report(derived[0], Candidate(derived[0].forked, derived[1]), "")
+        else:
+            report = _first_that_holds(found[:_TRIED], path, name, project)
     made = report.adopted
     written = _write(report, folder, name, force) if folder is not None else ""
     _print(replace(report, file=written), form, shows=folder is None)
@@ -72,9 +77,17 @@ def adopt_fork(
 
 
 def _first_that_holds(
-    candidates: Sequence[Candidate], path: Path, name: str, project: Project
+    candidates: Sequence[Candidate],
+    path: Path,
+    name: str,
+    project: Project,
+    *,
+    is_patch: bool = False,
 ) -> Report:
-    """The first declaration that reproduces the fork, else the one over the best parent."""
+    """The first declaration that reproduces the fork, else the one over the best parent.
+
+    Problems are placed in the fork at `path`, but not in a patch, whose text is not the fork's.
+    """
     first: Report | None = None
     for found in candidates:
         model = found.forked.module.rpartition(".")[2].removeprefix("modeling_")
@@ -82,17 +95,16 @@ def _first_that_holds(
         title = f"{path.stem}, adopted by `patchgen adopt` as a change of {source}."
         forked = replace(found.forked, title=title)
         made = adopt(forked, name, found.release.root(), project.config.settings)
+        if not is_patch:
+            fork = forked.fork.source.path
+            problems = place_in_fork(made.proof.problems, made.text, forked.alias, path, fork)
+            made = replace(made, proof=replace(made.proof, problems=problems))
         report = Report(made, found, "")
         if made.proof.holds:
             return report
         first = first or report
     assert first is not None
     return first
-
-
-def _candidates(fork: File, parent: str | None, releases: Sequence[Release]) -> list[Candidate]:
-    with bar(len(releases), "looking at releases") as advance:
-        return find_parents(fork, releases, parent, advance)
 
 
 def _releases(

@@ -73,7 +73,8 @@ def _over_parent(
 ) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None if that is impossible."""
     bases, decorators = _bases(new, old, words), decorators_added(_class(old), _class(new))
-    if bases is None or decorators is None or not _has_same_statements(new, old):
+    is_loose = [*map(plain_text, new.loose)] != [*map(plain_text, old.loose)]
+    if bases is None or decorators is None or is_loose:
         return None
     above = ", ".join([words.names.of_parents_own(old.name), *bases])
     head = [*(f"@{words.fork_code(one)}" for one in decorators), f"class {new.name}({above}):"]
@@ -87,20 +88,16 @@ def _over_parent(
         if text:
             places.append((len(lines), name))
             lines += [*text, ""]
-    for name in old.members:
+    for name, member in old.members.items():
         if name not in new.members:
-            lines += [*_removal(old.members[name]), ""]
+            is_method = isinstance(member.nodes[0], Function)
+            removal = f"def {name}(self):\n        raise AttributeError"
+            lines += [f"    {removal if is_method else f'{name} = AttributeError()'}", ""]
     is_empty = lines == head
     if is_empty:
         lines.append("    pass")
     state = "named" if is_empty and not decorators else "edited"
     return DeclaredDefinition(new.name, state, tuple(lines), tuple(places))
-
-
-def _removal(member: Member) -> list[str]:
-    if isinstance(member.nodes[0], Function):
-        return [f"    def {member.name}(self):", "        raise AttributeError"]
-    return [f"    {member.name} = AttributeError()"]
 
 
 def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
@@ -118,11 +115,6 @@ def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
 def _class(definition: Definition) -> ast.ClassDef:
     assert isinstance(definition.node, ast.ClassDef)
     return definition.node
-
-
-def _has_same_statements(new: Definition, old: Definition) -> bool:
-    """Whether statements of the body besides members are the parent's."""
-    return [*map(plain_text, new.loose)] == [*map(plain_text, old.loose)]
 
 
 def declare_member(
@@ -176,32 +168,13 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     mine, theirs = without_docstring(new.body), without_docstring(old.body)
     more = mine[len(theirs) :]
     same = [plain_text(n) for n in mine[: len(theirs)]] == [plain_text(n) for n in theirs]
-    if (
-        not more
-        or not same
-        or old.name != "__init__"
-        or any(isinstance(n, ast.Return) for n in ast.walk(old))
-    ):
+    args = old.args
+    returns = any(isinstance(n, ast.Return) for n in ast.walk(old))
+    if not more or not same or old.name != "__init__" or returns:
         return None
-    passed = _passed(old)
-    if passed is None or any(map(_says_super, more)):
+    if args.vararg or args.kwarg or args.posonlyargs or any(map(_says_super, more)):
         return None
-    signature = words.statements([new], 4)[: _signature_lines(new)]
-    return [
-        *signature,
-        f"        super().__init__({', '.join(passed)})",
-        *words.statements(more, 8),
-    ]
-
-
-def _signature_lines(new: Function) -> int:
-    body = new.body[0]
-    return first_line(body) - first_line(new)
-
-
-def _passed(old: Function) -> list[str] | None:
-    """The arguments that pass a method's own parameters on."""
-    a = old.args
-    if a.vararg or a.kwarg or a.posonlyargs:
-        return None
-    return [x.arg for x in a.args[1:]] + [f"{x.arg}={x.arg}" for x in a.kwonlyargs]
+    passed = [x.arg for x in args.args[1:]] + [f"{x.arg}={x.arg}" for x in args.kwonlyargs]
+    signature = words.statements([new], 4)[: first_line(new.body[0]) - first_line(new)]
+    call = f"        super().__init__({', '.join(passed)})"
+    return [*signature, call, *words.statements(more, 8)]

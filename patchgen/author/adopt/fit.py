@@ -33,15 +33,9 @@ _DEFINED = re.compile(r"^(?:def|class)\s+(\w+)", re.MULTILINE)
 def unbound(forked: ForkedModel) -> frozenset[str]:
     """The names that the fork reads and that neither it nor the parent binds."""
     fork, parent = forked.fork, forked.parent
-    bound = {
-        *fork.definitions,
-        *fork.imports,
-        *fork.guarded,
-        *parent.definitions,
-        *parent.imports,
-        *parent.guarded,
-    }
-    bound |= {*forked.pairs.values(), *BUILTINS}
+    bound = {*forked.pairs.values(), *BUILTINS}
+    for file in (fork, parent):
+        bound |= {*file.definitions, *file.imports, *file.guarded}
     return frozenset(r.name for r in fork.plain_reads) - bound
 
 
@@ -77,17 +71,10 @@ def lacking_imports(fork: File, root: Path) -> list[str]:
 
     For example `transformers.utils.is_x_available`.
     """
-    found = []
-    for node in fork.tree.body:
-        if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
-            continue
-        if node.module.partition(".")[0] == "transformers":
-            found += [
-                f"{node.module}.{alias.name}"
-                for alias in node.names
-                if not _has(root, node.module, alias.name)
-            ]
-    return found
+    imports = [n for n in fork.tree.body if isinstance(n, ast.ImportFrom) and not n.level]
+    names = [(n.module or "", alias.name) for n in imports for alias in n.names]
+    names = [(module, name) for module, name in names if module.split(".")[0] == "transformers"]
+    return [f"{module}.{name}" for module, name in names if not _has(root, module, name)]
 
 
 def _has(root: Path, module: str, name: str) -> bool:
@@ -101,36 +88,47 @@ def _has(root: Path, module: str, name: str) -> bool:
 
 
 def misfits(forked: ForkedModel) -> list[str]:
-    """The parent's definitions that the fork calls with arguments that they do not take."""
-    fork = forked.fork
+    """What is called with arguments that it does not take.
+
+    The fork calls the parent's definitions; classes of the parent that the fork left out, and that
+    the output keeps, call the fork's.
+    """
+    fork, parent = forked.fork, forked.parent
     bound = {*fork.definitions, *fork.imports, *fork.guarded}
+    kept = [d.node for name, d in parent.definitions.items() if name not in bound]
+    calls = [(parent, node) for node in ast.walk(fork.tree)]
+    calls += [(fork, node) for one in kept if forked.follows for node in ast.walk(one)]
     found = []
-    for node in ast.walk(fork.tree):
+    for file, node in calls:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         name = node.func.id
-        called = _called(forked, name) if name not in bound else None
+        called = None if file is parent and name in bound else _called(file, name)
         if called is not None and not _takes(called, node):
             found.append(name)
     return found
 
 
-def _called(forked: ForkedModel, name: str) -> Function | None:
-    """The function that a call of the parent's definition `name` runs."""
-    definition = forked.parent.definitions.get(name)
-    if definition is None or definition.kind == "def":
-        node = definition.node if definition is not None else None
-        return node if isinstance(node, Function) else None
-    init = definition.members.get("__init__") if definition.kind == "class" else None
-    return init.method if init is not None else None
+def _called(file: File, name: str) -> Function | None:
+    """The function that a call of a file's definition `name` runs."""
+    definition = file.definitions.get(name)
+    if definition is not None and definition.kind == "class":
+        init = definition.members.get("__init__")
+        return init.method if init is not None else None
+    return definition.node if definition and isinstance(definition.node, Function) else None
 
 
 def _takes(function: Function, call: ast.Call) -> bool:
-    """Whether `function` has the parameters that `call` names."""
+    """Whether `function` has the parameters that `call` names, and `call` all that it needs."""
     args = function.args
-    known = {arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
-    named = {keyword.arg for keyword in call.keywords if keyword.arg is not None}
-    return args.kwarg is not None or named <= known
+    places = [arg.arg for arg in (*args.posonlyargs, *args.args)]
+    needed = {*places[: len(places) - len(args.defaults)]} - {"self"}
+    needed |= {a.arg for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is None}
+    named = {keyword.arg for keyword in call.keywords}
+    stars = None in named or any(isinstance(arg, ast.Starred) for arg in call.args)
+    given = {*[name for name in places if name != "self"][: len(call.args)]} | named
+    known = {*places, *(arg.arg for arg in args.kwonlyargs)}
+    return (args.kwarg is not None or named - {None} <= known) and (stars or needed <= given)
 
 
 def blockers(forked: ForkedModel) -> Iterator[str]:

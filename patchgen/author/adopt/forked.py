@@ -20,6 +20,9 @@ _SAME_NAMES = 0.34
 # With so much of its code in a class of another name, a class is that class renamed.
 _SAME_CODE = 0.6
 
+# Dots that lead from a model to the top of transformers.
+_TOP = 3
+
 
 @dataclass(frozen=True)
 class Renaming:
@@ -67,6 +70,23 @@ class ForkedModel:
         """Whether the classes have their names, so that the output is the parent with changes."""
         return not self.renames and any(self.pairs.get(n) == n for n in self.fork.classes)
 
+    def is_own(self, node: ast.Import | ast.ImportFrom) -> bool:
+        """Whether an import of the fork stays in the fork's own package.
+
+        Three dots lead to the top of transformers, if that has such a module.
+        """
+        level = getattr(node, "level", 0)
+        if level < _TOP:
+            return level > 0
+        path = (self.root or Path()).joinpath(*self.absolute(node).split("."))
+        return self.root is not None and not (path.is_dir() or path.with_suffix(".py").is_file())
+
+    def absolute(self, node: ast.Import | ast.ImportFrom) -> str:
+        """The module that an import in the parent's file names."""
+        level, module = getattr(node, "level", 0), getattr(node, "module", None)
+        above = self.module.split(".")[:-level] if level else []
+        return ".".join([*above, *([module] if module else [])])
+
     @cached_property
     def alias(self) -> str:
         """The name of the parent's module in the modular file."""
@@ -81,7 +101,7 @@ def pair_with_parent(
     parent: File, fork: File, module: str, title: str = "", root: Path | None = None
 ) -> ForkedModel:
     """The fork beside `parent`, the file of `module` in the release at `root`."""
-    renaming = find_renaming(parent, fork)
+    renaming = rename_classes(parent.classes, fork.classes)
     pairs = {
         name: renaming.original(name)
         for name, definition in fork.definitions.items()
@@ -107,12 +127,8 @@ def pair_with_parent(
 
 def _pair_by_code(parent: File, fork: File, pairs: Mapping[str, str]) -> dict[str, str]:
     """The classes of the fork that have no pair, with those of the parent that have their code."""
-    left = [
-        name
-        for name in parent.classes
-        if name not in pairs.values() and name not in fork.definitions
-    ]
-    texts = {name: _lines(parent, name) for name in left}
+    there = {*pairs.values(), *fork.definitions}
+    texts = {name: _lines(parent, name) for name in parent.classes if name not in there}
     found: dict[str, str] = {}
     for name in fork.classes:
         mine = _lines(fork, name) if name not in pairs and texts else Counter[str]()
@@ -131,16 +147,8 @@ def _lines(file: File, name: str) -> Counter[str]:
     return Counter(line for node in body for line in ast.unparse(node).split("\n"))
 
 
-def find_renaming(parent: File, fork: File) -> Renaming:
-    """The renaming under which most classes of the fork are the parent's.
-
-    None where names are the same.
-    """
-    return rename_classes(parent.classes, fork.classes)
-
-
 def rename_classes(parent: Sequence[str], fork: Sequence[str]) -> Renaming:
-    """The renaming of `find_renaming`, by the names of the classes alone."""
+    """The renaming under which most classes are the parent's; none where names are the same."""
     own = set(parent)
     same = sum(name in own for name in fork)
     if not fork or same / len(fork) >= _SAME_NAMES:
@@ -161,13 +169,10 @@ def _pair(old: str, new: str) -> Renaming | None:
     if new.endswith(old) and new != old and old[0].isupper():
         return Renaming("", new.removesuffix(old))
     common = os.path.commonprefix([old[::-1], new[::-1]])[::-1]
-    capital = re.search("[A-Z]", common)
-    if capital is None or common in (old, new):
+    stem = re.sub("^[^A-Z]*", "", common)
+    if not stem or old in (common, stem) or new in (common, stem):
         return None
-    stem = common[capital.start() :]
-    return (
-        Renaming(old.removesuffix(stem), new.removesuffix(stem)) if stem not in (old, new) else None
-    )
+    return Renaming(old.removesuffix(stem), new.removesuffix(stem))
 
 
 def _renamed(parent: File, names: Mapping[str, str], beginning: str) -> File:

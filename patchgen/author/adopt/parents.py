@@ -35,19 +35,6 @@ _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Similarity:
-    """A model, and its share of the fork's lines.
-
-    `share` is of its lines; in `weight` rare lines count more.
-    """
-
-    module: str
-    path: Path
-    share: float
-    weight: float
-
-
-@dataclass(frozen=True)
 class Candidate:
     """A fork beside one parent.  How long its declaration would be is found when it is asked."""
 
@@ -92,13 +79,11 @@ class Candidate:
 
 def modeling_files(release: Release) -> tuple[tuple[str, Path], ...]:
     """The modeling modules of a release, by dotted name."""
-    folder = release.root() / "transformers" / "models"
-    files = sorted(folder.glob("*/modeling_*.py"))
-    skipped = ("modeling_tf_", "modeling_flax_")
+    files = sorted((release.root() / "transformers" / "models").glob("*/modeling_*.py"))
     return tuple(
         (f"transformers.models.{path.parent.name}.{path.stem}", path)
         for path in files
-        if not path.name.startswith(skipped)
+        if not path.stem.startswith(("modeling_tf_", "modeling_flax_"))
     )
 
 
@@ -109,17 +94,13 @@ def find_file(release: Release, model: str) -> tuple[str, Path]:
     """
     files = modeling_files(release)
     wanted = model.replace("-", "_").removeprefix("modeling_")
-    exact = [
-        (name, path) for name, path in files if name == model or path.stem == f"modeling_{wanted}"
-    ]
-    inside = [(name, path) for name, path in files if path.parent.name == wanted]
+    exact = [(n, path) for n, path in files if n == model or path.stem == f"modeling_{wanted}"]
+    inside = [(n, path) for n, path in files if path.parent.name == wanted]
     for found in (exact, inside):
         if len(found) == 1:
             return found[0]
-    stems = [path.stem.removeprefix("modeling_") for _, path in files]
-    hint = (
-        f"one of {', '.join(p.stem for _, p in inside)}" if inside else did_you_mean(wanted, stems)
-    )
+    hint = f"one of {', '.join(path.stem for _, path in inside)}" if inside else ""
+    hint = hint or did_you_mean(wanted, [p.stem.removeprefix("modeling_") for _, p in files])
     what = f"names no modeling module of transformers {release.version}"
     raise PatchgenError("PG801", Location(model), what, hint)
 
@@ -137,65 +118,10 @@ def _lines_of_file(path: Path) -> frozenset[str]:
     return lines_of(read_text(path))
 
 
-def alike(fork: File, release: Release) -> list[Similarity]:
-    """The models of a release by how much of the fork they have, the most first."""
-    own = lines_of(fork.source.text)
-    common: dict[str, tuple[Path, frozenset[str]]] = {}
-    seen: Counter[str] = Counter()
-    for module, path in modeling_files(release):
-        shared = own & _lines_of_file(path)
-        common[module] = path, shared
-        seen.update(shared)
-    found = [
-        Similarity(
-            module, path, len(shared) / max(len(own), 1), sum(1 / seen[line] for line in shared)
-        )
-        for module, (path, shared) in common.items()
-    ]
-    return sorted(found, key=lambda one: (-one.weight, one.module))
-
-
 def candidate(fork: File, release: Release, module: str, path: Path) -> Candidate:
     """The fork beside one parent."""
-    return Candidate(_beside(fork, release, module, path), release)
-
-
-def _beside(fork: File, release: Release, module: str, path: Path) -> ForkedModel:
     parent = read_file(read_source(path, module, "/".join(path.parts[-4:])))
-    return pair_with_parent(parent, fork, module, root=release.root())
-
-
-@dataclass(frozen=True)
-class _Near:
-    """A parent by its lines alone: `distance` counts those that only one of the two files has."""
-
-    release: Release
-    module: str
-    path: Path
-    text: str
-    distance: float
-
-
-def _near(fork: File, release: Release, module: str, path: Path) -> _Near:
-    """How far a parent is from the fork, in the fork's names."""
-    text = read_text(path)
-    classes = _CLASS.findall(text)
-    renaming = rename_classes(classes, fork.classes)
-    renamed = text
-    if renaming.new and not renaming.behind:
-        # With nothing before it to replace, any word with a capital would do.
-        following = "[A-Z]" if renaming.old else rf"(?:{'|'.join(classes)})\b"
-        renamed = re.sub(rf"\b{renaming.old}(?={following})", renaming.new, text)
-    mine, theirs = lines_of(fork.source.text), lines_of(renamed)
-    # What the fork has is written into the declaration; what it lacks is a part of an edit.
-    distance = len(mine - theirs) + len(theirs - mine) / 2
-    return _Near(release, module, path, text, distance)
-
-
-def _select(near: Sequence[_Near]) -> list[_Near]:
-    """The nearest first; of releases whose files are the same, the newest."""
-    newest = {(one.module, one.text): one for one in near}
-    return sorted(newest.values(), key=lambda one: one.distance)
+    return Candidate(pair_with_parent(parent, fork, module, root=release.root()), release)
 
 
 def find_parents(
@@ -207,75 +133,84 @@ def find_parents(
 
     Raises PatchgenError PG806 where nothing is like the fork, PG808 where two models fit equally.
     """
-    modules = [find_file(r, model)[0] for r in releases[-1:]] if model else _models(fork, releases)
-    near: list[_Near] = []
+    modules = [find_file(releases[-1], model)[0]] if model else _models(fork, releases)
+    # Of releases whose files are the same, the newest.
+    near: dict[tuple[str, str], tuple[float, Release, str, Path]] = {}
     for release in releases:
-        there = dict(modeling_files(release))
-        near += [_near(fork, release, one, there[one]) for one in modules if one in there]
+        for module, path in modeling_files(release):
+            if module in modules:
+                text = read_text(path)
+                near[module, text] = _distance(fork, text), release, module, path
         done(1)
-    found = _declare_nearest(fork, _select(near))
+    found = _declare_nearest(fork, sorted(near.values(), key=lambda one: one[0]))
     if not found:
-        raise PatchgenError(
-            "PG806", Location(fork.source.path), "has no parent in these releases", "name another"
-        )
+        what = "has no parent in these releases"
+        raise PatchgenError("PG806", Location(fork.source.path), what, "name another")
     # There is nothing to compare the only one with, which takes a fifth of the whole time.
     if len(found) == 1:
         return found
     found.sort(key=lambda one: one.rank)
-    best = found[0]
-    equal = {c.forked.module: c for c in found if c.rank[:4] == best.rank[:4]}
+    equal = {c.forked.module for c in found if c.rank[:4] == found[0].rank[:4]}
     if len(equal) > 1:
-        names = " and ".join(
-            sorted(name.rpartition(".")[2].removeprefix("modeling_") for name in equal)
-        )
-        what = f"fits {names} equally"
-        raise PatchgenError(
-            "PG808", Location(fork.source.path), what, "say which one with --parent"
-        )
+        names = sorted(n.rpartition(".")[2].removeprefix("modeling_") for n in equal)
+        what, hint = f"fits {' and '.join(names)} equally", "say which one with --parent"
+        raise PatchgenError("PG808", Location(fork.source.path), what, hint)
     return found
 
 
-def _declare_nearest(fork: File, near: Sequence[_Near]) -> list[Candidate]:
-    """The nearest parents with their declarations.
+def _distance(fork: File, text: str) -> float:
+    """How many lines only one of the two files has, in the fork's names."""
+    classes = _CLASS.findall(text)
+    renaming = rename_classes(classes, fork.classes)
+    if renaming.new and not renaming.behind:
+        # With nothing before it to replace, any word with a capital would do.
+        following = "[A-Z]" if renaming.old else rf"(?:{'|'.join(classes)})\b"
+        text = re.sub(rf"\b{renaming.old}(?={following})", renaming.new, text)
+    mine, theirs = lines_of(fork.source.text), lines_of(text)
+    # What the fork has is written into the declaration; what it lacks is a part of an edit.
+    return len(mine - theirs) + len(theirs - mine) / 2
 
-    If something prevents all of them, the first farther one that works.
-    """
+
+def _declare_nearest(
+    fork: File, near: Sequence[tuple[float, Release, str, Path]]
+) -> list[Candidate]:
+    """The nearest parents; if something prevents all of them, the first farther one that works."""
     found: list[Candidate] = []
-    for number, one in enumerate(near[:_MOST_LOOKED_AT]):
+    for number, (_, release, module, path) in enumerate(near[:_MOST_LOOKED_AT]):
         if number >= _DECLARED and any(not other.blockers for other in found):
             break
-        forked = _beside(fork, one.release, one.module, one.path)
-        candidate = Candidate(forked, one.release)
-        if number < _DECLARED or not candidate.blockers:
-            found.append(candidate)
+        one = candidate(fork, release, module, path)
+        if number < _DECLARED or not one.blockers:
+            found.append(one)
     return found
 
 
 def _models(fork: File, releases: Sequence[Release]) -> list[str]:
-    """The models that the fork may come from.
+    """The models most like the fork, in the releases at both ends and between."""
+    some = dict.fromkeys((releases[0], releases[len(releases) // 2], releases[-1]))
+    ranked = sorted((one for release in some for one in _alike(fork, release)), reverse=True)
+    share, closest = max(((share, module) for _, share, module in ranked), default=(0.0, "any"))
+    if share < LEAST:
+        what = f"is no fork of any model: {share:.0%} of its lines are in {closest}, the most"
+        hint = "name the model with --parent to adopt it so"
+        raise PatchgenError("PG806", Location(fork.source.path), what, hint)
+    most = [module for _, part, module in ranked if part >= share / 2][: _FINALISTS + 1]
+    return [*dict.fromkeys([*_named(fork, [*some]), *most])]
 
-    They are those most like it, in the releases at both ends and between.
+
+def _alike(fork: File, release: Release) -> list[tuple[float, float, str]]:
+    """The models that have most of the fork's lines: their weight, their share, and the module.
+
+    In the weight, rare lines count more.
     """
-    some = (
-        [releases[0], releases[len(releases) // 2], releases[-1]]
-        if len(releases) > 2
-        else list(releases)
-    )
-    ranked = [one for release in some for one in alike(fork, release)[:_FINALISTS]]
-    best = max(ranked, key=lambda one: one.share, default=None)
-    if best is None or best.share < LEAST:
-        share = (
-            f"{best.share:.0%} of its lines are in {best.module}"
-            if best
-            else "there is no model to compare with"
-        )
-        what = f"is no fork of any model: {share}, which is the most"
-        raise PatchgenError(
-            "PG806", Location(fork.source.path), what, "name the model with --parent to adopt it so"
-        )
-    ranked = [one for one in ranked if one.share >= best.share / 2]
-    alike_most = [one.module for one in sorted(ranked, key=lambda one: -one.weight)]
-    return [*dict.fromkeys([*_named(fork, some), *alike_most[: _FINALISTS + 1]])]
+    own = lines_of(fork.source.text)
+    common = {module: own & _lines_of_file(path) for module, path in modeling_files(release)}
+    seen = Counter(line for shared in common.values() for line in shared)
+    found = [
+        (sum(1 / seen[line] for line in shared), len(shared) / max(len(own), 1), module)
+        for module, shared in common.items()
+    ]
+    return sorted(found, key=lambda one: (-one[0], one[2]))[:_FINALISTS]
 
 
 def _named(fork: File, releases: Sequence[Release]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 import tempfile
 from collections.abc import Container
@@ -13,11 +14,13 @@ from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.file import Definition, File, plain_definition, read_file
 from patchgen.compiler.flatten import flatten
 from patchgen.compiler.settings import Settings
-from patchgen.syntax.bound import bound_by, bound_names
+from patchgen.syntax.bound import bound_by, bound_names, names_in
 from patchgen.syntax.errors import Problem
 from patchgen.syntax.locate import make_environment
 from patchgen.syntax.same import Function, is_documenting, plain_text
 from patchgen.syntax.text import make_source
+
+_DOCUMENTATION = re.compile(r"DOCSTRING|_FOR_DOC$|_ARCHIVE_|^_EXPECTED|^_CHECKPOINT")
 
 
 def has_changes(forked: ForkedModel) -> bool:
@@ -49,7 +52,11 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
         for node in forked.parent.tree.body
         if forked.follows or not (names := {*bound_names([node])}) or names & read
     ]
-    theirs = {plain_text(node) for node in followed}
+    # Where only some classes have other names, what says one of those is not the parent's.
+    renamed = {new for new, name in forked.pairs.items() if new != name} - forked.alone
+    if not any(forked.pairs.get(name) == name for name in forked.fork.classes):
+        renamed = set()
+    theirs = {plain_text(node) for node in followed if not renamed & names_in([node])}
     return [node for node in _statements(forked.fork, read) if plain_text(node) not in theirs]
 
 
@@ -62,18 +69,10 @@ def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
-        imported = {
-            bound_by(alias)
-            for n in ast.walk(node)
-            if isinstance(n, ast.Import | ast.ImportFrom)
-            for alias in n.names
-        }
+        imports = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
+        imported = {bound_by(alias) for n in imports for alias in n.names}
         # What is imported and read by nobody is no statement of its own.
-        if (
-            isinstance(node, ast.If | ast.Try)
-            and imported
-            and not (names - imported or names & read)
-        ):
+        if imported and not (names - imported or names & read):
             continue
         documents = {name for name in names - read if _is_documentation(fork, name)}
         if "__all__" not in names and not (names and names <= documents):
@@ -110,10 +109,7 @@ def _read_by_code(file: File) -> set[str]:
 def _is_documentation(file: File, name: str) -> bool:
     """Whether a constant is there for decorators that document: it is a text or such a list."""
     documented = any(reference.name == name for reference in file.reads)
-    return (
-        documented
-        or re.search(r"DOCSTRING|_FOR_DOC$|_ARCHIVE_|^_EXPECTED|^_CHECKPOINT", name) is not None
-    )
+    return documented or _DOCUMENTATION.search(name) is not None
 
 
 @dataclass(frozen=True)
@@ -183,37 +179,32 @@ def flatten_text(
 
 def compare(output: str, fork: File) -> Proof:
     """Compare the fork's classes and functions with the text `output`."""
-    made = read_file(make_source(output, "output.py")).definitions
-    there = {name: d for name, d in fork.definitions.items() if d.kind in ("class", "def")}
-    placed = {
-        name
-        for name, d in there.items()
-        if name in made and is_placed(made[name]) and not _has_init(d)
-    }
-    same = set()
-    for name, d in there.items():
-        theirs = made.get(name)
-        if theirs is not None:
-            text = plain_definition(without_written(theirs, d.members if d.kind == "class" else ()))
-            wanted = plain_definition(d)
-            if text != wanted and _with_auto_models(text) == _with_auto_models(wanted):
-                placed.add(name)
-                text = wanted
-            same |= {name} if text == wanted else set()
-    missing = tuple(name for name in there if name not in made)
-    differ = tuple(name for name in there if name in made and name not in same)
-    strict = frozenset(
-        name
-        for name, d in there.items()
-        if name in made and [*map(ast.dump, made[name].nodes)] == [*map(ast.dump, d.nodes)]
+    made, there = (
+        {name: d for name, d in definitions.items() if d.kind in ("class", "def")}
+        for definitions in (
+            read_file(make_source(output, "output.py")).definitions,
+            fork.definitions,
+        )
     )
-    more = tuple(
-        name
-        for name, d in made.items()
+    both = {name: (made[name], d) for name, d in there.items() if name in made}
+    placed, same = set[str](), set[str]()
+    for name, (mine, theirs) in both.items():
+        members = theirs.members if theirs.kind == "class" else {}
+        text, wanted = plain_definition(without_written(mine, members)), plain_definition(theirs)
+        is_built = text != wanted and _with_auto_models(text) == _with_auto_models(wanted)
+        same |= {name} if is_built or text == wanted else set()
+        placed |= {name} if is_built or (is_placed(mine) and "__init__" not in members) else set()
+    texts = {name: [[*map(ast.dump, d.nodes)] for d in pair] for name, pair in both.items()}
+    return Proof(
+        output,
+        (),
+        strict=frozenset(name for name, (mine, theirs) in texts.items() if mine == theirs),
+        differ=tuple(name for name in both if name not in same),
+        missing=tuple(name for name in there if name not in made),
         # The converter writes a decorator of this name.
-        if d.kind in ("class", "def") and name not in there and name != "auto_docstring"
+        more=tuple(name for name in made if name not in there and name != "auto_docstring"),
+        heads=tuple(sorted(placed & same)),
     )
-    return Proof(output, (), strict, differ, missing, more, tuple(sorted(placed & same)))
 
 
 def _with_auto_models(text: str) -> str:
@@ -235,10 +226,6 @@ def is_placed(definition: Definition) -> bool:
     return method is not None and ast.unparse(method.body[0]).startswith("super(GenericFor")
 
 
-def _has_init(definition: Definition) -> bool:
-    return definition.kind == "class" and "__init__" in definition.members
-
-
 def without_written(definition: Definition, kept: Container[str] = ()) -> Definition:
     """A class as transformers has it, without the methods that the converter writes.
 
@@ -249,14 +236,10 @@ def without_written(definition: Definition, kept: Container[str] = ()) -> Defini
     if not isinstance(node, ast.ClassDef):
         return definition
     written = {"is_custom_code", *(["__init__"] if is_placed(definition) else [])}
-    body = [
-        member
-        for member in node.body
-        if getattr(member, "name", "") not in written or getattr(member, "name", "") in kept
-    ]
+    written -= {name for name in written if name in kept}
+    body = [member for member in node.body if getattr(member, "name", "") not in written]
     if len(body) == len(node.body):
         return definition
-    bare = ast.ClassDef(
-        node.name, node.bases, node.keywords, body or [ast.Pass()], node.decorator_list
-    )
+    bare = copy.copy(node)
+    bare.body = body or [ast.Pass()]
     return Definition(definition.name, "class", (bare,))

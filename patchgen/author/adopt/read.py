@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from patchgen.author.align.file import File, read_file
 from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.flat import BANNER
 from patchgen.compiler.settings import Settings
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.blocks import first_line
+from patchgen.syntax.errors import Location, PatchgenError, Problem
+from patchgen.syntax.same import Function
 from patchgen.syntax.text import make_source, parse, read_source
 
 _MADE = re.compile(rf"^# {re.escape(BANNER)} (\S+)\. Do not edit", re.MULTILINE)
+
+_SCOPES = (
+    ast.FunctionDef
+    | ast.AsyncFunctionDef
+    | ast.ClassDef
+    | ast.Lambda
+    | ast.GeneratorExp
+    | ast.ListComp
+    | ast.SetComp
+    | ast.DictComp
+)
 
 
 def read_fork(
@@ -34,10 +50,73 @@ def read_fork(
         )
     parse(source)
     text = format_texts({"fork.py": source.text}, settings)["fork.py"]
-    fork = read_file(make_source(text, display_path))
+    fork = read_file(make_source(_with_plain_super(text), display_path))
     if not fork.classes:
         what = "is no fork of a modeling file: it has no class"
         raise PatchgenError(
             "PG806", Location(display_path), what, "name the file with the model's classes"
         )
     return fork
+
+
+def _with_plain_super(text: str) -> str:
+    """`super(Toy, self)` in a method of `Toy` as `super()`, which is the same there."""
+    lines = text.split("\n")
+    classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    for owner, method in [(one, inner) for one in classes for inner in one.body]:
+        if isinstance(method, Function) and method.args.args:
+            long = f"super({owner.name}, {method.args.args[0].arg})"
+            for node in _within(method):
+                if isinstance(node, ast.Call) and ast.unparse(node) == long:
+                    line = node.lineno - 1
+                    lines[line] = lines[line].replace(long, "super()")
+    return "\n".join(lines)
+
+
+def _within(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function outside the functions and comprehensions in it."""
+    stack: list[ast.AST] = [*function.body]
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, _SCOPES):
+            yield node
+            stack += ast.iter_child_nodes(node)
+
+
+def place_in_fork(
+    problems: Iterable[Problem], declared: str, alias: str, path: Path, display_path: str
+) -> tuple[Problem, ...]:
+    """Problems of a declaration at the lines of the fork that they are about.
+
+    What stands only in the declaration, or in transformers, stays where it is.
+    """
+    lines: dict[str, int] = {}
+    for node in ast.walk(parse(read_source(path))):
+        if isinstance(node, ast.stmt):
+            for text in _said(node):
+                lines.setdefault(text, node.lineno)
+    tree = ast.parse(declared)
+    placed = []
+    for problem in problems:
+        if problem.at.path.rpartition("/")[2].startswith("modular_"):
+            inside = [
+                node
+                for node in ast.walk(tree)
+                if isinstance(node, ast.stmt)
+                and first_line(node) <= problem.at.line <= (node.end_lineno or 0)
+            ]
+            # The innermost is the last in the order of `walk`.
+            said = [text.replace(f"{alias}.", "") for node in inside[::-1] for text in _said(node)]
+            line = next((lines[text] for text in said if text in lines), 0)
+            problem = replace(problem, at=Location(display_path, line, 1)) if line else problem
+        placed.append(problem)
+    return tuple(placed)
+
+
+def _said(node: ast.stmt) -> list[str]:
+    """What a statement is found by: each name that it imports, its name, or its text."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [f"import {ast.unparse(alias)}" for alias in node.names]
+    if isinstance(node, ast.ClassDef | Function):
+        return [f"def {node.name}"]
+    return [ast.unparse(node)]

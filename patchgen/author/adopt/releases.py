@@ -66,9 +66,8 @@ def _one(place: Path, cache: Path) -> Release | None:
     for folder in (place, place / "src"):
         package = folder / "transformers" / "__init__.py"
         if (folder / "transformers" / "models").is_dir():
-            text = (
-                package.read_text(encoding="utf-8", errors="replace") if package.is_file() else ""
-            )
+            there = package.is_file()
+            text = package.read_text(encoding="utf-8", errors="replace") if there else ""
             version = _VERSION.search(text)
             return Release(version[1] if version else place.name, folder)
     return None
@@ -78,20 +77,15 @@ def _unpack(wheel: Path, folder: Path) -> None:
     """The Python files of `wheel` in `folder`, all or none."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+        new = Path(place, "new")
         try:
-            _extract(wheel, Path(place, "new"))
+            with zipfile.ZipFile(wheel) as archive:
+                # Nothing is left outside the folder, whatever the names in the archive are.
+                archive.extractall(new, [n for n in archive.namelist() if n.endswith(".py")])
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             what = f"is no wheel that can be read: {error}"
             raise PatchgenError("PG807", Location(str(wheel)), what, "download it again") from error
-        Path(place, "new").rename(folder)
-
-
-def _extract(wheel: Path, folder: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        # `extract` leaves nothing outside the folder, whatever the names in the archive are.
-        for name in archive.namelist():
-            if name.endswith(".py"):
-                archive.extract(name, folder)
+        new.rename(folder)
 
 
 def chosen(
@@ -135,28 +129,12 @@ def _named(text: str, there: dict[str, Release], cache: Path, download: bool) ->
 def _downloaded(version: str, cache: Path) -> Path:
     """The wheel of a release, from the index that pip is set up for."""
     cache.mkdir(parents=True, exist_ok=True)
-    wanted = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--only-binary=:all:",
-    ]
-    done = subprocess.run(
-        [*wanted, f"transformers=={version}", "--dest", str(cache)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    wanted = "-m pip download --quiet --no-deps --only-binary=:all:".split()
+    command = [sys.executable, *wanted, f"transformers=={version}", "--dest", str(cache)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     wheel = next(cache.glob(f"transformers-{version}-*.whl"), None)
     if wheel is None:
         why = (done.stderr.strip().splitlines() or ["pip gave no wheel"])[-1]
-        raise PatchgenError(
-            "PG807",
-            Location(version),
-            f"could not be downloaded: {why}",
-            "name a release that exists",
-        )
+        what = f"could not be downloaded: {why}"
+        raise PatchgenError("PG807", Location(version), what, "name a release that exists")
     return wheel

@@ -53,6 +53,8 @@ class Report:
         names = [name for name, d in fork.definitions.items() if d.kind in ("class", "def")]
         if not adopted.proof.holds:
             return "not equal"
+        if adopted.is_own_text:
+            return "the text of the file itself, whose classes derive from those of transformers"
         if _code(fork) == _code(read_file(make_source(adopted.proof.output, "output.py"))):
             return "the same text after formatting"
         if adopted.proof.strict >= set(names):
@@ -61,13 +63,10 @@ class Report:
 
     def states(self) -> dict[str, str]:
         """What became of each class and function: unchanged, edited, replaced, new or gone."""
-        states = {one.name: one.state for one in self.adopted.definitions}
-        fork = self.adopted.forked.fork
-        found = {
-            name: {"named": "unchanged"}.get(states.get(name, "named"), states.get(name, ""))
-            for name, d in fork.definitions.items()
-            if d.kind in ("class", "def")
-        }
+        definitions = self.adopted.forked.fork.definitions.values()
+        found = {d.name: "unchanged" for d in definitions if d.kind in ("class", "def")}
+        declared = [one for one in self.adopted.definitions if one.state != "named"]
+        found |= {one.name: one.state for one in declared if one.name in found}
         return found | dict.fromkeys(self.adopted.proof.more, "gone")
 
     def data(self) -> dict[str, Any]:
@@ -97,9 +96,8 @@ class Report:
         adopted = self.adopted
         states = self.states()
         width = max((len(name) for name in states), default=0)
-        rows = [
-            f"  {name:{width}}  {state}" for name, state in states.items() if state != "unchanged"
-        ]
+        changed = {name: state for name, state in states.items() if state != "unchanged"}
+        rows = [f"  {name:{width}}  {state}" for name, state in changed.items()]
         same = sum(state == "unchanged" for state in states.values())
         lines = [
             f"{adopted.forked.fork.source.path}: {self.found.forked.module} of transformers "
@@ -125,13 +123,13 @@ class Report:
 
 def _code(file: File) -> list[str]:
     """The text of the classes and functions, in a fixed order."""
-    found = []
-    for name in sorted(file.definitions):
-        definition = file.definitions[name]
-        if definition.kind in ("class", "def"):
-            node = definition.node
-            found.append(file.source.slice(first_line(node), node.end_lineno or 0))
-    return found
+    named = [d for _, d in sorted(file.definitions.items()) if d.kind in ("class", "def")]
+    return [_text(file, d.name) for d in named]
+
+
+def _text(file: File, name: str) -> str:
+    node = file.definitions[name].node
+    return file.source.slice(first_line(node), node.end_lineno or 0)
 
 
 def _lines_of_code(file: File) -> list[str]:
@@ -154,15 +152,11 @@ def _differences(adopted: Adopted) -> Iterator[str]:
         yield f"missing: {', '.join(adopted.proof.missing)}"
     for node in adopted.proof.lost:
         yield f"not run by the output: {ast.unparse(node)}"
+        yield "    hint: what acts when it is imported belongs into a module of its own"
     if not adopted.proof.differ:
         return
     made = read_file(make_source(adopted.proof.output, "output.py"))
     for name in adopted.proof.differ:
-        texts = []
-        for file in (fork, made):
-            node = file.definitions[name].node
-            texts.append(file.source.slice(first_line(node), node.end_lineno or 0).splitlines())
-        mine, theirs = texts
-        yield from difflib.unified_diff(
-            mine, theirs, f"{name} of the fork", f"{name} of the output", lineterm=""
-        )
+        mine, theirs = (_text(file, name).splitlines() for file in (fork, made))
+        sides = f"{name} of the fork", f"{name} of the output"
+        yield from difflib.unified_diff(mine, theirs, *sides, lineterm="")

@@ -9,67 +9,65 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.align.drafts import is_made_up
 from patchgen.author.align.file import File
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.syntax.blocks import first_line
 
-# Dots of a relative import that do not lead out of a package of one's own to the top of
-# transformers.
-_OWN = (1, 2)
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
 @dataclass(frozen=True)
 class Names:
-    """The meanings of names.
+    """The meanings of names; `declared` are the definitions of the modular file."""
 
-    `pairs` are the fork's definitions with the parent's, `declared` those of the modular file.
-
-    `parent` is the parent with the fork's names for what is paired.
-    """
-
-    parent: File
-    fork: File
-    alias: str
-    pairs: Mapping[str, str]
+    forked: ForkedModel
     declared: frozenset[str]
-    alone: frozenset[str] = frozenset()
 
     @property
-    def renames(self) -> bool:
-        """Whether the fork is a model with names of its own."""
-        return any(new != old and new not in self.alone for new, old in self.pairs.items())
+    def parent(self) -> File:
+        """The parent, with the fork's names for what is paired."""
+        return self.forked.parent
+
+    @property
+    def fork(self) -> File:
+        """The fork."""
+        return self.forked.fork
 
     def of_fork(self, name: str) -> str:
         """A global name of the fork's code as the modular file writes it."""
         if name in self.fork.definitions:
-            if name in self.declared or name not in self.pairs:
+            if name in self.declared or name not in self.forked.pairs:
                 return name
             return self.of_parents_own(name)
         known = name in self.fork.imports or name in self.fork.guarded or name in BUILTINS
-        return f"{self.alias}.{name}" if not known and name in self.parent.definitions else name
+        return (
+            f"{self.forked.alias}.{name}" if not known and name in self.parent.definitions else name
+        )
 
     def of_parents_own(self, name: str) -> str:
         """The parent's definition that the fork calls `name`, by way of the parent's module."""
-        return f"{self.alias}.{self.pairs.get(name, name)}"
+        return f"{self.forked.alias}.{self.forked.pairs.get(name, name)}"
 
     def of_parent(self, name: str) -> str:
         """A global name of the parent's code as the modular file writes it."""
         if name in self.parent.definitions:
             return name if name in self.declared else self.of_parents_own(name)
-        if name in self.pairs.values():
-            return name if self.renamed_alone else f"{self.alias}.{name}"
+        if name in self.forked.pairs.values():
+            return name if self.renamed_alone else f"{self.forked.alias}.{name}"
         return name
 
     @property
     def renamed_alone(self) -> bool:
         """Whether the old names of classes that were renamed go on to be names of these."""
-        return bool(self.alone) and any(self.pairs.get(n) == n for n in self.fork.classes)
+        return bool(self.forked.alone) and any(
+            self.forked.pairs.get(n) == n for n in self.fork.classes
+        )
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
@@ -88,14 +86,12 @@ class Names:
         for node in ast.walk(fork.tree):
             # Those at the top are written anew, with the imports.
             if isinstance(node, ast.ImportFrom) and node.level and node.col_offset:
-                line = lines[node.lineno - 1]
-                if node.level in _OWN:
+                line, before = lines[node.lineno - 1], f"{'.' * node.level}{node.module or ''}"
+                if self.forked.is_own(node):
                     lines[node.lineno - 1] = f"{line}  {KEPT}"
-                else:  # three dots lead to the top of transformers
-                    dots = "." * node.level
-                    above = ".".join(self.parent.source.module.split(".")[: -node.level])
-                    name = f"{above}.{node.module}" if node.module else above
-                    lines[node.lineno - 1] = line.replace(f"{dots}{node.module or ''}", name, 1)
+                else:
+                    full = self.forked.absolute(node)
+                    lines[node.lineno - 1] = line.replace(before, full, 1)
         return tuple(lines)
 
 

@@ -10,13 +10,13 @@ from patchgen.author.adopt.classes import DeclaredDefinition, Doubts
 from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.proof import Proof, has_changes, own_statements, prove
 from patchgen.author.adopt.write import declare
-from patchgen.author.align.file import Definition, read_file
+from patchgen.author.align.file import read_file
 from patchgen.compiler.emit.format import format_modular
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.same import is_docstring, plain_text
+from patchgen.syntax.same import Function, is_docstring, plain_text
 from patchgen.syntax.text import make_source
 
 _MOST_ROUNDS = 12
@@ -30,16 +30,12 @@ class Adopted:
     text: str
     definitions: tuple[DeclaredDefinition, ...]
     proof: Proof
+    is_own_text: bool = False
 
     @property
     def lines(self) -> int:
         """The declaration's lines of code."""
         return code_lines(self.text)
-
-    @property
-    def fork_lines(self) -> int:
-        """The fork's lines of code."""
-        return code_lines(self.forked.fork.source.text)
 
 
 def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings) -> Adopted:
@@ -66,10 +62,7 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
         made = Adopted(forked, text, declaration.definitions, proof)
         if proof.holds:
             return made
-        if best is None or (bool(proof.output), -_left(proof)) >= (
-            bool(best.proof.output),
-            -_left(best.proof),
-        ):
+        if best is None or _left(proof) <= _left(best.proof):
             best = made
         wider = _wider(doubts, made)
         if wider == doubts:
@@ -79,8 +72,10 @@ def adopt(forked: ForkedModel, name: str, root: Path | None, settings: Settings)
     return best
 
 
-def _left(proof: Proof) -> int:
-    return len(proof.differ) + len(proof.missing) + len(proof.lost) + len(proof.problems)
+def _left(proof: Proof) -> tuple[bool, int]:
+    """How far a proof is from one that holds."""
+    left = (proof.differ, proof.missing, proof.lost, proof.problems)
+    return not proof.output, sum(map(len, left))
 
 
 def _wider(doubts: Doubts, made: Adopted) -> Doubts:
@@ -103,10 +98,15 @@ def _wider(doubts: Doubts, made: Adopted) -> Doubts:
                     doubts = doubts.about(one.name)
     by_name = {one.name: one for one in made.definitions}
     for name in proof.differ:
-        if name not in by_name:
-            doubts = doubts.lacking([name]).about(name)
-        else:
-            doubts = _of_class(doubts, by_name[name], _differing(made, name))
+        declared = by_name.get(name)
+        if declared is None:
+            doubts = doubts.lacking([name])
+        # The edits of what differs are in doubt first, then the class itself.
+        differ = _differing(made, name) if declared and declared.state == "edited" else frozenset()
+        edited = [method for _, method in declared.places if method in differ] if declared else []
+        edited = [method for method in edited if (name, method) not in doubts.edits]
+        for method in edited or [""]:
+            doubts = doubts.about(name, method)
     return doubts.lacking(proof.missing)
 
 
@@ -125,33 +125,11 @@ def _differing(made: Adopted, name: str) -> frozenset[str]:
     theirs = made.forked.fork.definitions[name]
     if mine.kind != "class" or theirs.kind != "class":
         return frozenset()
-    names = {*mine.members, *theirs.members}
-    return frozenset(n for n in names if _of_member(mine, n) != _of_member(theirs, n))
-
-
-def _of_member(definition: Definition, name: str) -> list[str]:
-    return (
-        [plain_text(node) for node in definition.members[name].nodes]
-        if name in definition.members
-        else []
-    )
-
-
-def _of_class(doubts: Doubts, declared: DeclaredDefinition, differ: frozenset[str]) -> Doubts:
-    """Doubt a class that differs from the fork's.
-
-    The edits of what differs are in doubt first, then the class itself.
-    """
-    edited = [
-        name
-        for _, name in declared.places
-        if name in differ and (declared.name, name) not in doubts.edits
+    texts = [
+        {name: [*map(plain_text, member.nodes)] for name, member in definition.members.items()}
+        for definition in (mine, theirs)
     ]
-    if not edited or declared.state != "edited":
-        return doubts.about(declared.name)
-    for method in edited:
-        doubts = doubts.about(declared.name, method)
-    return doubts
+    return frozenset(n for n in {*texts[0], *texts[1]} if texts[0].get(n) != texts[1].get(n))
 
 
 def _statement_at(made: Adopted, line: int) -> ast.stmt | None:
@@ -175,34 +153,23 @@ def _place(made: Adopted, line: int) -> tuple[str, str]:
         if not isinstance(node, ast.ClassDef):
             return getattr(node, "name", ""), ""
         for inner in node.body:
-            match inner:
-                case ast.FunctionDef(
-                    decorator_list=[
-                        ast.Call(func=ast.Name(id="edit"), args=[ast.Constant(value=m)])
-                    ]
-                ):
-                    if inner.decorator_list[0].lineno <= line <= (inner.end_lineno or 0):
-                        return node.name, str(m)
+            if isinstance(inner, Function) and first_line(inner) <= line <= (inner.end_lineno or 0):
+                calls = [call for call in inner.decorator_list if isinstance(call, ast.Call)]
+                edited = [
+                    ast.literal_eval(c.args[0]) for c in calls if ast.unparse(c.func) == "edit"
+                ]
+                return node.name, "".join(edited)
         return node.name, ""
     return "", ""
 
 
 def code_lines(text: str) -> int:
     """The lines of `text` that hold code: no blank lines, comments or docstrings."""
-    tree = ast.parse(text)
-    statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
-    held = {
-        line for node in statements for line in range(first_line(node), (node.end_lineno or 0) + 1)
-    }
-    docstrings = {
-        line
-        for node in statements
-        if is_docstring(node)
-        for line in range(node.lineno, (node.end_lineno or 0) + 1)
-    }
-    lines = text.split("\n")
-    return sum(
-        1
-        for n in held - docstrings
-        if lines[n - 1].strip() and not lines[n - 1].lstrip().startswith("#")
-    )
+    held, documented = set[int](), set[int]()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.stmt):
+            lines = range(first_line(node), (node.end_lineno or 0) + 1)
+            (documented if is_docstring(node) else held).update(lines)
+    stripped = [line.strip() for line in text.split("\n")]
+    code = {n for n in held - documented if stripped[n - 1] and stripped[n - 1][0] != "#"}
+    return len(code)

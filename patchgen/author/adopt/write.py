@@ -50,14 +50,7 @@ class _Writer:
         declared = self._declared()
         statements = [n for n in own_statements(forked) if n not in self.doubts.statements]
         while True:
-            names = Names(
-                forked.parent,
-                forked.fork,
-                forked.alias,
-                forked.pairs,
-                frozenset(declared) | {*bound_names(statements)},
-                forked.alone,
-            )
+            names = Names(forked, frozenset(declared) | {*bound_names(statements)})
             words = Words(names)
             parts = [self._part(forked.fork.definitions[name], words) for name in declared]
             texts = {node.lineno: words.statements([node], 0) for node in statements}
@@ -174,7 +167,8 @@ class _Writer:
         fork, parent = self.forked.fork, self.forked.parent
         if self.forked.follows:
             return []
-        lacking = {*words.read} - {*fork.definitions, *fork.imports, *fork.guarded, *parent.imports}
+        bound = {*bound_names(fork.tree.body), *fork.imports, *fork.guarded, *parent.imports}
+        lacking = {*words.read} - bound
         nodes = dict.fromkeys(parent.guarded[n] for n in sorted(lacking) if n in parent.guarded)
         return [words.parent_code(node) for node in nodes]
 
@@ -197,11 +191,11 @@ class _Writer:
         lines: list[str] = []
         fork, parent = forked.fork, forked.parent
         used = {reference.name for reference in fork.reads}
-        own = {n for n, (node, _) in fork.imports.items() if _is_own(node) and n in used}
+        own = {n for n, (node, _) in fork.imports.items() if forked.is_own(node) and n in used}
         for name in sorted(words.read | own):
             if words.names.of_fork(name) != name:
                 continue
-            if name in fork.imports and _is_own(fork.imports[name][0]):
+            if name in fork.imports and forked.is_own(fork.imports[name][0]):
                 node, alias = fork.imports[name]
                 module = "." * getattr(node, "level", 0) + (getattr(node, "module", "") or "")
                 kept.setdefault(module, []).append(ast.unparse(alias))
@@ -214,22 +208,15 @@ class _Writer:
         return list(dict.fromkeys(lines))
 
     def _import(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
-        """The import of one name; three dots lead to the top of transformers."""
+        """The import of one name."""
         name = ast.unparse(alias)
-        if isinstance(node, ast.Import):
-            return f"import {name}"
-        above = self.forked.module.split(".")[: -node.level] if node.level else []
-        return f"from {'.'.join([*above, *([node.module] if node.module else [])])} import {name}"
+        is_plain = isinstance(node, ast.Import)
+        return f"import {name}" if is_plain else f"from {self.forked.absolute(node)} import {name}"
 
 
 def _without_banner(block: str) -> str:
     lines = [line for line in block.split("\n") if line.startswith("#")]
     return "" if any(map(_BANNER.search, lines)) else block
-
-
-def _is_own(node: ast.stmt) -> bool:
-    """Whether an import stays in the fork's own package."""
-    return getattr(node, "level", 0) in (1, 2)
 
 
 def _bases(definition: Definition) -> list[str]:

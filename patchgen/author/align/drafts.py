@@ -177,10 +177,8 @@ class _Work:
                 pair = key(old), key(new)
                 if times[pair] < 2 or isinstance(old, ast.Expr):
                     continue
-                if isinstance(old, ast.stmt):
-                    occurs = self.occurs([old])
-                else:
-                    occurs = self.expressions[pair[0]]
+                of_code = self.occurs([old]) if isinstance(old, ast.stmt) else None
+                occurs = self.expressions[pair[0]] if of_code is None else of_code
                 if occurs == times[pair]:
                     repeated.setdefault(pair, Draft(_code(old), _code(new), times[pair]))
                     break
@@ -218,7 +216,8 @@ class _Work:
                     choice = before[0] + sum(draft.cost for draft in inner), (*before[1], *inner)
             cost = 0
             for start in range(stop - 1, max(-1, stop - 1 - _WIDEST), -1):
-                cost += _cost(rows[start])
+                # At least so many lines are needed where a run has this row.
+                cost += 1 if rows[start].state == "same" else _lines(rows[start].new)
                 before = best[start]
                 if self.has_repeated(rows[start]):
                     break
@@ -238,7 +237,10 @@ class _Work:
     def _of_row(self, row: Row) -> _Drafts | None:
         """The drafts inside a row, which leave its statement where it is."""
         if row.state == "changed":
-            return self._of_statement(row) if len(row.old) == len(row.new) == 1 else None
+            is_pair = len(row.old) == len(row.new) == 1 and type(row.old[0]) is type(row.new[0])
+            if not is_pair or suites_of(row.old[0]):
+                return None
+            return self._smallest(differing(row.old[0], row.new[0]))
         made: list[Draft] = []
         for pair in row.heads:
             head = self._smallest(differing(*pair))
@@ -254,12 +256,6 @@ class _Work:
                 return None
             made += inner
         return tuple(made)
-
-    def _of_statement(self, row: Row) -> _Drafts | None:
-        (old,), (new,) = row.old, row.new
-        if type(old) is not type(new) or suites_of(old):
-            return None
-        return self._smallest(differing(old, new))
 
     def _smallest(self, chain: Sequence[tuple[ast.expr, ast.expr]]) -> _Drafts | None:
         """The first of the expressions that is found where it changes, and nowhere else."""
@@ -281,10 +277,8 @@ class _Work:
         if not old or self.occurs(old) != 1:
             return None
         word = "new"
-        for inserted, others, name in (
-            (rows[-1], rows[:-1], "after"),
-            (rows[0], rows[1:], "before"),
-        ):
+        ends = ((rows[-1], rows[:-1], "after"), (rows[0], rows[1:], "before"))
+        for inserted, others, name in ends:
             if not inserted.old and all(row.state == "same" for row in others):
                 word, new = name, inserted.new
         return Draft(self._brief(old), new, word=word)
@@ -306,13 +300,5 @@ class _Work:
         if len(choice) == 1 and isinstance(choice[0], ast.Expr):
             return False
         places = [match.place for match in find_statements(choice, self.suites)]
-        return [
-            [id(node) for node in place.nodes] for place in places if isinstance(place, Run)
-        ] == [[*map(id, old)]]
-
-
-def _cost(row: Row) -> int:
-    """At least so many lines are needed where a run has this row."""
-    if row.state == "same":
-        return 1
-    return _lines(row.new)
+        runs = [[*map(id, place.nodes)] for place in places if isinstance(place, Run)]
+        return runs == [[*map(id, old)]]

@@ -19,24 +19,16 @@ def differing(old: ast.AST, new: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     """
     found: list[tuple[ast.expr, ast.expr]] = []
     while True:
-        if (
-            isinstance(old, ast.expr)
-            and isinstance(new, ast.expr)
-            and _can_stand(old)
-            and _can_stand(new)
-        ):
-            found.append((old, new))
+        if isinstance(old, ast.expr) and isinstance(new, ast.expr):
+            found += [(old, new)] if _can_stand(old) and _can_stand(new) else []
         children = _children(old, new)
         if children is None:
             break
         differ = [(a, b) for a, b in children if key(a) != key(b)]
         if len(differ) != 1 or isinstance(old, ast.JoinedStr):
             break
-        if (
-            isinstance(old, ast.Subscript)
-            and differ[0][0] is old.slice
-            and isinstance(old.slice, ast.Tuple)
-        ):
+        index = old.slice if isinstance(old, ast.Subscript) else None
+        if differ[0][0] is index and isinstance(index, ast.Tuple):
             break  # the tuple of `x[a, b]` is no expression that could be written alone
         ((old, new),) = differ
     return found[::-1]

@@ -17,7 +17,6 @@ from patchgen.syntax.same import Function, is_docstring
 
 # Compound statements as suites that hold others; what else they say is their head.
 _SUITES = ("body", "orelse", "finalbody")
-_Compound = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try
 _OPENED = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try)
 _ALIKE = 0.45
 Places = tuple[tuple[int, int], ...]
@@ -128,9 +127,8 @@ def best_pairs(
 
 def _measure_similarity_of_opened(old: ast.stmt, new: ast.stmt) -> float:
     """How similar two compound statements of one kind are; 0 for all others."""
-    return (
-        measure_similarity(old, new) if isinstance(old, _OPENED) and type(old) is type(new) else 0.0
-    )
+    is_pair = isinstance(old, _OPENED) and type(old) is type(new)
+    return measure_similarity(old, new) if is_pair else 0.0
 
 
 def measure_similarity(old: ast.stmt, new: ast.stmt) -> float:

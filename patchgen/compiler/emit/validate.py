@@ -39,6 +39,7 @@ from patchgen.syntax.trees import statements_within
 
 # Code that makes a model from a configuration, whose classes are not known.
 _MAKES_MODELS = re.compile(r"\bAuto[A-Z]\w*|\bload_backbone\b")
+_LISTED = r"\b_no_split_modules\b[^\]]*[\"']{}[\"']"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,8 @@ def validate(
         parsed, questions = parse_output(text), list_questions(text)
         findings += find_mistakes(text)
         problems += _find_patchgen_imports(parsed, output.modular)
-        problems += _find_unknown_layers(parsed, output)
         swallowed = list(_find_swallowed(parsed, output, overrides))
+        swallowed += _find_unknown_layers(parsed, output)
         problems += [problem for problem in swallowed if problem.severity == "error"]
         notes = [problem for problem in swallowed if problem.severity == "warning"]
         for line, what, hint in find_unset(text, base) if base is not None else ():
@@ -190,7 +191,8 @@ def _find_swallowed(
     """A problem for each argument that a caller names and an override takes by `**kwargs` alone.
 
     It is an error where the override has a parameter that its parent does not have: upstream gave
-    that one another name.  An override that never had it may mean to do without.
+    that one another name.  An override that never had it may mean to do without, and so may one
+    whose caller stands in the modular file too.
     """
     reported = set()
     for call in check_calls(output.text):
@@ -208,9 +210,11 @@ def _find_swallowed(
                 continue
             reported.add(key)
             own = {each.arg for each in (*call.function.args.args, *call.function.args.kwonlyargs)}
-            severity = "error" if own - parents.keys() else "warning"
+            caller = output.locate(call.line)
+            is_renamed = own - parents.keys() and caller.path != output.modular
+            severity = "error" if is_renamed else "warning"
             what = f"{call.callee} swallows {call.keyword}=, which its caller at "
-            what += f"{output.locate(call.line)} passes and {override.parent} uses"
+            what += f"{caller} passes and {override.parent} uses"
             hint = f"give it the parameter {call.keyword}, if only to say that it is not used"
             yield Problem(override.at, "PG413", what, hint, severity)
 
@@ -248,4 +252,7 @@ def _find_unknown_layers(parsed: Parsed, output: _Output) -> Iterator[Problem]:
                     name = str(element.value)
                     what = f"_no_split_modules names {name}, and the flat file has no such class"
                     hint = did_you_mean(name, parsed.bound) or "name a class of it"
-                    yield Problem(at, "PG409", what, hint)
+                    # A copy of upstream's list has upstream's mistakes.
+                    is_upstreams = re.search(_LISTED.format(re.escape(name)), output.base or "")
+                    severity = "warning" if is_upstreams else "error"
+                    yield Problem(at, "PG409", what, hint, severity)

@@ -146,3 +146,57 @@ def test_two_parents_that_fit_equally_are_named(here: Path) -> None:
         adopt_fork("modeling_fork.py", **OPTIONS | {"package_root": "two"})
     assert error.value.problem.code == "PG808"
     assert "toi and toy" in error.value.problem.what
+
+
+SUBCLASSES = """\
+from transformers.models.toy.modeling_toy import ToyAttention, ToyModel
+
+from .helpers import scaled
+
+
+class BiToyAttention(ToyAttention):
+    def forward(self, x, mask=None):
+        return super().forward(scaled(x), mask)
+
+
+class BiToyModel(ToyModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.layers = nn.ModuleList([BiToyAttention(config) for _ in range(config.layers)])
+"""
+
+
+def test_a_file_of_subclasses_is_its_own_declaration(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = SUBCLASSES.replace("super().__init__(config)", "nn.Module.__init__(self)")
+    (here / "modeling_bi.py").write_text("from torch import nn\n" + text)
+    assert adopt_fork("modeling_bi.py", **OPTIONS | {"folder": "modular"}) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["release"], data["definitions"]["BiToyModel"]) == ("4.41.0", "edited")
+    assert "from .helpers import scaled  # patchgen: keep" in data["declaration"]
+
+
+def test_a_subclass_that_would_be_built_elsewhere_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file's BiToyModel has ToyAttention; the output's would have BiToyAttention."""
+    text = SUBCLASSES[: SUBCLASSES.index("    def __init__")] + "    pass\n"
+    (here / "modeling_bi.py").write_text(text)
+    assert adopt_fork("modeling_bi.py", **OPTIONS | {"folder": "modular"}) == 1
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert problem.startswith(
+        "modeling_bi.py:11:1: PG819 BiToyModel of the output has BiToyAttention"
+    )
+    assert not (here / "modular").exists()
+
+
+def test_what_the_language_refuses_is_at_the_forks_line(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = "\n\nUSED = 0\n\n\ndef count():\n    global  USED\n    USED += 1\n"
+    (here / "modeling_fork.py").write_text(FORK + more)
+    line = FORK.count("\n") + 7
+    assert adopt_fork("modeling_fork.py", **OPTIONS | {"folder": "modular"}) == 1
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert any(one.startswith(f"modeling_fork.py:{line}:1: PG100 global") for one in problems)

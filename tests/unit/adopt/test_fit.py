@@ -43,6 +43,20 @@ def test_a_call_of_the_parents_class_has_to_fit(root: Path, call: str, fits: boo
     assert misfits(forked) == ([] if fits else ["Rotary"])
 
 
+@pytest.mark.parametrize(
+    ("parameters", "fits"), [("self, dim=1", True), ("self, dim, base", False)]
+)
+def test_a_class_that_the_fork_left_out_has_to_fit(root: Path, parameters: str, fits: bool) -> None:
+    """The output keeps it, and it calls what the fork has."""
+    left_out = "class Layer:\n    def run(self):\n        return Rotary(1)\n"
+    parent = read_file(make_source(PARENT + left_out, "parent.py"))
+    text = (
+        f"class Toy:\n    pass\n\n\nclass Rotary:\n    def __init__({parameters}):\n        pass\n"
+    )
+    forked = pair_with_parent(parent, read_file(make_source(text, "fork.py")), MODULE, root=root)
+    assert misfits(forked) == ([] if fits else ["Rotary"])
+
+
 def test_imports_that_the_release_lacks_are_named(root: Path) -> None:
     text = (
         "from transformers.utils import is_here, is_gone, logging\nfrom transformers.new import X\n"

@@ -182,10 +182,27 @@ def test_argument_that_an_override_swallows(
         f"    def forward(self, {parameters}):\n        attend = print\n        return {body}\n"
     )
     text = f"from torch import nn\n\n\nclass A(nn.Module):\n{method}\n{CALLER}"
+    caller = LineOrigin(
+        text.count("\n", 0, text.index("class B")) + 1, text.count("\n"), "toy.py", 1
+    )
     override = Override(Location("modular.py", 7, 5), "A.forward", "toy.A.forward", parent)
     env = make_environment(tmp_path, search=[])
-    problems = validate("out.py", text, (), Location("modular.py"), (override,), env)
+    problems = validate("out.py", text, (caller,), Location("modular.py"), (override,), env)
     assert [problem.severity for problem in problems if problem.code == "PG413"] == (
         [severity] if severity else []
     )
     assert all(problem.at == override.at for problem in problems if problem.code == "PG413")
+    # Where the caller is in the modular file too, both were written so.
+    problems = validate("out.py", text, (), Location("modular.py"), (override,), env)
+    assert "error" not in [p.severity for p in problems if p.code == "PG413"]
+
+
+@pytest.mark.parametrize(("base", "severity"), [("", "error"), ("Gone", "warning")])
+def test_a_mistake_in_a_copy_of_upstreams_list_of_layers(
+    base: str, severity: str, tmp_path: Path
+) -> None:
+    text = 'class A:\n    _no_split_modules = ["Gone"]\n'
+    env = make_environment(tmp_path, search=[])
+    before = text.replace("Gone", base) + "    b = 1\n"
+    (problem,) = validate("out.py", text, (), Location("modular.py"), (), env, before)
+    assert (problem.code, problem.severity) == ("PG409", severity)

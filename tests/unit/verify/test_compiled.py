@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 
 from patchgen.verify.case_runner import CaseRunner
 from patchgen.verify.cases.case import Case
-from patchgen.verify.checks import compiled
+from patchgen.verify.checks import speed
 from patchgen.verify.compare.tolerance import REFORMULATED, REORDERED
 from patchgen.verify.observe.step import observe_step
 from patchgen.verify.parts.scenario import Scenario
@@ -57,7 +57,7 @@ def test_nothing_compiled_is_no_pass():
     ],
 )
 def test_kernels_may_be_as_different_as_float32_leaves_open(own, allowed):
-    assert compiled.of_kernels(own).roundings == allowed
+    assert speed.of_kernels(own).roundings == allowed
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_the_same_distance_is_noise_in_one_model_and_none_in_another(where, stat
             seen[name] = seen[name] + 308 * EPSILON * seen[name].abs().max()
         return seen
 
-    monkeypatch.setattr(compiled, "observe_step", differ)
-    monkeypatch.setattr(compiled, "WRITE_KERNELS", {"eager"})
+    monkeypatch.setattr(speed, "observe_step", differ)
+    monkeypatch.setattr(speed, "WRITE_KERNELS", {"eager"})
     result = bench(*where).run(case(where[1]))
     assert result.status == status, result
     assert 300 * EPSILON < result.difference < 320 * EPSILON

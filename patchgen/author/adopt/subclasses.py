@@ -1,0 +1,146 @@
+"""A file whose classes derive from those that it imports: its own text is the declaration.
+
+class ModifiedLlamaAttention(LlamaAttention):
+    ...
+
+The converter puts such a class wherever code of the parent builds the class that it derives from.
+The file itself does not, so a declaration in which that happens is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from patchgen.author.adopt.classes import DeclaredDefinition
+from patchgen.author.adopt.fit import read_text
+from patchgen.author.adopt.forked import ForkedModel
+from patchgen.author.adopt.parents import modeling_files
+from patchgen.author.adopt.proof import Proof, flatten_text
+from patchgen.author.adopt.releases import Release
+from patchgen.author.adopt.work import Adopted
+from patchgen.author.align.file import Definition, File, read_file
+from patchgen.compiler.emit.format import format_modular
+from patchgen.compiler.plan.bindings import KEPT
+from patchgen.compiler.settings import Settings
+from patchgen.syntax.errors import Location, Problem
+from patchgen.syntax.same import plain_text
+from patchgen.syntax.text import make_source, read_source
+
+_RELATIVE = re.compile(r"^(\s*from )(\.+)([\w.]*)( import .*)$", re.MULTILINE)
+_OF_MODELS = re.compile(r"\.(?:modeling|configuration)_\w+$")
+
+
+def adopt_subclasses(
+    path: Path, fork: File, releases: Sequence[Release], name: str, settings: Settings
+) -> tuple[Adopted, Release] | None:
+    """The declaration and the newest release that it fits; None for a file of another kind.
+
+    If it fits none, those with the fewest problems, which are at the lines of the file.
+    """
+    source = read_source(path, display_path=fork.source.path)
+    text = _RELATIVE.sub(_absolute, source.text)
+    written = read_file(make_source(text, fork.source.path))
+    best: tuple[Adopted, Release] | None = None
+    for release in reversed(releases):
+        there = dict(modeling_files(release))
+        bases = _bases(written, there)
+        homes = Counter(module for module, _ in bases.values())
+        if len(bases) * 2 < len(fork.classes) or not homes:
+            continue
+        module = homes.most_common(1)[0][0]
+        parent = read_file(read_source(there[module], module))
+        pairs = {new: old for new, (home, old) in bases.items() if home == module}
+        forked = ForkedModel(parent, fork, module, pairs, root=release.root())
+        proof = _prove(text, written, forked, name, settings)
+        states = tuple(
+            DeclaredDefinition(n, "edited" if n in bases else "new", ()) for n in fork.definitions
+        )
+        adopted = Adopted(forked, format_modular(text, settings), states, proof, is_own_text=True)
+        if proof.holds:
+            return adopted, release
+        if best is None or len(proof.problems) < len(best[0].proof.problems):
+            best = adopted, release
+    return best
+
+
+def _absolute(line: re.Match[str]) -> str:
+    """A relative import as the modular file has it: one that stays, or one of transformers."""
+    begin, dots, module, rest = line.groups()
+    above = {2: "transformers.models.", 3: "transformers."}.get(len(dots), "")
+    if len(dots) == 3 or (above and _OF_MODELS.search(f".{module}")):
+        return f"{begin}{above}{module}{rest}".replace(". import", " import")
+    return f"{begin}{dots}{module}{rest}  {KEPT}"
+
+
+def _bases(file: File, there: Mapping[str, Path]) -> dict[str, tuple[str, str]]:
+    """The classes that derive from classes of modeling files, each with that file and class."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in file.classes:
+        node = file.definitions[name].node
+        for base in node.bases if isinstance(node, ast.ClassDef) else ():
+            first, _, attribute = ast.unparse(base).partition(".")
+            if first in found and not attribute:
+                found[name] = found[first]
+            imported, alias = file.imports.get(first, (None, None))
+            if alias is None:
+                continue
+            module = getattr(imported, "module", None) or ""
+            full = f"{module}.{alias.name}" if module else alias.name
+            module, _, wanted = (f"{full}.{attribute}" if attribute else full).rpartition(".")
+            if module == "transformers":
+                defined = re.compile(rf"^class {wanted}\b", re.MULTILINE)
+                homes = (m for m, path in there.items() if defined.search(read_text(path)))
+                module = next(homes, "")
+            if module in there:
+                found[name] = module, wanted
+    return found
+
+
+def _prove(text: str, written: File, forked: ForkedModel, name: str, settings: Settings) -> Proof:
+    """Flatten the file's own text, whose lines are those of the file."""
+    output, problems = flatten_text(text, name, forked.root, settings)
+    if problems:
+        here = tuple(
+            replace(p, at=replace(p.at, path=written.source.path))
+            if p.at.path.rpartition("/")[2] == name
+            else p
+            for p in problems
+        )
+        return Proof("", here)
+    rebuilt = tuple(_rebuilt(written, read_file(make_source(output, "output.py")), forked))
+    return Proof("" if rebuilt else output, rebuilt)
+
+
+def _rebuilt(written: File, made: File, forked: ForkedModel) -> Iterator[Problem]:
+    """Code of the parent that has a class of the file in the output, and not in the file."""
+    for name in made.classes:
+        mine = written.definitions.get(name)
+        own = _names(mine) if mine else set()
+        for other in sorted(_names(made.definitions[name]) & {*forked.pairs} - own - {name}):
+            theirs, old = written.definitions[other], forked.pairs[other]
+            # A base that says what the class says itself changes nothing.
+            bases = [
+                ast.unparse(base) for base in getattr(made.definitions[name].node, "bases", [])
+            ]
+            if other in bases and mine and _says_no_more(theirs, mine):
+                continue
+            at = Location(written.source.path, (mine or theirs).node.lineno, 1)
+            what = f"{name} of the output has {other} where {forked.module} has {old}"
+            hint = f"override what names {old} there, so that the file itself says which is meant"
+            yield Problem(at, "PG819", what, hint)
+
+
+def _says_no_more(definition: Definition, other: Definition) -> bool:
+    """Whether all members of a class are members of the other."""
+    theirs = {plain_text(node) for member in other.members.values() for node in member.nodes}
+    return theirs >= {plain_text(n) for member in definition.members.values() for n in member.nodes}
+
+
+def _names(definition: Definition) -> set[str]:
+    """The names that a class reads, in its bases too."""
+    return {n.id for n in ast.walk(definition.node) if isinstance(n, ast.Name)}
