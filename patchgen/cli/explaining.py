@@ -13,6 +13,7 @@ import click
 from patchgen.cli.report import plural
 from patchgen.cli.session import Request, open_project
 from patchgen.compiler.flat import LineOrigin
+from patchgen.compiler.plan.declare import ModulePlan
 from patchgen.project.cache import Cache
 from patchgen.project.files import MODULAR, Project, make_modular
 from patchgen.project.flattening import flatten_group
@@ -37,16 +38,38 @@ def explain_what(target: str, **options: Any) -> int:
 
 
 def _explain_plan(project: Project, path: Path) -> int:
-    from patchgen.compiler.flatten import explain
+    """Print the plan, the text of each class after each pass, and the blocks of each output."""
+    from patchgen.compiler.flatten import link_file
 
+    steps = link_file(path, project.environment(), project.config.settings)
+    sections = {"plan": _outline_plan(steps.builder.naming.plan), **steps.texts}
+    for module in steps.modules:
+        blocks = ""
+        for block in module.blocks:
+            paths = dict.fromkeys(rewritten.source.path for rewritten in block.rewritten)
+            blocks += f"{block.kind:7} {block.name or '-':40} {' + '.join(paths)}\n"
+        sections[f"{module.kind}: the blocks in order"] = blocks
     before: dict[str, str] = {}
-    for section in explain(path, project.environment(), project.config.settings):
-        name, is_pass, _ = section.title.partition(": after ")
+    for title, text in sections.items():
+        name, is_pass, _ = title.partition(": after ")
         # A pass that changes nothing is not shown.
-        if not is_pass or before.get(name) != section.text:
-            sys.stdout.write(f"== {section.title}\n{section.text.rstrip()}\n\n")
-        before[name] = section.text
+        if not is_pass or before.get(name) != text:
+            sys.stdout.write(f"== {title}\n{text.rstrip()}\n\n")
+        before[name] = text
     return 0
+
+
+def _outline_plan(plan: ModulePlan) -> str:
+    lines = [f"{kind} follows {module}" for kind, module in plan.bases.items()]
+    for module, prefix in plan.prefixes.items():
+        lines.append(f"{module}: {prefix or 'names kept'}")
+    for declaration in plan.declarations:
+        name, bases = declaration.symbol.name, ", ".join(map(str, declaration.rest))
+        if declaration.why:
+            lines.append(f"class {name} stays a subclass of {bases}: {declaration.why}")
+        else:
+            lines.append(f"class {name} = {' + '.join(map(str, declaration.chain))}; bases {bases}")
+    return "\n".join(lines)
 
 
 def _require_line(path: Path, name: str, line: int) -> None:

@@ -14,9 +14,9 @@ import click
 
 from patchgen.author.declare.request import Answer, answer, survey
 from patchgen.author.declare.variant import Draft
+from patchgen.author.modular_text import format_modular
 from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_project
-from patchgen.compiler.emit.format import format_modular
 from patchgen.project.files import Project
 from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError

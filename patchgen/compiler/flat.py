@@ -108,11 +108,3 @@ class Flattened:
     problems: tuple[Problem, ...] = ()
     reads: Mapping[Path, str] | None = None
     overrides: tuple[Override, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One part of what `patchgen explain FILE` prints: the plan, or the text after a pass."""
-
-    title: str
-    text: str

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from patchgen.compiler.emit.format import Request, format_texts
 from patchgen.compiler.emit.outputs import assemble_outputs, finish_outputs
-from patchgen.compiler.flat import Flattened, Section
+from patchgen.compiler.flat import Flattened
 from patchgen.compiler.link.flatblock import Builder
 from patchgen.compiler.link.module import FlatModule, Kept, link_modules
 from patchgen.compiler.plan.bindings import Bindings, FlattenScope
-from patchgen.compiler.plan.declare import ModulePlan, make_plan
+from patchgen.compiler.plan.declare import make_plan
 from patchgen.compiler.plan.lineage import Lineages
 from patchgen.compiler.plan.model import ClassPlan, EditMatch, MergedClass, Symbol
 from patchgen.compiler.plan.naming import Naming
@@ -43,8 +43,7 @@ class Draft:
 
 def make_draft(path: Path, env: Environment, settings: Settings) -> Draft:
     """The draft of the modular file at `path`; raises PatchgenError with its problems."""
-    with _quote_syntax_errors(path, env):
-        return _make_draft(_link(path, env, settings), path, env, settings)
+    return _make_draft(link_file(path, env, settings), path, env, settings)
 
 
 def flatten(path: Path, env: Environment, settings: Settings) -> Flattened:
@@ -71,33 +70,16 @@ class Traced:
 def trace(path: Path, env: Environment, settings: Settings) -> Traced:
     """What `flatten` gives, with what each edit matched."""
     try:
-        with _quote_syntax_errors(path, env):
-            steps = _link(path, env, settings)
-            draft = _make_draft(steps, path, env, settings)
-        result = _finish(draft)
+        steps = link_file(path, env, settings)
+        result = _finish(_make_draft(steps, path, env, settings))
     except PatchgenError as error:
         return Traced(Flattened(problems=problems_of(error)))
     matches = [match for each in steps.merged.values() for match in each.edits]
     return Traced(result, tuple(matches))
 
 
-def explain(path: Path, env: Environment, settings: Settings) -> tuple[Section, ...]:
-    """The plan, the text of each class after each pass, the modules; raises as `flatten` would."""
-    with _quote_syntax_errors(path, env):
-        steps = _link(path, env, settings)
-    sections = [Section("plan", _outline_plan(steps.builder.naming.plan))]
-    sections += [Section(title, text) for title, text in steps.texts.items()]
-    for module in steps.modules:
-        blocks = ""
-        for block in module.blocks:
-            paths = dict.fromkeys(rewritten.source.path for rewritten in block.rewritten)
-            blocks += f"{block.kind:7} {block.name or '-':40} {' + '.join(paths)}\n"
-        sections.append(Section(f"{module.kind}: the blocks in order", blocks))
-    return tuple(sections)
-
-
 @dataclass(frozen=True)
-class _Steps:
+class Steps:
     """A linked modular file; `texts` are those of its classes, by "CLASS: after PASS"."""
 
     builder: Builder
@@ -106,7 +88,13 @@ class _Steps:
     merged: Mapping[str, MergedClass]
 
 
-def _link(path: Path, env: Environment, settings: Settings) -> _Steps:
+def link_file(path: Path, env: Environment, settings: Settings) -> Steps:
+    """The linked modular file at `path`; raises PatchgenError with its problems."""
+    with _quote_syntax_errors(path, env):
+        return _link(path, env, settings)
+
+
+def _link(path: Path, env: Environment, settings: Settings) -> Steps:
     texts: dict[str, str] = {}
     merged: dict[str, MergedClass] = {}
 
@@ -135,7 +123,7 @@ def _link(path: Path, env: Environment, settings: Settings) -> _Steps:
         plan = make_plan(modular, bindings, kept, [name for name, _ in settings.decorators])
         return Builder(Naming(plan, bindings, apart), Lineages(bindings), merge)
 
-    return _Steps(*link_modules(make_builder), texts, merged)
+    return Steps(*link_modules(make_builder), texts, merged)
 
 
 def _explain_edit(error: PatchgenError) -> PatchgenError:
@@ -149,7 +137,7 @@ def _explain_edit(error: PatchgenError) -> PatchgenError:
     return PatchgenError(problem.code, problem.at, problem.what, hint)
 
 
-def _make_draft(steps: _Steps, path: Path, env: Environment, settings: Settings) -> Draft:
+def _make_draft(steps: Steps, path: Path, env: Environment, settings: Settings) -> Draft:
     unfinished = assemble_outputs(steps.modules, steps.builder, settings)
 
     def finish(formatted: Mapping[str, str]) -> Flattened:
@@ -184,16 +172,3 @@ def _quote_line(problem: Problem, path: Path, env: Environment) -> Problem:
             # An error at the end of the file is reported on the line behind the last one.
             return point_at(problem, lines[number - 1].rstrip("\n") if number <= len(lines) else "")
     return problem
-
-
-def _outline_plan(plan: ModulePlan) -> str:
-    lines = [f"{kind} follows {module}" for kind, module in plan.bases.items()]
-    for module, prefix in plan.prefixes.items():
-        lines.append(f"{module}: {prefix or 'names kept'}")
-    for declaration in plan.declarations:
-        name, bases = declaration.symbol.name, ", ".join(map(str, declaration.rest))
-        if declaration.why:
-            lines.append(f"class {name} stays a subclass of {bases}: {declaration.why}")
-        else:
-            lines.append(f"class {name} = {' + '.join(map(str, declaration.chain))}; bases {bases}")
-    return "\n".join(lines) + "\n"

@@ -32,7 +32,8 @@ from patchgen.author.adopt.proof import flatten_text
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import Definition, File, defined_names, read_file
-from patchgen.compiler.emit.format import format_modular, format_texts
+from patchgen.author.modular_text import format_modular
+from patchgen.compiler.emit.format import format_texts
 from patchgen.compiler.settings import Settings
 from patchgen.facts.decorators import FIELD_DECORATORS, RULES, Rule
 from patchgen.syntax.blocks import first_line

@@ -24,7 +24,7 @@ from patchgen.author.adopt.proof import Proof, flatten_text
 from patchgen.author.adopt.releases import Release
 from patchgen.author.adopt.work import Adopted
 from patchgen.author.align.file import Definition, File, read_file
-from patchgen.compiler.emit.format import format_modular
+from patchgen.author.modular_text import format_modular
 from patchgen.compiler.plan.bindings import KEPT
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, Problem

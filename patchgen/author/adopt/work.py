@@ -11,7 +11,7 @@ from patchgen.author.adopt.forked import ForkedModel
 from patchgen.author.adopt.proof import Proof, has_changes, own_statements, prove
 from patchgen.author.adopt.write import declare
 from patchgen.author.align.file import read_file
-from patchgen.compiler.emit.format import format_modular
+from patchgen.author.modular_text import format_modular
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names

@@ -22,11 +22,6 @@ from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import Kept, recall
 
-_TRANSFORMERS_IMPORT = re.compile(
-    r"^from transformers\b.* import (?:\([^)]*\).*|.*)\n", re.MULTILINE
-)
-_TORCH_IMPORT = re.compile(r"^(import torch|from torch\b).*\Z", re.MULTILINE)
-
 
 @dataclass(frozen=True, slots=True)
 class Unformatted:
@@ -125,22 +120,6 @@ def _format(request: Request) -> dict[str, str]:
     if settings.formatter == "black":
         return {name: _format_with_black(name, text, settings) for name, text in formatted.items()}
     return formatted
-
-
-def format_modular(text: str, settings: Settings) -> str:
-    """Format a modular file, in which transformers is third-party and patchgen is its own."""
-    text = format_texts({"modular.py": text}, settings, ["patchgen"])["modular.py"]
-    # `format_texts` sorts transformers with the own packages, as in flat files: move it up.
-    moved = "".join(_TRANSFORMERS_IMPORT.findall(text))
-    without = _TRANSFORMERS_IMPORT.sub("", text)
-    first_own = re.search(r"^from patchgen\b", without, re.MULTILINE)
-    if first_own is None:
-        return text
-    head = without[: first_own.start()].rstrip("\n")
-    tail = re.sub("\n{4,}", "\n\n\n", without[first_own.start() :])
-    # Behind torch it joins the third-party imports, else it begins their section.
-    separator = "" if _TORCH_IMPORT.search(head) else "\n"
-    return f"{head}\n{separator}{moved}\n{tail}"
 
 
 def _run_ruff(arguments: list[str], folder: str, names: Iterable[str]) -> None:

@@ -1,0 +1,35 @@
+"""Format a modular file that patchgen writes: transformers above, patchgen's own words below.
+
+import torch
+from transformers.models.llama import modeling_llama as llama
+
+from patchgen.edits import edit, new, old
+"""
+
+from __future__ import annotations
+
+import re
+
+from patchgen.compiler.emit.format import format_texts
+from patchgen.compiler.settings import Settings
+
+_TRANSFORMERS_IMPORT = re.compile(
+    r"^from transformers\b.* import (?:\([^)]*\).*|.*)\n", re.MULTILINE
+)
+_TORCH_IMPORT = re.compile(r"^(import torch|from torch\b).*\Z", re.MULTILINE)
+
+
+def format_modular(text: str, settings: Settings) -> str:
+    """Format a modular file, in which transformers is third-party and patchgen is its own."""
+    text = format_texts({"modular.py": text}, settings, ["patchgen"])["modular.py"]
+    # `format_texts` sorts transformers with the own packages, as in flat files: move it up.
+    moved = "".join(_TRANSFORMERS_IMPORT.findall(text))
+    without = _TRANSFORMERS_IMPORT.sub("", text)
+    first_own = re.search(r"^from patchgen\b", without, re.MULTILINE)
+    if first_own is None:
+        return text
+    head = without[: first_own.start()].rstrip("\n")
+    tail = re.sub("\n{4,}", "\n\n\n", without[first_own.start() :])
+    # Behind torch it joins the third-party imports, else it begins their section.
+    separator = "" if _TORCH_IMPORT.search(head) else "\n"
+    return f"{head}\n{separator}{moved}\n{tail}"
