@@ -58,6 +58,7 @@ class MutationTest:
     variant: Variant
     pair_for: Ready
     device: str = "cpu"
+    until: float = math.inf  # no error is tried after so much time of the processor
     alive: Callable[[], None] = lambda: None  # called between cases
 
     @functools.cached_property
@@ -195,7 +196,8 @@ class MutationTest:
         trials, begun = Trials(self._living, self._on_lines), time.process_time()
         for run in self._ordered([run for run in self.runs if run.case.kind != "compiled"]):
             lines = run.lines | self._built[id(run.pair)]
-            is_late = time.process_time() - begun > TRIAL_SECONDS
+            now = time.process_time()
+            is_late = now - begun > TRIAL_SECONDS or now > self.until
             if is_late or not any(_touches(one, lines) for one in trials.left()):
                 continue
             self.alive()

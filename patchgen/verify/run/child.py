@@ -8,6 +8,7 @@ which case a process died in.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from patchgen.verify.mutation.prove import MutationTest
 
 
-# Of a plan's time; errors that are planted get the rest.
-FOR_CASES = 0.7
+# Of a plan's time, until when cases run, and errors are tried; those that are planted get the rest.
+FOR_CASES, FOR_TRIALS = 0.7, 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ def _proof_of(work: Work, bench: CaseRunner, alive: Callable[[], None]) -> Mutat
         work.variant,
         (bench if work.device == "cpu" else CaseRunner(work.variant, seed=work.plan.seed)).ready,
         alive=alive,
+        until=math.inf if work.plan.seconds is None else FOR_TRIALS * work.plan.seconds,
     )
 
 
