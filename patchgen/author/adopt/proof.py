@@ -148,7 +148,9 @@ def prove(
     made = "\n".join(plain_text(node) for node in ast.parse(output).body)
     # Of a parent with another prefix, what nobody reads does not come along by itself.
     every = _statements(forked.fork, _read_by_code(forked.fork))
-    lost = tuple(node for node in every if not _is_made(node, forked.fork, made))
+    constants = [node for node in every if isinstance(node, ast.Assign | ast.AnnAssign)]
+    wanted = dict.fromkeys([*own_statements(forked), *constants])
+    lost = tuple(node for node in wanted if not _is_made(node, forked.fork, made))
     return replace(compare(output, forked.fork), lost=lost)
 
 
