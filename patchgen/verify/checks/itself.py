@@ -366,7 +366,8 @@ def _of_common(one: PreTrainedModel, two: PreTrainedModel) -> tuple[Observed, Ob
     names = [name for name in states[0] if name in states[1]]
     if not names:
         raise NothingToCompare("both have no weight in common")
-    return tuple({name: state[name] for name in names} for state in states)  # type: ignore[return-value]
+    first, second = states
+    return {name: first[name] for name in names}, {name: second[name] for name in names}
 
 
 def _base_class(itself: Itself, model: PreTrainedModel) -> type[PreTrainedModel]:
