@@ -88,7 +88,14 @@ def stand_in(path: Path, env: Environment, settings: Settings) -> Flattened:
     base = ("lib/toy.py", "".join(parts[:-1]))
     files = [
         FlatFile(
-            "modeling", f"modeling_{stem}.py", text, tuple(used), tuple(lines), notes, summary, base
+            "modeling",
+            f"modeling_{stem}.py",
+            text,
+            tuple(used),
+            lambda: tuple(lines),
+            notes,
+            summary,
+            base,
         )
     ]
     if "# configuration" in source.text:

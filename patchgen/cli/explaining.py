@@ -12,13 +12,11 @@ import click
 
 from patchgen.cli.report import plural
 from patchgen.cli.session import Request, open_project
-from patchgen.compiler.flat import LineOrigin
 from patchgen.compiler.plan.declare import ModulePlan
-from patchgen.project.cache import Cache
 from patchgen.project.files import MODULAR, Project, make_modular
-from patchgen.project.flattening import flatten_group
-from patchgen.project.lock import Record, load_records, origin_of
-from patchgen.project.outcome import digest_of_file
+from patchgen.project.lock import Record, load_records
+from patchgen.project.outcome import digest_of, digest_of_file
+from patchgen.syntax.errors import Location
 from patchgen.syntax.text import read_source
 
 
@@ -87,7 +85,7 @@ def _explain_lines(project: Project, path: Path, line: int) -> int:
     if not line:
         sys.stdout.write(_describe(record))
         return 0
-    origin = origin_of(_lines(project, record, path), line)
+    origin = _find_origin(project, record, path, line)
     if origin is None:
         sys.stdout.write(f"{record.output}:{line}: a blank line, or written by patchgen itself\n")
         return 0
@@ -96,26 +94,22 @@ def _explain_lines(project: Project, path: Path, line: int) -> int:
     return 0
 
 
-def _lines(project: Project, record: Record, path: Path) -> tuple[LineOrigin, ...]:
-    """Where each line of the output at `path` comes from.
+def _find_origin(project: Project, record: Record, path: Path, line: int) -> Location | None:
+    """Where a line of the output at `path` comes from, of which the modular file is read again."""
+    from patchgen.compiler.flatten import flatten
 
-    The output is made again if possible: lines of a source can move without a change of the output,
-    and then the record has the old line numbers.
-    """
-    digest = digest_of_file(path)
     modular = make_modular(project, project.home / record.modular)
-    # Flattened again, as the cache has no origins of lines.
-    (outcome,) = flatten_group(Cache(project), modular.profile, [modular])
-    for output in outcome.outputs:
-        if (output.name, output.digest) == (path.name, digest):
-            return output.lines
+    flattened = flatten(modular.path, project.environment(), project.config.settings)
+    for file in flattened.files:
+        if (file.name, digest_of(file.text)) == (path.name, digest_of_file(path)):
+            for origin in file.lines:
+                if origin.first <= line <= origin.last:
+                    return Location(origin.path, origin.line + line - origin.first, 1)
+            return None
     why = "it was edited by hand"
-    if digest == record.digest:
+    if digest_of_file(path) == record.digest:
         why = f"{record.modular} does not give it now"
-    if record.flaw:
-        why += f", and {record.flaw}"
-    sys.stderr.write(f"{record.output}: {why}; what follows is from the last `patchgen convert`\n")
-    return record.lines
+    raise click.ClickException(f"{record.output}: {why}; `patchgen convert` writes it anew")
 
 
 def _describe(record: Record) -> str:

@@ -5,8 +5,9 @@ Only values, so that a run that finds everything in its cache need not load what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen.syntax.errors import Location, Problem
@@ -76,7 +77,7 @@ class Summary:
     parents: tuple[str, ...] = ()  # modules
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FlatFile:
     """One output of a modular file, formatted and verified.
 
@@ -88,11 +89,16 @@ class FlatFile:
     name: str  # of the file: "modeling_llama_loss.py"
     text: str
     parents: tuple[UsedSymbol, ...] = ()
-    lines: tuple[LineOrigin, ...] = ()
+    map_lines: Callable[[], tuple[LineOrigin, ...]] = field(default=tuple, repr=False)
     notes: tuple[Note, ...] = ()
     summary: Summary = Summary()
     diff_base: tuple[str, str] | None = None
     warnings: tuple[Problem, ...] = ()  # they stop nobody
+
+    @functools.cached_property
+    def lines(self) -> tuple[LineOrigin, ...]:
+        """Where the lines came from: a tenth of the work, and most outputs are not asked."""
+        return self.map_lines()
 
 
 @dataclass(frozen=True, slots=True)

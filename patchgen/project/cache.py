@@ -73,8 +73,8 @@ class Cache:
             return
         stored = {
             "digest": outcome.digest,
-            # The origins are thousands, and a clean check looks at none.
-            "outputs": [asdict(replace(o, parents=(), lines=())) for o in outcome.outputs],
+            # The parents are hundreds, and a clean check looks at none.
+            "outputs": [asdict(replace(o, parents=())) for o in outcome.outputs],
             "problems": [asdict(problem) for problem in outcome.problems],
             "reads": outcome.reads,
             "lookups": outcome.lookups,
@@ -220,7 +220,6 @@ def _output(item: Mapping[str, Any]) -> Output:
         "summary": Summary(tuple(summary["classes"]), tuple(summary["parents"])),
         "warnings": tuple(_problem(warning) for warning in item["warnings"]),
         "parents": (),
-        "lines": (),
     }
     return Output(**{**item, **values})
 

@@ -110,7 +110,7 @@ def examine(
 def _with_texts(
     outcomes: Sequence[Outcome], files: Mapping[Path, Present], evidence: Evidence
 ) -> list[Outcome]:
-    """`outcomes` with the texts and origins that outputs need which are not right."""
+    """`outcomes` with the texts that outputs need which are not right."""
 
     def is_right(outcome: Outcome) -> bool:
         for output in outcome.outputs:

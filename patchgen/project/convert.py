@@ -184,7 +184,7 @@ def _records_after(
             continue
         outcome, output = outcomes.get(verdict.modular), verdict.output
         # What is wrong on disk keeps its record, which says why it is wrong.  What the cache says
-        # of another tree has no origins to record.
+        # of another tree has no parents to record.
         is_right = is_repaired or verdict.status is Status.OK
         if output is None or outcome is None or outcome.texts is None or not is_right:
             continue

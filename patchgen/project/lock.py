@@ -1,7 +1,7 @@
 """Read and write patchgen.lock: what each output was made from.
 
-People read the file, `check` says from it why an output is stale, and `explain` finds the origins
-of lines.  It is checked in; it is sorted and holds no times and no absolute paths.
+People read the file, and `check` says from it why an output is stale.  It is checked in; it is
+sorted and holds no times and no absolute paths.
 
 A record is about the run that first gave its output, and is written again only with another output:
 what `check` finds right, `convert` leaves alone.  A record can therefore not be compared with the
@@ -14,13 +14,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from patchgen.compiler.flat import LineOrigin, UsedSymbol
+from patchgen.compiler.flat import UsedSymbol
 from patchgen.compiler.settings import Settings
 from patchgen.project.files import Project, Selection, is_below
 from patchgen.project.outcome import Outcome, Output
@@ -55,7 +54,6 @@ class Record:
     made_by: str  # "patchgen 0.1.0, libcst 1.9.0, ruff 0.14.10, ..."
     settings: str
     parents: tuple[UsedSymbol, ...]
-    lines: tuple[LineOrigin, ...]
     # Every module that was read, with the digest of its file.
     reads: tuple[tuple[str, str], ...] = ()
     own_digest: str = ""  # of patchgen's sources
@@ -150,9 +148,6 @@ def make_record(
         made_by,
         describe(settings),
         output.parents,
-        # Of a foreign tree it is only asked why an output is stale, and whole trees would make for
-        # a large file.
-        output.lines if outcome.modular.recorded else (),
         modules_read(outcome),
         own_digest(),
     )
@@ -267,9 +262,6 @@ def _entry(record: Record) -> dict[str, Any]:
     parents: dict[str, dict[str, str]] = {}
     for used in record.parents:
         parents.setdefault(used.path, {})[used.symbol] = used.digest
-    lines: dict[str, list[str]] = {}
-    for origin in record.lines:
-        lines.setdefault(origin.path, []).append(f"{origin.first}-{origin.last}:{origin.line}")
     texts = (
         record.modular,
         record.modular_digest,
@@ -283,7 +275,6 @@ def _entry(record: Record) -> dict[str, Any]:
         "parents": {path: dict(sorted(of.items())) for path, of in sorted(parents.items())},
         "reads": dict(record.reads),
         "patchgen_sha256": record.own_digest,
-        "lines": {path: " ".join(ranges) for path, ranges in sorted(lines.items())},
     }
     # What was edited stays so until it is made anew.
     return {**entry, SEAL: "" if record.flaw else _seal(record.output, entry)}
@@ -313,14 +304,9 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
             for path, symbols in entry["parents"].items()
             for symbol, digest in symbols.items()
         )
-        lines = sorted(
-            (int(first), int(last), path, int(line))
-            for path, ranges in entry["lines"].items()
-            for first, last, line in re.findall(r"(\d+)-(\d+):(\d+)", ranges)
-        )
         reads = sorted((module, str(digest)) for module, digest in entry["reads"].items())
     except (KeyError, AttributeError, TypeError, ValueError):
-        used, lines, reads, flaw = [], [], [], EDITED
+        used, reads, flaw = [], [], EDITED
     return Record(
         output,
         modular,
@@ -330,19 +316,7 @@ def _record(output: str, entry: Any, flaw: str) -> Record:
         made_by,
         settings,
         tuple(UsedSymbol(*fields) for fields in used),
-        tuple(LineOrigin(*fields) for fields in lines),
         tuple(reads),
         str(entry.get("patchgen_sha256", "")),
         flaw,
     )
-
-
-def origin_of(lines: Iterable[LineOrigin], line: int) -> Location | None:
-    """Where line `line` of an output came from.
-
-    None for a line that patchgen wrote itself.
-    """
-    for origin in lines:
-        if origin.first <= line <= origin.last:
-            return Location(origin.path, origin.line + line - origin.first, 1)
-    return None

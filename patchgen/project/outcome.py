@@ -1,7 +1,7 @@
 """The result of flattening one modular file, as it is compared, recorded and cached.
 
 In: `Flattened`, which holds texts.  Out: `Outcome`, which holds their digests.  An outcome from the
-cache has no texts and no origins; a run in which nothing changed needs none.
+cache has no texts; a run in which nothing changed needs none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import NamedTuple
 from patchgen.compiler.flat import (
     FlatFile,
     Flattened,
-    LineOrigin,
     Note,
     Override,
     Summary,
@@ -42,7 +41,7 @@ class Output:
 
     `added` and `removed` count the lines by which it differs from its parent, without blank ones.
     A new model has no diff: there `added` counts the lines that were copied from elsewhere than the
-    parent.  `parents` and `lines` are sorted; the cache has none.
+    parent.  `parents` are sorted; the cache has none.
     """
 
     kind: str
@@ -56,7 +55,6 @@ class Output:
     added: int = 0
     removed: int = 0
     parents: tuple[UsedSymbol, ...] = field(default=(), repr=False)
-    lines: tuple[LineOrigin, ...] = field(default=(), repr=False)
 
     @property
     def diff_name(self) -> str:
@@ -166,7 +164,6 @@ def _make_output(file: FlatFile, diff: str | None) -> Output:
         removed=removed,
         # Sorted by tuples: values that compare themselves take many times as long.
         parents=tuple(sorted(file.parents, key=lambda u: (u.symbol, u.digest, u.path))),
-        lines=tuple(sorted(file.lines, key=lambda o: (o.first, o.last, o.path, o.line))),
     )
 
 

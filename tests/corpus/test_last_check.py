@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.compiler.emit.validate import validate
-from patchgen.compiler.flat import LineOrigin
+from patchgen.compiler.flat import FlatFile, LineOrigin
 from patchgen.syntax.errors import Location
 from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import RATCHET, find_package
@@ -102,7 +102,8 @@ def check(paths: Iterable[Path], root: Path) -> tuple[list[str], list[str]]:
     for path in paths:
         text = make_absolute(path.read_text(encoding="utf-8"), path.relative_to(root).parent.parts)
         lines = (LineOrigin(1, text.count("\n") + 1, path.name, 1),)
-        for problem in validate(path.name, text, lines, Location("none"), (), env):
+        file = FlatFile("modeling", path.name, text, map_lines=lambda lines=lines: lines)
+        for problem in validate(file, Location("none"), (), env):
             is_known = any(
                 path.parent.name == model and problem.code == code and words in problem.what
                 for model, code, words in KNOWN

@@ -23,7 +23,6 @@ from patchgen.compiler.emit.parsed import parse_output
 from patchgen.compiler.flat import LineOrigin
 from patchgen.compiler.link.flatblock import FlatBlock
 from patchgen.syntax.blocks import first_line
-from patchgen.syntax.kept import recall
 from patchgen.syntax.trees import statements_within
 
 _WORD = re.compile(r"\w+")
@@ -33,20 +32,7 @@ _MANGLED = re.compile(r"(?<!\w)_[^\W_]\w*?(?=__\w)")
 
 def map_lines(text: str, blocks: Sequence[FlatBlock]) -> tuple[LineOrigin, ...]:
     """The origin of every line of `text` that stands in one of `blocks`, as ranges."""
-    # Everything of a block that decides about the origins of its lines.
-    subject = [
-        [
-            block.text if block.aside else block.defines[:1],
-            [[part.source.path, part.first, part.text] for part in block.rewritten],
-        ]
-        for block in blocks
-    ]
-    kept = recall("lines", text, subject)
-    if kept.answer is not None:
-        return tuple(LineOrigin(*origin) for origin in kept.answer)
-    origins = tuple(_join_ranges(_find_origins(text, blocks)))
-    kept.keep([(part.first, part.last, part.path, part.line) for part in origins])
-    return origins
+    return tuple(_join_ranges(_find_origins(text, blocks)))
 
 
 def _find_origins(text: str, blocks: Sequence[FlatBlock]) -> Iterator[tuple[int, str, int]]:

@@ -131,7 +131,7 @@ def _make_file(
         name=name,
         text=formatted[name],
         parents=_find_used_symbols(blocks, plan.modular.source.module),
-        lines=map_lines(formatted[name], module.blocks),
+        map_lines=functools.partial(map_lines, formatted[name], module.blocks),
         notes=notes,
         summary=Summary(tuple(own), _list_parents(module, plan)),
         diff_base=diff_base,
@@ -145,7 +145,6 @@ def _validate_file(
 
     Raises PatchgenError PG006 where it does not compile because a source does not.
     """
-    base = file.diff_base[1] if file.diff_base is not None else None
     env, plan = builder.naming.bindings.env, builder.naming.plan
     source = plan.modular.source
     # Where the modular file begins to declare what is in it.  A class that only names its parent
@@ -160,7 +159,7 @@ def _validate_file(
     imports = {
         (item.module, item.name): source.at(item.line, item.column) for item in plan.modular.imports
     }
-    problems = validate(file.name, file.text, file.lines, declared, overrides, env, base, imports)
+    problems = validate(file, declared, overrides, env, imports)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):
         for block in module.blocks:

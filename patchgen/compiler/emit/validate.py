@@ -30,7 +30,7 @@ from patchgen.compiler.emit.checks import (
 )
 from patchgen.compiler.emit.parsed import Parsed, imports_in, parse_output, read_parts
 from patchgen.compiler.emit.release import explain_missing, list_members
-from patchgen.compiler.flat import LineOrigin, Override
+from patchgen.compiler.flat import FlatFile, Override
 from patchgen.syntax.errors import Location, Problem, did_you_mean
 from patchgen.syntax.kept import recall
 from patchgen.syntax.locate import Environment
@@ -44,11 +44,11 @@ _LISTED = r"\b_no_split_modules\b[^\]]*[\"']{}[\"']"
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """A generated text with the origins of its lines; `base` is the text of its diff base."""
+    """An output of the file `modular`; `base` is the text of its diff base."""
 
-    text: str
-    lines: tuple[LineOrigin, ...]
+    file: FlatFile
     modular: str
+    text: str
     base: str | None
 
     def locate(self, line: int) -> Location:
@@ -56,7 +56,7 @@ class _Output:
 
         A line that patchgen wrote came from the last one above it that has an origin.
         """
-        above = [origin for origin in self.lines if origin.first <= line]
+        above = [origin for origin in self.file.lines if origin.first <= line]
         if not above:
             return Location(self.modular, 1, 1)
         origin = max(above, key=lambda origin: origin.first)
@@ -64,52 +64,41 @@ class _Output:
 
 
 def validate(
-    name: str,
-    text: str,
-    lines: tuple[LineOrigin, ...],
+    file: FlatFile,
     declared: Location,
     overrides: Sequence[Override],
     env: Environment,
-    base: str | None = None,
     imports: Mapping[tuple[str, str], Location] = MappingProxyType({}),
 ) -> tuple[Problem, ...]:
-    """What is wrong with the generated `text`, and warnings, at the lines that it came from.
+    """What is wrong with the generated `file`, and warnings, at the lines that it came from.
 
     `declared` is where the modular file begins to declare what is in it: the place of problems of
-    the whole.  What is as wrong in the diff base `base`, or in a file that lines came from, is
-    upstream's fault and not reported.  The release is asked through `env` for what the text takes
-    from it; `imports` are the places of the modular file's, as (module, name).
+    the whole.  What is as wrong in the diff base, or in a file that lines came from, is upstream's
+    fault and not reported.  The release is asked through `env` for what the text takes from it;
+    `imports` are the places of the modular file's, as (module, name).
     """
-    # `dataclasses.astuple` copies each value, which takes ten times as long.
-    origins = [(origin.first, origin.last, origin.path, origin.line) for origin in lines]
-    place = (declared.path, declared.line, declared.column)
-    parents = [(o.name, o.text, o.at.path, o.at.line, o.at.column) for o in overrides if o.text]
-    kept = recall("valid", text, origins, place, base, parents)
-    output = _Output(text, lines, declared.path, base)
+    base = None if file.diff_base is None else file.diff_base[1]
+    parents = [(override.name, override.text) for override in overrides if override.text]
+    kept = recall("valid", file.text, declared.path, base, parents)
+    output = _Output(file, declared.path, file.text, base)
     findings: list[Finding] = []
     problems: list[Problem] = []
-    # Only that nothing is wrong is kept, with warnings and what the release has to be asked: a
-    # problem is found again, with all that it says.
-    if kept.answer is not None:
-        questions, warned = kept.answer
-    else:
-        problem = _find_fault_of_the_whole(name, output, declared)
+    # Only what the release has to be asked is kept, of a text in which nothing is wrong: problems
+    # and warnings are found again, with the places that they have now.
+    questions = kept.answer
+    if questions is None:
+        problem = _find_fault_of_the_whole(output, declared)
         if problem is not None:
             return (problem,)
-        parsed, questions = parse_output(text), list_questions(text)
-        findings += find_mistakes(text)
+        parsed, questions = parse_output(file.text), list_questions(file.text)
+        findings += find_mistakes(file.text)
         problems += _find_patchgen_imports(parsed, output.modular)
-        swallowed = list(_find_swallowed(parsed, output, overrides))
-        swallowed += _find_unknown_layers(parsed, output)
-        problems += [problem for problem in swallowed if problem.severity == "error"]
-        notes = [problem for problem in swallowed if problem.severity == "warning"]
-        for line, what, hint in find_unset(text, base) if base is not None else ():
-            notes.append(Problem(output.locate(line), "PG421", what, hint))
-        warned = [(n.at.path, n.at.line, n.at.column, n.code, n.what, n.hint) for n in notes]
+        problems += _find_swallowed(parsed, output, overrides)
+        problems += _find_unknown_layers(parsed, output)
+        for line, what, hint in find_unset(file.text, base) if base is not None else ():
+            problems.append(Problem(output.locate(line), "PG421", what, hint, "warning"))
         if not findings and not problems:
-            kept.keep([questions, warned])
-    for path, line, column, code, what, hint in warned:
-        problems.append(Problem(Location(path, line, column), code, what, hint, "warning"))
+            kept.keep(questions)
     findings += _ask_release(questions, env)
     upstream = _find_upstream(output, env) if findings else set()
     for finding in findings:
@@ -131,7 +120,7 @@ def validate(
 def _find_upstream(output: _Output, env: Environment) -> set[tuple[str, str]]:
     """What is as wrong, as (code, detail), in the texts that `output` was made from."""
     texts = {"": output.base} if output.base is not None else {}
-    for path in {origin.path for origin in output.lines}:
+    for path in {origin.path for origin in output.file.lines}:
         module = path.removesuffix(".py").replace("/", ".")
         is_own = path == output.modular or path.startswith("patchgen/")
         if not is_own and env.path(module) is not None:
@@ -163,11 +152,11 @@ def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[Findi
                 yield Finding(line, "PG412", what, hint, name)
 
 
-def _find_fault_of_the_whole(name: str, output: _Output, declared: Location) -> Problem | None:
+def _find_fault_of_the_whole(output: _Output, declared: Location) -> Problem | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(output.text, name, "exec", dont_inherit=True)
+            compile(output.text, output.file.name, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         at = output.locate(getattr(error, "lineno", 1) or 1)
         what = f"the generated module does not compile: {error}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchgen.compiler.emit.validate import validate
-from patchgen.compiler.flat import LineOrigin, Override
+from patchgen.compiler.flat import FlatFile, LineOrigin, Override
 from patchgen.syntax.errors import Location
 from patchgen.syntax.locate import make_environment
 
@@ -106,6 +106,14 @@ CASES = [
 ]
 
 
+AT = Location("modular.py")
+
+
+def output(text: str, lines: tuple[LineOrigin, ...] = (), base: str | None = None) -> FlatFile:
+    diff_base = None if base is None else ("base.py", base)
+    return FlatFile("modeling", "out.py", text, map_lines=lambda: lines, diff_base=diff_base)
+
+
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=[case[0][:60] for case in CASES])
 def test_case(text: str, expected: list[str], tmp_path: Path) -> None:
     package = tmp_path / "transformers"
@@ -115,7 +123,7 @@ def test_case(text: str, expected: list[str], tmp_path: Path) -> None:
     head = HEAD.count("\n")
     lines = (LineOrigin(head + 1, head + text.count("\n") + 1, "modular.py", 1),)
     env = make_environment(tmp_path, search=[])
-    problems = validate("out.py", f"{HEAD}{text}\n", lines, Location("modular.py"), (), env)
+    problems = validate(output(f"{HEAD}{text}\n", lines), AT, (), env)
     said = [f"{problem.at.line} {problem.code} {problem.what}" for problem in problems]
     assert len(said) == len(expected), said
     for message, words in zip(said, expected, strict=True):
@@ -147,7 +155,7 @@ def test_parameter_that_nothing_sets(
     base = f"import torch\n{HEAD}{PARENT}{setting}\n"
     text = base.replace(PARENT, f"{PARENT}        {line}\n")
     env = make_environment(tmp_path, search=[])
-    problems = validate("out.py", text, (), Location("modular.py"), (), env, base)
+    problems = validate(output(text, base=base), AT, (), env)
     assert len(problems) == bool(expected)
     for problem in problems:
         assert (problem.code, problem.severity) == ("PG421", "warning")
@@ -187,13 +195,13 @@ def test_argument_that_an_override_swallows(
     )
     override = Override(Location("modular.py", 7, 5), "A.forward", "toy.A.forward", parent)
     env = make_environment(tmp_path, search=[])
-    problems = validate("out.py", text, (caller,), Location("modular.py"), (override,), env)
+    problems = validate(output(text, (caller,)), AT, (override,), env)
     assert [problem.severity for problem in problems if problem.code == "PG413"] == (
         [severity] if severity else []
     )
     assert all(problem.at == override.at for problem in problems if problem.code == "PG413")
     # Where the caller is in the modular file too, both were written so.
-    problems = validate("out.py", text, (), Location("modular.py"), (override,), env)
+    problems = validate(output(text), AT, (override,), env)
     assert "error" not in [p.severity for p in problems if p.code == "PG413"]
 
 
@@ -204,5 +212,5 @@ def test_a_mistake_in_a_copy_of_upstreams_list_of_layers(
     text = 'class A:\n    _no_split_modules = ["Gone"]\n'
     env = make_environment(tmp_path, search=[])
     before = text.replace("Gone", base) + "    b = 1\n"
-    (problem,) = validate("out.py", text, (), Location("modular.py"), (), env, before)
+    (problem,) = validate(output(text, base=before), AT, (), env)
     assert (problem.code, problem.severity) == ("PG409", severity)

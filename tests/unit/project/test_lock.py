@@ -5,19 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from patchgen.compiler.flat import LineOrigin, Summary, UsedSymbol
+from patchgen.compiler.flat import Summary, UsedSymbol
 from patchgen.compiler.settings import Settings
 from patchgen.project.lock import (
     Record,
     RecordedOutput,
     describe,
-    origin_of,
     read_lock,
     read_outputs,
     render_lock,
 )
 from patchgen.project.outcome import Output
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import PatchgenError
 
 RECORD = Record(
     output="g/modeling_x.py",
@@ -31,11 +30,6 @@ RECORD = Record(
         UsedSymbol("t.A", "a", "t.py"),
         UsedSymbol("t.B", "b", "t.py"),
         UsedSymbol("u.C", "c", "u.py"),
-    ),
-    lines=(
-        LineOrigin(3, 9, "t.py", 40),
-        LineOrigin(12, 12, "m/modular_x.py", 5),
-        LineOrigin(14, 20, "t.py", 60),
     ),
     reads=(("t", "d"), ("u", "e")),
     own_digest="f",
@@ -120,8 +114,6 @@ def test_what_is_no_lock_is_refused(text, line, tmp_path):
         None,
         {"parents": []},
         {"parents": {"a": 1}},
-        {"lines": {"a": 3}},
-        {"lines": {"a": "1-2:" + "3" * 5000}},
     ],
 )
 def test_what_is_no_record_is_flawed_and_not_refused(entry, tmp_path):
@@ -145,22 +137,6 @@ def test_a_record_tells_of_an_output_and_its_diff():
     assert not RECORD.is_about(output("3", ""))
     assert not RECORD.is_about(output("2", "3"))
     assert not replace(RECORD, flaw="edited").is_about(output("2", ""))
-
-
-@pytest.mark.parametrize(
-    "line, origin",
-    [
-        (2, None),
-        (3, Location("t.py", 40, 1)),
-        (9, Location("t.py", 46, 1)),
-        (10, None),
-        (12, Location("m/modular_x.py", 5, 1)),
-        (20, Location("t.py", 66, 1)),
-        (21, None),
-    ],
-)
-def test_origin_of_a_line(line, origin):
-    assert origin_of(RECORD.lines, line) == origin
 
 
 def test_settings_in_words():
