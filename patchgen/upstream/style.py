@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen.compiler.emit.format import ruff_program
+from patchgen.compiler.emit.layout import keep_layout
 from patchgen.syntax.errors import Location, PatchgenError
 
 # Where the package lies in its repository, whose configuration this is.
@@ -30,7 +31,7 @@ select = [
     "E", "F", "I", "W", "UP", "FURB", "SIM", "S110", "C4", "C901", "RUF013", "PERF102", "PLC1802",
     "PLC0208", "PIE794", "PLW1514",
 ]
-ignore = ["C901", "E501", "E741", "SIM1", "SIM905", "UP015", "UP031"]
+ignore = ["C901", "E501", "E741", "FURB110", "SIM1", "SIM905", "UP015", "UP031"]
 extend-safe-fixes = ["UP006"]
 preview = true
 explicit-preview-rules = true  # PLW1514 alone
@@ -91,9 +92,11 @@ def style(texts: Mapping[str, str], jobs: int = 0) -> Styled:
         for path in broken:
             (package / path).unlink()
         sound = [path for path in texts if path not in broken]
+        linted = {path: (package / path).read_bytes().decode() for path in sound}
         if sound:
             _ruff(["format", "--quiet"], top, jobs)
-        return Styled({path: (package / path).read_bytes().decode() for path in sound}, faults)
+        formatted = {path: (package / path).read_bytes().decode() for path in sound}
+    return Styled({path: keep_layout(linted[path], formatted[path], 119) for path in sound}, faults)
 
 
 def _faults(report: Sequence[Mapping[str, object]], package: Path) -> list[Fault]:

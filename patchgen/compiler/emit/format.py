@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen.compiler.emit.layout import keep_layout
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.kept import Kept, recall
@@ -114,9 +115,12 @@ def _format(request: Request) -> dict[str, str]:
                 # Two blank lines below the imports, as isort sets them.
                 opening, body = opening.rstrip("\n") + "\n\n\n", body.lstrip("\n")
             path.write_text(opening + body, encoding="utf-8", newline="\n")
+        formatted = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
         if settings.formatter == "ruff":
             _run_ruff(["format", "--quiet", *options], folder, paths)
-        formatted = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+            for name, path in paths.items():
+                text = path.read_text(encoding="utf-8")
+                formatted[name] = keep_layout(formatted[name], text, settings.line_length)
     if settings.formatter == "black":
         return {name: _format_with_black(name, text, settings) for name, text in formatted.items()}
     return formatted
@@ -162,7 +166,7 @@ def ruff_program() -> str:
 
     program = which("ruff")
     if program is None:
-        hint = "pip install ruff==0.14.10"
+        hint = "pip install 'ruff>=0.11'"
         raise PatchgenError("PG911", Location("ruff"), "is not installed", hint)
     return program
 
