@@ -17,9 +17,10 @@ from patchgen.author.declare.variant import Draft
 from patchgen.author.modular_text import format_modular
 from patchgen.cli.report import table
 from patchgen.cli.session import Request, open_project
+from patchgen.gallery import SOURCES
 from patchgen.project.files import Project
 from patchgen.project.write import replace_file
-from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
 
 
 def list_parts(model: str, package_root: str | None, says: Mapping[str, str]) -> int:
@@ -78,11 +79,37 @@ def write_new(
     for part in found.parts:
         for missing in part.missing:
             click.echo(f"note: {part.part}: {missing}", err=True)
+    _note_sources(project, display_path)
+    return 0
+
+
+def copy_from_gallery(name: str, force: bool, package_root: str | None) -> int:
+    """Copy the modular file of a variant of the gallery into the project."""
+    project = open_project(Request((), None, package_root))
+    paths = {path.stem.removeprefix("modular_"): path for path in SOURCES.rglob("modular_*.py")}
+    if name not in paths:
+        hint = did_you_mean(name, paths) or f"there are: {', '.join(sorted(paths))}"
+        raise click.UsageError(f"the gallery has no {name}; {hint}")
+    copy = project.config.home / (project.config.sources or ("modular",))[0]
+    copy = copy / paths[name].relative_to(SOURCES)
+    display_path, data = project.environment().display_path(copy), paths[name].read_bytes()
+    if copy.exists() and copy.read_bytes() != data and not force:
+        hint = "--force replaces it"
+        raise PatchgenError(
+            "PG804", Location(display_path), "exists already, with another text", hint
+        )
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(copy, data)
+    click.echo(f"wrote {display_path}")
+    _note_sources(project, display_path)
+    return 0
+
+
+def _note_sources(project: Project, display_path: str) -> None:
     if not project.config.sources:
         hint = 'or set sources = ["modular"] in [tool.patchgen] of pyproject.toml'
         note = f"note: this project names no sources: run patchgen convert {display_path}, {hint}"
         click.echo(note, err=True)
-    return 0
 
 
 def _is_proved(draft: Draft) -> bool:

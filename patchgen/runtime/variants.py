@@ -7,19 +7,17 @@ hides an installed one of the same name.
 from __future__ import annotations
 
 import errno
-import importlib.util
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen.compiler.flat import is_generated
 from patchgen.project.config import find_config
 from patchgen.project.lock import RecordedOutput, read_outputs
 from patchgen.project.places import LOCK
 from patchgen.syntax.errors import did_you_mean
 
-INSTALLED = "generated"  # the package that a wheel brings variants in
+INSTALLED = "patchgen.gallery"
 _PARENT = re.compile(
     r"^# Modified from (?P<module>transformers\.\S+?\.modeling_\w+)(?P<followed>;)?", re.MULTILINE
 )
@@ -72,7 +70,7 @@ def find_variant(name: str, start: Path | None = None) -> Variant:
         names = sorted({variant.name for variant in known})
         hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none, here'}"
         raise ValueError(
-            f"{name} is no variant that {LOCK} or an installed package `{INSTALLED}` has; {hint}"
+            f"{name} is no variant that {LOCK} or the installed {INSTALLED} has; {hint}"
         )
     if len(found) > 1:
         raise ValueError(
@@ -106,15 +104,13 @@ def _recorded(record: RecordedOutput, home: Path) -> Variant:
 
 
 def _installed() -> tuple[Variant, ...]:
-    spec = importlib.util.find_spec(INSTALLED)
-    found: dict[str, Variant] = {}
-    for folder in map(Path, (spec.submodule_search_locations or ()) if spec else ()):
-        for path in sorted(folder.rglob("modeling_*.py")):
-            module = ".".join((INSTALLED, *path.relative_to(folder).with_suffix("").parts))
-            # Of a module that several entries of Python's path have, the first is imported.
-            if module not in found and is_generated(path.read_text(encoding="utf-8")):
-                found[module] = Variant(_name(path.name), module, path, folder.parent)
-    return tuple(found.values())
+    """Those of the gallery, which a wheel brings."""
+    home = Path(__file__).parents[2]
+    found: list[Variant] = []
+    for path in sorted(home.joinpath(*INSTALLED.split(".")).rglob("modeling_*.py")):
+        module = ".".join(path.relative_to(home).with_suffix("").parts)
+        found.append(Variant(_name(path.name), module, path, home))
+    return tuple(found)
 
 
 def _is_model(output: Path) -> bool:

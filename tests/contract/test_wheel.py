@@ -39,7 +39,8 @@ def command(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_tool_and_the_generated_models(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     held = [name for name in names if ".dist-info/" not in name]
-    assert {name.partition("/")[0] for name in held} == {"patchgen", "generated"}
+    assert {name.partition("/")[0] for name in held} == {"patchgen"}
+    assert "patchgen/gallery/llama/modeling_llama_loss.py" in held
     tracked = subprocess.check_output(["git", "ls-files", "patchgen"], cwd=REPOSITORY, text=True)
     assert not set(tracked.split()) - set(held)
 
@@ -75,8 +76,9 @@ def test_the_wheel_works_without_the_repository(command: Path, tmp_path: Path) -
     assert "wrote modular/mpnet/modular_mpnet_sdpa_checkpoint.py" in run(
         "new", "mpnet", "--with", "sdpa,checkpoint"
     )
+    run("new", "--from-gallery", "albert_checkpoint")
     run("convert")
-    assert "3 outputs: 3 ok" in run("check")
+    assert "4 outputs: 4 ok" in run("check")
     assert "PG101" in run("errors")
     run("verify", "--help")
     assert "needs torch" in run("verify", "llama_loss", code=2)

@@ -25,18 +25,21 @@ PARTS = {
 @click.command(
     epilog="\b\nParts:\n" + "\n".join(f"  {part:12}{what}" for part, what in PARTS.items())
 )
-@click.argument("model")
+@click.argument("model", required=False)
 @click.option("--with", "parts", metavar="PART,...", help="The parts; default: list what fits.")
 @click.option(
     "--name",
     metavar="NAME",
     help="The end of the file's name, modular_MODEL_NAME.py; default: the parts.",
 )
+@click.option(
+    "--from-gallery", "variant", metavar="VARIANT", help="Copy the modular file of this variant."
+)
 @click.option("--dry-run", is_flag=True, help="Print the file; write nothing.")
 @click.option("--no-proof", is_flag=True, help="Write it unverified: seconds less.")
 @click.option("--force", is_flag=True, help="Write redundant parts too; replace an existing file.")
 @package_root
-def new(model: str, parts: str | None, **rest: Any) -> int:
+def new(model: str | None, parts: str | None, variant: str | None, **rest: Any) -> int:
     """Write the modular file that puts parts into MODEL.
 
     It is verified on a tiny model first.  MODEL is a modeling module of the installed transformers,
@@ -46,9 +49,15 @@ def new(model: str, parts: str | None, **rest: Any) -> int:
     \b
     Example:
       patchgen new roformer --with sdpa,loss --dry-run
+      patchgen new --from-gallery llama_loss
     """
-    from patchgen.cli.new import list_parts, write_new
+    from patchgen.cli.new import copy_from_gallery, list_parts, write_new
 
+    if variant is not None:
+        return copy_from_gallery(variant, rest["force"], rest["package_root"])
+    if model is None:
+        what = "patchgen new MODEL lists the parts that fit it, such as patchgen new roformer; "
+        raise click.UsageError(what + "patchgen new --from-gallery VARIANT copies one of ours")
     if parts is None:
         return list_parts(model, rest["package_root"], PARTS)
     return write_new(model, parts, **rest)
