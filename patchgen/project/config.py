@@ -164,11 +164,17 @@ _KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "warnings-as-errors": (lambda value: isinstance(value, bool), "true or false"),
     "required-version": (lambda value: isinstance(value, str), 'a version such as ">=0.1,<0.2"'),
 }
+# VeOmni's generator has the same name, command and table.
+_OF_VEOMNI = ("package_prefix", "ruff_extra_ignore", "ruff_isolated", "search_root")
 
 
 def _problems(key: str, value: object) -> list[Problem]:
     """What is wrong with one key of the table."""
     path = f"{TABLE}.{key}"
+    if key in _OF_VEOMNI:
+        what = f"{path}: is a key of VeOmni's generator, another tool that is called patchgen"
+        hint = f"run this one in a folder of its own, with a {FILE} that has its keys"
+        return [Problem(Location(FILE), "PG901", what, hint)]
     if key not in _KEYS:
         hint = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
         return [Problem(Location(FILE), "PG901", f"{path}: no such key", hint)]

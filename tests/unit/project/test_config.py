@@ -70,6 +70,11 @@ def test_misspelt_key(tmp_path):
     )
 
 
+def test_the_table_of_another_tool_of_this_name(tmp_path):
+    (message,) = problems({"search_root": "models", "sources": ["modular"]}, tmp_path)
+    assert "VeOmni's generator" in message
+
+
 def test_unknown_key(tmp_path):
     (message,) = problems({"xyz": 1}, tmp_path)
     assert "hint: known keys: sources, outputs, roots, exclude, flatten" in message
