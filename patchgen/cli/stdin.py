@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,22 +36,27 @@ def convert_stdin(
         raise click.UsageError("- needs --stdin-filename: parents are found from the file's path")
     project = open_project(Request((name,), out, package_root, allow_bidi=allow_bidi))
     place = Path.cwd() / name
-    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-        # The same path below another top, so that relative imports and messages stay the same.
-        inner = project.display_path(place.parent.resolve() / place.name).lstrip("/")
-        staged = Path(folder).resolve() / inner
-        staged.parent.mkdir(parents=True)
-        staged.write_bytes(sys.stdin.buffer.read())
-        moved = _moved(project, Path(folder))
-        outcome = next(
-            flatten_group(Cache(moved, on=False), STRICT, [make_modular(project, staged)])
-        )
+    with staged(project, place, sys.stdin.buffer.read()) as (moved, copy):
+        modular = make_modular(project, copy)
+        (outcome,) = flatten_group(Cache(moved, on=False), STRICT, [modular])
     if warnings_as_errors or project.config.warnings_as_errors:
         outcome = with_warnings_as_errors(outcome)
     sys.stderr.write(as_text(Page(findings=outcome.problems)))
     code = "".join((outcome.texts or {})[output.name] for output in outcome.outputs)
     sys.stdout.buffer.write(code.encode("utf-8"))  # UTF-8 whatever the locale, as in a file
     return exit_code(outcome.problems)
+
+
+@contextmanager
+def staged(project: Project, place: Path, data: bytes) -> Iterator[tuple[Project, Path]]:
+    """`data` as if it were in the file `place`: the project that has it, and its path there."""
+    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
+        # The same path below another top, so that relative imports and messages stay the same.
+        inner = project.display_path(place.parent.resolve() / place.name).lstrip("/")
+        copy = Path(folder).resolve() / inner
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes(data)
+        yield _moved(project, Path(folder)), copy
 
 
 def _moved(project: Project, folder: Path) -> Project:

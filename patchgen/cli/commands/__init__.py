@@ -27,6 +27,7 @@ COMMANDS = {
     "init": "init",
     "lint": "outputs",
     "list": "outputs",
+    "lsp": "lsp",
     "memory": "memory",
     "new": "new",
     "page": "page",

@@ -1,0 +1,26 @@
+"""`patchgen lsp`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+def lsp() -> int:
+    """Serve an editor over stdin and stdout, by the language server protocol.
+
+    In modular files: what `check` says as you type, the parent's method by "go to definition", and
+    lenses that open the flat file, its diff and the parent's classes.  It needs pygls: pip install
+    "patchgen[lsp]".
+
+    \b
+    Example, in Neovim:
+      vim.lsp.start({ name = "patchgen", cmd = { "patchgen", "lsp" } })
+    """
+    # Imported here: only editors need pygls.
+    try:
+        from patchgen.cli.language_server import server
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f'needs {error.name}: pip install "patchgen[lsp]"') from error
+    server.start_io()
+    return 0

@@ -1,0 +1,117 @@
+"""An editor's client talks to `patchgen lsp` about a modular file of the gallery."""
+
+import asyncio
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pygls")
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.client import LanguageClient
+
+from tests.toytree import REPOSITORY
+
+MODULAR = """from transformers.models.llama import modeling_llama as llama
+
+from patchgen.edits import Hole, edit, new, old
+
+
+class LlamaMLP(llama.LlamaMLP):
+    @edit("forward")
+    def clamp_the_gate(self, gate: Hole):
+        with old:
+            self.act_fn(gate)
+        with new:
+            self.act_fn(gate.clamp(max=7.0))
+
+
+class LlamaAttention(llama.LlamaAttention):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.scaling = 1.0
+"""
+
+
+async def talk(path: Path) -> dict[str, object]:
+    """What the editor gets for a file with a mistake, then without it."""
+    client, heard = LanguageClient("editor", "1"), asyncio.Queue()
+
+    @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+    def hear(params):
+        heard.put_nowait(params.diagnostics)
+
+    @client.feature(types.WINDOW_SHOW_DOCUMENT)
+    def show(params):
+        heard.put_nowait(params)
+        return types.ShowDocumentResult(True)
+
+    await client.start_io(sys.executable, "-m", "patchgen", "lsp")
+    await client.initialize_async(
+        types.InitializeParams(
+            types.ClientCapabilities(), root_uri=uris.from_fs_path(str(path.parent))
+        )
+    )
+    client.initialized(types.InitializedParams())
+    uri, text = uris.from_fs_path(str(path)), MODULAR.replace("act_fn(gate)", "act_fn(gate, 3)")
+    client.text_document_did_open(
+        types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, "python", 1, text))
+    )
+    wrong = await asyncio.wait_for(heard.get(), 60)
+    whole = types.TextDocumentContentChangeWholeDocument(MODULAR)
+    client.text_document_did_change(
+        types.DidChangeTextDocumentParams(types.VersionedTextDocumentIdentifier(2, uri), [whole])
+    )
+    right = await asyncio.wait_for(heard.get(), 60)
+    document = types.TextDocumentIdentifier(uri)
+    places = [
+        await client.text_document_definition_async(
+            types.DefinitionParams(document, types.Position(line, 4))
+        )
+        for line in (5, 9, 16)
+    ]
+    lenses = await client.text_document_code_lens_async(types.CodeLensParams(document))
+    lens = next(lens for lens in lenses if lens.command.title == "parent")
+    await client.workspace_execute_command_async(
+        types.ExecuteCommandParams(lens.command.command, lens.command.arguments)
+    )
+    shown = await asyncio.wait_for(heard.get(), 60)
+    await client.shutdown_async(None)
+    client.exit(None)
+    await client.stop()
+    return {"wrong": wrong, "right": right, "places": places, "lenses": lenses, "shown": shown}
+
+
+def test_what_an_editor_shows(tmp_path: Path) -> None:
+    folder = tmp_path / "modular/llama"
+    folder.mkdir(parents=True)
+    path = folder / "modular_llama_clamp.py"
+    path.write_text(MODULAR)
+    table = '[tool.patchgen]\nsources = ["modular"]\noutputs = { modular = "generated" }\n'
+    (tmp_path / "pyproject.toml").write_text(table)
+    output = tmp_path / "generated/llama/modeling_llama_clamp.py"
+    output.parent.mkdir(parents=True)
+    shutil.copy(REPOSITORY / "generated/llama/modeling_llama_loss.py", output)
+    said = asyncio.run(talk(path))
+
+    ((diagnostic,), right) = said["wrong"], said["right"]
+    assert (diagnostic.code, diagnostic.source, diagnostic.range.start.line) == (
+        "PG301",
+        "patchgen",
+        8,
+    )
+    assert not right
+    lines = []
+    for (place,) in said["places"]:
+        upstream = Path(uris.to_fs_path(place.uri))
+        assert upstream.name == "modeling_llama.py"
+        lines.append(upstream.read_text().split("\n")[place.range.start.line].strip())
+    assert lines[0].startswith("class LlamaMLP(")
+    assert lines[1].startswith("def forward(self, x")
+    assert re.match(r"def __init__\(self, config: LlamaConfig, layer_idx", lines[2])
+    titles = [lens.command.title for lens in said["lenses"]]
+    assert titles == ["flat file modeling_llama_clamp.py", "parent", "parent"]
+    assert said["shown"].uri.endswith("modeling_llama.py")
