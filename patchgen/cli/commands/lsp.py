@@ -7,15 +7,15 @@ import click
 
 @click.command()
 def lsp() -> int:
-    """Serve an editor over stdin and stdout, by the language server protocol.
+    """Serve an editor: diagnostics, the parent's method, lenses.
 
-    In modular files: what `check` says as you type, the parent's method by "go to definition", and
+    It speaks the language server protocol over stdin and stdout.  In modular files: what `check` says as you type, the parent's method by "go to definition", and
     lenses that open the flat file, its diff and the parent's classes.  It needs pygls: pip install
     "patchgen[lsp]".
 
     \b
-    Example, in Neovim:
-      vim.lsp.start({ name = "patchgen", cmd = { "patchgen", "lsp" } })
+    Example:
+      patchgen lsp
     """
     # Imported here: only editors need pygls.
     try:
