@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lsprotocol import types
@@ -106,7 +107,7 @@ def go_to_parent(ls: LanguageServer, params: types.DefinitionParams) -> list[typ
     if steps is None:
         return None
     line = params.position.line + 1
-    for node in ast.parse(document.source).body:
+    for node in _statements(document.source):
         if isinstance(node, ast.ClassDef) and node.lineno <= line <= (node.end_lineno or 0):
             methods = [inner for inner in node.body if isinstance(inner, Function)]
             names = [
@@ -119,6 +120,14 @@ def go_to_parent(ls: LanguageServer, params: types.DefinitionParams) -> list[typ
             places = list(_find_in_parents(steps, node.name, names[0] if names else ""))
             return places[:1] or list(_find_in_parents(steps, node.name, ""))[:1]
     return None
+
+
+def _statements(text: str) -> list[ast.stmt]:
+    """The statements of `text`; none where it is not Python yet."""
+    try:
+        return ast.parse(text).body
+    except SyntaxError:
+        return []
 
 
 def _overridden(method: Function) -> str:
@@ -153,16 +162,17 @@ def _declaration(steps: Steps, owner: str) -> Declaration | None:
     return plan.declaration(Symbol(plan.modular.source.module, owner))
 
 
+_LINKED: dict[Path, Steps] = {}  # what each file was when it was last without an error
+
+
 def _link(path: Path, text: str) -> Steps | None:
-    """The linked text, or None where it has an error, which is shown already."""
+    """The linked text; of one with an error, what it was before, or None."""
     if not MODULAR.fullmatch(path.name):
         return None
     project = open_project(Request((str(path),)))
-    with staged(project, path, text.encode()) as (moved, copy):
-        try:
-            return link_file(copy, moved.environment(), moved.config.settings)
-        except PatchgenError:
-            return None
+    with staged(project, path, text.encode()) as (moved, copy), suppress(PatchgenError):
+        _LINKED[path] = link_file(copy, moved.environment(), moved.config.settings)
+    return _LINKED.get(path)
 
 
 @server.feature(types.TEXT_DOCUMENT_CODE_LENS)
@@ -182,7 +192,7 @@ def show_lenses(ls: LanguageServer, params: types.CodeLensParams) -> list[types.
             if file.is_file():
                 lenses.append(_lens(0, title, uris.from_fs_path(str(file)) or "", 0))
     steps = _link(path, document.source)
-    for node in ast.parse(document.source).body if steps else ():
+    for node in _statements(document.source) if steps else ():
         if isinstance(node, ast.ClassDef) and steps is not None:
             for place in list(_find_in_parents(steps, node.name, ""))[:1]:
                 line = place.range.start.line
