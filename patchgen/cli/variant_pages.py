@@ -68,7 +68,7 @@ def write_pages(
                 if survived:
                     verdicts.append(judge_releases(survived, variant.name))
                 rows.append((variant, verdicts))
-                html = render_page(variant, verdicts)
+                html = render_page(variant, verdicts, has_index=True)
                 replace_file(pages / f"{variant.name}.html", html.encode())
             advance(1)
     replace_file(pages / "index.html", render_index(rows).encode())

@@ -53,6 +53,17 @@ const inView = (item) => {
   return frame.top <= box.top && box.bottom <= frame.bottom;
 };
 
+seen.opened = document.getElementById("where").textContent;
+seen.folded = document.querySelectorAll(".folded").length;
+const search = document.getElementById("search");
+search.value = "hidden_states.SHAPE";
+press("Enter", search);
+seen.searched = [...document.querySelectorAll(".chosen")].map((item) => [item.textContent, item.className]);
+document.querySelector(".folded[data-folded]").click();
+seen.unfolded = document.querySelectorAll(".folded").length;
+press("u");
+seen.all = document.querySelectorAll(".folded").length;
+press("Escape");
 line("flat", "position_bias=position_bias").dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
 seen.hover = look();
 document.querySelector("#flat .code").dispatchEvent(new MouseEvent("mouseleave"));
@@ -135,6 +146,10 @@ def test_lines_light_up_where_they_come_from(tmp_path: Path, size: str) -> None:
     page_state = browse(tmp_path, render_page(traced(name), [verdict]), size)
     assert page_state["problems"] == []
 
+    assert re.match(r"\d+ of \d+", page_state["opened"])
+    ((text, classes),) = page_state["searched"]
+    assert "hidden_states.shape" in text and "folded" not in classes
+    assert page_state["folded"] > page_state["unfolded"] > page_state["all"] == 0
     assert any("position_bias=position_bias" in line for line in page_state["hover"]["declaration"])
     assert any("torch.matmul(q, k.transpose" in line for line in page_state["hover"]["parent"])
     assert not page_state["left"]["flat"]

@@ -5,6 +5,9 @@ const status = document.getElementById("status");
 const where = document.getElementById("where");
 const state = { file: -1, line: 0, change: -1, lit: [] };
 
+const KEPT = 5, SHORT = 12; // lines shown around a change; shorter stretches are not folded
+const search = document.getElementById("search");
+
 const lineOf = (file, line) => lists[file].children[line - 1];
 const isFlat = (file) => file in data.outputs;
 const holds = ([file, first, last], [other, line]) => file === other && first <= line && line <= last;
@@ -104,9 +107,58 @@ function show(file) {
   if (select) select.value = String(file);
 }
 
+/** Fold what lies far from every change; the first line of a stretch says how much it is. */
+function fold(file) {
+  const items = [...lists[file].children];
+  const marked = items.map((item) => item.className !== "");
+  if (!marked.includes(true)) return;
+  const near = (at) => marked.slice(Math.max(0, at - KEPT), at + KEPT + 1).includes(true);
+  for (let at = 0; at < items.length; at++) {
+    let end = at;
+    while (end < items.length && !near(end)) end++;
+    if (end - at > SHORT) {
+      for (const item of items.slice(at, end)) item.classList.add("folded");
+      items[at].dataset.folded = `${end - at} unchanged lines`;
+    }
+    at = Math.max(at, end);
+  }
+}
+
+/** Show the stretch that `item` is in. */
+function unfold(item) {
+  let first = item;
+  while (first && first.classList.contains("folded") && !first.dataset.folded) first = first.previousElementSibling;
+  for (let each = first; each && each.classList.contains("folded"); each = each.nextElementSibling) {
+    if (each !== first && each.dataset.folded) break;
+    each.classList.remove("folded");
+  }
+  if (first) delete first.dataset.folded;
+}
+
+function unfoldAll() {
+  for (const item of document.querySelectorAll(".folded")) item.classList.remove("folded");
+}
+
+/** Choose the next line that has the text of the search. */
+function find() {
+  const text = search.value.toLowerCase();
+  const flat = Number(Object.keys(data.outputs)[0]);
+  const order = [...lists.keys()].sort((a, b) => isFlat(b) - isFlat(a) || a - b);
+  const start = order.indexOf(state.file < 0 ? flat : state.file);
+  for (let turn = 0; text && turn <= order.length; turn++) {
+    const file = order[(start + turn) % order.length];
+    const items = [...lists[file].children];
+    const from = turn === 0 && state.file === file ? state.line : 0;
+    const at = items.findIndex((item, number) => number >= from && item.textContent.toLowerCase().includes(text));
+    if (at >= 0) return choose(file, at + 1);
+  }
+  if (text) status.textContent = `No line has ${search.value}`;
+}
+
 function reveal(file, line) {
   show(file);
   const item = lineOf(file, Math.max(1, Math.min(line, lists[file].children.length)));
+  unfold(item);
   const pane = item.closest(".scroll");
   const box = item.getBoundingClientRect(), frame = pane.getBoundingClientRect();
   if (box.top < frame.top + 20 || box.bottom > frame.bottom - 20) {
@@ -185,13 +237,17 @@ function placeOf(event) {
 }
 
 for (const [file, list] of lists.entries()) {
+  // A line that is folded counts too.
+  for (const [number, item] of [...list.children].entries()) item.value = number + 1;
+  fold(file);
   list.setAttribute("role", "listbox");
   list.tabIndex = 0;
   for (const item of list.children) item.setAttribute("role", "option");
   list.addEventListener("click", (event) => {
     const place = placeOf(event);
+    if (place && lineOf(...place).dataset.folded) unfold(lineOf(...place));
     // Text that is being selected is to be copied.
-    if (place && !String(getSelection())) choose(...place);
+    else if (place && !String(getSelection())) choose(...place);
   });
   list.addEventListener("mouseover", (event) => {
     const place = placeOf(event);
@@ -231,17 +287,31 @@ const keys = {
   n: () => goTo(state.change + 1),
   p: () => goTo(Math.max(state.change, 0) - 1),
   t: themes.toggle,
+  u: unfoldAll,
+  w: () => document.body.classList.toggle("wrap"),
+  "/": () => search.focus(),
   Escape: () => { Object.assign(state, { file: -1, change: -1 }); paint(); status.textContent = ""; },
 };
 for (const [number, pane] of [...document.querySelectorAll(".pane")].entries()) {
   keys[number + 1] = () => pane.querySelector(".code:not([hidden])").focus();
 }
 document.addEventListener("keydown", (event) => {
-  if (event.altKey || event.ctrlKey || event.metaKey || event.target.closest("select")) return;
-  if (event.key in keys) keys[event.key]();
+  if (event.altKey || event.ctrlKey || event.metaKey || event.target.closest("select, input")) return;
+  if (!(event.key in keys)) return;
+  event.preventDefault();
+  keys[event.key]();
 });
+search.addEventListener("keydown", (event) => {
+  if (event.key === "Enter") find();
+  if (event.key === "Escape") search.blur();
+});
+document.getElementById("unfold").addEventListener("click", unfoldAll);
+document.getElementById("wrap").addEventListener("click", keys.w);
+if (matchMedia("(max-width: 800px)").matches) keys.w();
 
 const [, file, line] = location.hash.match(/^#f(\d+)-(\d+)$/) || [];
 const [, change] = location.hash.match(/^#change-(\d+)$/) || [];
 if (file && lists[file]) choose(Number(file), Number(line));
 else if (change) goTo(Number(change) - 1);
+// Imports come first in a file, and tell least.
+else goTo(Math.max(0, data.changes.findIndex((each) => each.title !== "module")));
