@@ -62,6 +62,13 @@ class EditDeclaration:
         """The code that errors about all of it point at."""
         return self.pairs[-1].new if self.pairs else self.node
 
+    @property
+    def meaning(self) -> list[object]:
+        """All that decides what it does to a method, whatever its words were imported as."""
+        names = [parameter.name for parameter in (*self.added, *self.changed)]
+        words = [pair.word for pair in self.pairs]
+        return [self.statement.fragment.text, self.count, self.holes, names, words]
+
     def at(self, node: Positioned) -> Location:
         """Where `node` of the declaration stands."""
         return self.body.at(self.statement, node)

@@ -33,6 +33,7 @@ from patchgen.syntax.blocks import first_line
 from patchgen.syntax.bound import bound_names, names_in
 from patchgen.syntax.errors import PatchgenError, Problem, did_you_mean
 from patchgen.syntax.fragments import Fragment, Positioned, find_syntax_error
+from patchgen.syntax.kept import recall
 from patchgen.syntax.same import Function, is_same_code
 from patchgen.syntax.trees import list_parameters, names_within, walk
 
@@ -183,9 +184,6 @@ def _refuse_attributes(edit: EditDeclaration, bodies: Sequence[ClassBody]) -> No
 
 
 def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str, list[EditMatch]]:
-    # libcst is loaded only where there is an edit.
-    from patchgen.compiler.edits.rewriting import replace_matches
-
     first, method = edits[0], target.statement.fragment
     made = [(edit, _find_replacements(edit, target, method)) for edit in edits]
     _refuse_overlaps(method, [(edit, change) for edit, changes in made for change in changes])
@@ -199,6 +197,12 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
         signature.added.extend(edit.added)
         signature.removed.update(argument.arg for argument in edit.removed)
         signature.changed.update((parameter.name, parameter) for parameter in edit.changed)
+    kept = recall("edit", method.text, [edit.meaning for edit in edits])
+    if kept.answer is not None:
+        return str(kept.answer), matches
+    # libcst is loaded only where there is an edit that no earlier run has made.
+    from patchgen.compiler.edits.rewriting import replace_matches
+
     every = [change for _, changes in made for change in changes]
     replaced = replace_matches(method, every, signature, first.at(first.node))
     # Some expressions cannot be written at some places, such as quotes inside an f-string.
@@ -219,6 +223,7 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
     if not written and is_same_code(replaced.tree, target.node):
         what = f"the edit of {first.method} changes nothing"
         raise PatchgenError("PG306", first.at(first.node), what, "remove it")
+    kept.keep(text)
     return text, matches
 
 
