@@ -18,7 +18,7 @@ from transformers.utils import SAFE_WEIGHTS_NAME
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.checkpoints import clear_checkpoint
-from patchgen.training.loop.rows import IGNORED
+from patchgen.training.loop.texts import IGNORED
 from patchgen.training.parallel.engine import Engine
 from patchgen.training.parallel.process_group import wait
 from patchgen.training.parallel.rng_state import share_rng_state
@@ -109,6 +109,12 @@ class EngineTrainer(Trainer):
             wait(self.engine)
         if is_checkpoint and self.engine.shards_weights:
             write_weights(self.model, Path(str(output_dir)), first=self.engine.is_first)
+            return
+        if self.engine.shards_weights:  # `save_pretrained` gathers DTensors, on all processes
+            folder = output_dir or self.args.output_dir
+            self.model.save_pretrained(folder, is_main_process=self.engine.is_first)
+            if self.engine.is_first and self.processing_class is not None:
+                self.processing_class.save_pretrained(folder)
             return
         super().save_model(output_dir, _internal_call)
 

@@ -1,4 +1,4 @@
-"""Provides the tokenizer: that of the checkpoint, or one that is trained on the text.
+"""Provides the tokenizer: that of a checkpoint, or one that is trained on the text.
 
 A trained tokenizer is a byte-level BPE, which encodes every text and decodes it unchanged.
 """
@@ -6,13 +6,12 @@ A trained tokenizer is a byte-level BPE, which encodes every text and decodes it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.loop.switches import refuse
+from patchgen.training.loop.options import refuse
 
 # In the order of their ids.  `<s>` and `</s>` are also BERT's class and separator tokens.
 SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>"}
@@ -20,54 +19,49 @@ BYTES = 256
 
 
 def train_tokenizer(texts: Iterable[str], size: int) -> Any:
-    """Train a tokenizer of at most `size` tokens that adds `<s>` before a passage and `</s>` after
-    it.
-    """
+    """Train a tokenizer of at most `size` tokens that puts `<s>` and `</s>` around a text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     if size < BYTES + len(SPECIAL):
         least = BYTES + len(SPECIAL)
-        refuse(
-            "vocabulary", size, f"every byte and {len(SPECIAL)} special tokens are {least} already"
-        )
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+        refuse("vocabulary", size, f"every byte and {len(SPECIAL)} special tokens are {least}")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=list(SPECIAL.values()),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    made.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     first, last = SPECIAL["bos_token"], SPECIAL["eos_token"]
-    around = [(token, made.token_to_id(token)) for token in (first, last)]
-    made.post_processor = processors.TemplateProcessing(
+    around = [(token, tokenizer.token_to_id(token)) for token in (first, last)]
+    tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{first} $A {last}", special_tokens=around
     )
-    again = {"cls_token": first, "sep_token": last}
-    inputs = ["input_ids", "attention_mask"]
     return PreTrainedTokenizerFast(
-        tokenizer_object=made, **SPECIAL, **again, model_input_names=inputs
+        tokenizer_object=tokenizer,
+        **SPECIAL,
+        cls_token=first,
+        sep_token=last,
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
     )
 
 
-def load_tokenizer(folder: str | Path) -> Any | None:
-    """Return the tokenizer of a checkpoint; None where it has none."""
+def load_tokenizer(name: str) -> Any | None:
+    """Return the tokenizer of that name or checkpoint; None where it has none, or "" is given."""
+    if not name:
+        return None
     try:
-        found = AutoTokenizer.from_pretrained(folder)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-    ):  # what transformers raises where files are absent, or it knows no class
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, KeyError):  # what transformers raises where it finds none
         return None
-    if len(found) < 2:  # made of nothing but a name, without a vocabulary
+    if len(tokenizer) < 2:  # made of nothing but a name, without a vocabulary
         return None
-    if found.pad_token_id is None:
-        found.pad_token = found.eos_token
-    if found.pad_token_id is None:
-        raise PatchgenError(
-            "PG812", Location(str(folder)), "its tokenizer has no token to pad with"
-        )
-    return found
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.pad_token_id is None:
+        raise PatchgenError("PG812", Location(name), "its tokenizer has no token to pad with")
+    return tokenizer

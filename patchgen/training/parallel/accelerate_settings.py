@@ -13,7 +13,7 @@ from accelerate.utils import DynamoBackend
 from patchgen.training.parallel.engine import Engine
 
 
-class OnAnyDevice(ParallelismConfig):  # type: ignore[misc]
+class OnAnyDevice(ParallelismConfig):
     """Accelerate's configuration, allowed on a CPU too.
 
     Only the rows of each process are needed from it: patchgen has distributed the weights already.
