@@ -21,13 +21,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from patchgen.training.charts.lines import Line, lines
 from patchgen.training.loop.folder import RunFolder, create_folder, points_of
 from patchgen.training.loop.machine import describe_environment
-from patchgen.training.loop.models import find_source
 from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.run import train
 from patchgen.training.loop.setup import TrainingData, build_seeded_model, prepare_data
+
+from benchmarks.charts.lines import Line, lines
+from patchgen.training.loop.models import find_source
+from patchgen.training.loop.run import train
 
 WITHIN = 0.02  # of the stock model's loss
 SEEDS = (0, 1, 2)

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from patchgen.training.charts.bars import Bar, bars
-from patchgen.training.charts.frame import decades, format_number, ticks
-from patchgen.training.charts.lines import Line, lines
+from benchmarks.charts.bars import Bar, bars
+from benchmarks.charts.frame import decades, format_number, ticks
+from benchmarks.charts.lines import Line, lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,8 @@ from patchgen.training.memory.fits import (
     largest_batch,
     parse_size,
 )
-from patchgen.training.memory.predict import predict_step
-from patchgen.training.memory.report import MOST, as_text, make_report
-from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.report import MOST, Report, as_text
+from patchgen.training.memory.step import Setup, predict_step
 from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
 
@@ -65,13 +63,11 @@ def test_what_never_ends_is_no_batch():
 
 @pytest.mark.parametrize(
     ("most", "message"),
-    [(MOST, "65536 or more, 524,288 tokens or more."), (MOST - 1, "65535, 524,280 tokens.")],
+    [(MOST, "65536 or more, 524,288 tokens."), (MOST - 1, "65535, 524,280 tokens.")],
 )
 def test_the_end_of_the_search_is_reported(most, message):
     measured = Figures(1, 0, 1, 1, 1, 1, (("forward", 4),))
-    report = replace(
-        make_report(None, measured, "bert", "BertModel", Setup(length=8)), card=10**9, most=most
-    )
+    report = Report("bert", "BertModel", Setup(length=8), None, measured, 10**9, most)
     assert f"A card of 1.00 GB takes a batch of {message}\n" in as_text(report)
 
 

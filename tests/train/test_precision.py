@@ -11,9 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, Trainer
 from patchgen.training import precision
 from patchgen.training.loop.options import Options, make_arguments
 from patchgen.training.memory.figures import summarize
-from patchgen.training.memory.measure import _on_cpu
-from patchgen.training.memory.predict import predict_step
-from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.measure import peaks_on_cpu
+from patchgen.training.memory.step import Setup, predict_step
 from patchgen.training.memory.target import Choice, find_target
 
 SIZES = {
@@ -54,7 +53,7 @@ def test_memory_predicts_what_train_holds(tmp_path, name):
     assert sum(weight.nbytes for weight in trainer.model.parameters()) == summary.weights
     trainer.train()
     checkpoint_step(trainer, batch, lambda phase: None)
-    seen = _on_cpu(lambda begin: checkpoint_step(trainer, batch, begin))
+    seen = peaks_on_cpu(lambda begin: checkpoint_step(trainer, batch, begin))
     held = summary.weights + summary.buffers + summary.optimizer + summary.inputs
     assert seen == {phase: pytest.approx(most - held, abs=64) for phase, most in summary.peaks}
 

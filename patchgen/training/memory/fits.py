@@ -12,11 +12,10 @@ import torch
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.bisection import find_last
 from patchgen.training.device_memory import free_memory
-from patchgen.training.memory.figures import summarize
+from patchgen.training.memory.figures import spread, summarize
 from patchgen.training.memory.report import MOST, format_size
-from patchgen.training.memory.setup import Setup, setup_error
-from patchgen.training.memory.target import Target
-from patchgen.training.memory.zero import predict
+from patchgen.training.memory.step import Setup, predict_step
+from patchgen.training.memory.target import Target, setup_error
 
 _UNITS = {
     "": 1,
@@ -50,9 +49,8 @@ def largest_batch(target: Target, setup: Setup, room: int) -> int:
 
     @functools.cache
     def peaks(batch: int) -> tuple[int, ...]:
-        return tuple(
-            most for _, most in summarize(predict(target, replace(setup, batch=batch))).peaks
-        )
+        trace = spread(predict_step(target, replace(setup, batch=batch)))
+        return tuple(most for _, most in summarize(trace).peaks)
 
     least = max(peaks(1))
     if least > room:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen.training.charts.frame import (
+from benchmarks.charts.frame import (
     chart,
     decades,
     format_number,
