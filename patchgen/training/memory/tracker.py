@@ -83,6 +83,7 @@ class Tracker(MemTracker):
         self._paths: list[str] = []
         self._maker = ""
         self._saving: Any = None
+        self._hooks: list[Any] = []
 
     def begin(self, phase: str) -> None:
         """Start a phase."""
@@ -100,6 +101,8 @@ class Tracker(MemTracker):
         super().__exit__(*error)
         if self._depth == 0:
             self._saving.__exit__(*error)
+            for hook in self._hooks:
+                hook.remove()
 
     def __torch_dispatch__(
         self,
@@ -160,9 +163,6 @@ class Tracker(MemTracker):
         name = self._mod_tracker.get_known_fqn(module)
         self._inside.append(module)
         self._paths.append(name.partition(".")[2])
-        if module not in self.memory_tracking:
-            self._track_module_params_and_buffers(module)
-            self.memory_tracking[module] = None
 
     def _post_fw_hook(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
         # A recompute ends midway in a forward, without leaving the modules inside.
@@ -194,6 +194,11 @@ class Tracker(MemTracker):
         for tensor in tensors:
             self._track(_MemRefType.ACT, tensor)
             self._set([tensor], role)
+            if role == "weights" and tensor.requires_grad:
+                self._hooks.append(tensor.register_post_accumulate_grad_hook(self._has_gradient))
+
+    def _has_gradient(self, weight: Tensor) -> None:
+        self._set([weight.grad], "gradients")
 
     def _keep(self, tensor: Tensor) -> None:
         """Called with each tensor that autograd saves."""
