@@ -98,7 +98,8 @@ class VariantCallback(TrainerCallback):
             _refuse_checkpointing(model)
         self.report = check_engine(model, self.trainer.model_wrapped, self.engine)
         if self.rates is None:
-            self.rates = measure_rates(self.trainer, self.device)
+            with torch.random.fork_rng():  # what is drawn here must not change the run
+                self.rates = measure_rates(self.trainer, self.device)
         reset_peak_memory(self.device)
         self.seconds, self.tokens, self.warm, self.window = 0.0, 0, WARM, (0.0, 0)
         self._resume_clock(state)
