@@ -34,12 +34,9 @@ def test_every_name_is_distinguished():
     }
     assert held == {("float32", ""), ("float32", "bfloat16"), ("float32", "float16")}
     assert precision.weights_in("pure-bf16") == "bfloat16"
-    assert {
-        name: precision.products_in(name) for name in ("fp32", "tf32", "fsdp-mixed", "amp-fp16")
-    } == {
+    assert {name: precision.products_in(name) for name in ("fp32", "tf32", "amp-fp16")} == {
         "fp32": "float32",
         "tf32": "float32",
-        "fsdp-mixed": "bfloat16",
         "amp-fp16": "float16",
     }
 
