@@ -35,13 +35,11 @@ def bench(
     if planned:
         return _print_plan(cases, card)
 
-    import torch
-
     from patchgen.project.write import replace_file
     from patchgen.training.bench.page import as_markdown, draw
-    from patchgen.training.bench.run import open_record, run
+    from patchgen.training.bench.run import has_gpu, open_record, run
 
-    if not tiny and not torch.cuda.is_available():
+    if not tiny and not has_gpu():
         hint = "--tiny checks on the CPU, without timing; --plan prints what fits a card"
         raise click.UsageError(f"torch finds no CUDA device here: {hint}")
     device = "cpu" if tiny else "cuda"

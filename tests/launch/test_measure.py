@@ -51,7 +51,7 @@ def test_every_command_of_the_plan_is_one(tiny):
             assert (REPOSITORY / words[-1]).exists()
             continue
         name, *rest = words
-        load_command(name).make_context(name, rest)
+        load_command(name).make_context(name, list(rest))
         assert name == "bench" or rest[0] in NAMES, words
         if name == "train":
             pytest.importorskip("transformers")

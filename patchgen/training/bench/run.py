@@ -46,6 +46,11 @@ WIDE, NARROW = (1e-4, 2e-3), (2e-2, 1e-1)
 Results = dict[str, dict[str, dict[str, Any]]]  # by case and entry
 
 
+def has_gpu() -> bool:
+    """Return whether torch finds a CUDA device."""
+    return bool(torch.cuda.is_available())
+
+
 def versions() -> dict[str, str]:
     """Return the releases that times depend on; "" for what is not installed."""
     releases = {}
