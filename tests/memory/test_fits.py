@@ -15,10 +15,10 @@ import torch
 from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.figures import Figures, summarize
 from patchgen.training.memory.fits import (
-    _last_within,
     check_device,
     check_free_memory,
     largest_batch,
+    last_within,
     parse_size,
 )
 from patchgen.training.memory.report import MOST, Report, as_text
@@ -51,14 +51,14 @@ def test_last_within(peaks, room):
         asked.append(batch)
         return peaks(batch)
 
-    assert _last_within(counted, room) == max(
+    assert last_within(counted, room) == max(
         batch for batch in range(1, MOST) if max(peaks(batch)) <= room
     )
-    assert len(set(asked)) <= 24
+    assert len(set(asked)) <= 32
 
 
 def test_what_never_ends_is_no_batch():
-    assert _last_within(lambda batch: (1000,), 2000) == MOST
+    assert last_within(lambda batch: (1000,), 2000) == MOST
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_not_even_one_fits():
 
 def test_what_this_machine_does_not_have_is_not_run():
     target = find_target("bert", Choice(tiny=True), REPOSITORY)
-    with pytest.raises(PatchgenError, match="PG823 the step takes 1000 TB, and this machine has"):
+    with pytest.raises(PatchgenError, match="PG823 the step takes 1000 TB, and .* are free here"):
         check_free_memory(target, 10**15, "cpu")
 
 

@@ -278,12 +278,7 @@ def _deviation(
 
 
 def _utilisation(
-    case: Case,
-    entry: Entry,
-    texts: Sequence[int],
-    steps: Steps,
-    seconds: float,
-    device: str,
+    case: Case, entry: Entry, texts: Sequence[int], steps: Steps, seconds: float, device: str
 ) -> dict[str, float]:
     """Return MFU, by a measured product and by the data sheet, where FLOPs follow from shapes."""
     stock = getattr(__import__("transformers"), case.head)

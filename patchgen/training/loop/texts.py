@@ -218,12 +218,7 @@ def _labels(options: Options, part: Any, source: str) -> tuple[str, ...]:
 
 
 def _documents(
-    options: Options,
-    part: Any,
-    column: str,
-    tokenizer: Any,
-    labels: Sequence[str],
-    source: str,
+    options: Options, part: Any, column: str, tokenizer: Any, labels: Sequence[str], source: str
 ) -> Iterator[Document]:
     named = labels and hasattr(part.features[options.label_column], "names")
     numbers = {label: number for number, label in enumerate(labels)}
