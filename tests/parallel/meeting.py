@@ -18,6 +18,7 @@ from torch import distributed
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.run import LOCK, guard
+from patchgen.training.loop.trainer import share_rng_state
 from patchgen.training.parallel.engine import Engine, Launch
 from patchgen.training.parallel.process_group import (
     broadcast_from_first,
@@ -26,7 +27,6 @@ from patchgen.training.parallel.process_group import (
     join,
     leave,
 )
-from patchgen.training.parallel.rng_state import share_rng_state
 from tests.parallel.forked import forked
 
 WORLD = 2

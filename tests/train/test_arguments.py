@@ -123,8 +123,7 @@ def test_checkpoints_of_other_models(tmp_path, caplog):
 
 
 def _larger(place):
-    from patchgen.training.loop.texts import SHIPPED
-    from patchgen.training.loop.vocabulary import train_tokenizer
+    from patchgen.training.loop.texts import SHIPPED, train_tokenizer
 
     texts = [path.read_text(encoding="utf-8") for path in SHIPPED.glob("*.txt")]
     train_tokenizer(texts, 2048).save_pretrained(place / "large")

@@ -15,9 +15,10 @@ pytest.importorskip("datasets")
 import torch
 from safetensors.torch import load_file
 from torch.nn.modules.module import register_module_forward_hook
+from transformers import TrainerCallback
 
 from patchgen.syntax.errors import PatchgenError
-from tests.train.runs import history, losses, run, weights
+from tests.train.runs import history, losses, run, seen_by, weights
 
 FULL = {"packing": "concatenated"}
 
@@ -229,33 +230,30 @@ def test_lora_of_joined_experts(tmp_path):
     assert any(".experts." in name for name in saved)
 
 
-@pytest.mark.slow
-def test_the_largest_batch(tmp_path):
-    """accelerate halves a batch that does not fit: here, one that says so."""
+class Small(TrainerCallback):
+    """The model has memory for four rows."""
+
     seen: list[int] = []
 
-    def refuse(module, args, kwargs):
-        rows = kwargs["input_ids"].shape[0] if "input_ids" in kwargs else 0
-        if type(module).__name__ == "LlamaForCausalLM" and module.training:
-            seen.append(rows)
-            if rows > 4:
-                raise torch.OutOfMemoryError("CUDA out of memory.")
+    def on_train_begin(self, args, state, control, model, **rest):
+        def refuse(module, args, kwargs):
+            rows = kwargs["input_ids"].shape[0]
+            if module.training:
+                Small.seen.append(rows)
+                if rows > 4:
+                    raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    hook = (
-        torch.nn.modules.module.register_module_forward_pre_hook(refuse, with_kwargs=True)
-        if (
-            "with_kwargs"
-            in torch.nn.modules.module.register_module_forward_pre_hook.__code__.co_varnames
-        )
-        else None
-    )
-    if hook is None:
-        pytest.skip("global hooks see no keyword arguments in this torch")
-    try:
+        model.register_forward_pre_hook(refuse, with_kwargs=True)
+
+
+def test_the_largest_batch(tmp_path):
+    """accelerate makes a batch that does not fit smaller; without it the run ends with a way on."""
+    with seen_by(Small):
         run(tmp_path / "run", auto_find_batch_size=True, max_steps=1)
-    finally:
-        hook.remove()
-    assert seen[0] == 8 and seen[-1] <= 4
+        assert Small.seen[0] == 8 and 1 <= Small.seen[-1] <= 4
+        with pytest.raises(PatchgenError, match="PG816") as refused:
+            run(tmp_path / "whole", max_steps=1)
+    assert "--auto_find_batch_size" in refused.value.problem.hint
 
 
 @pytest.mark.slow

@@ -31,8 +31,7 @@ from patchgen.training.bench.plan import ROOM, plan
 from patchgen.training.optimizers import NotInstalled
 from patchgen.training.precision import products_in
 from patchgen.training.rate.flops import count_forward_flops, count_pairs
-from patchgen.training.rate.peak import allow_tf32, datasheet_flops, product_flops
-from patchgen.training.rate.timing import time_runs
+from patchgen.training.rate.peak import allow_tf32, datasheet_flops, product_flops, time_runs
 from patchgen.training.silence import silence_process
 
 WARM, TIMED = 3, 10  # steps

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 import torch
+from accelerate import ParallelismConfig
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
@@ -33,7 +34,6 @@ from patchgen.training.loop.options import ARGUMENTS, Options, make_arguments, o
 from patchgen.training.loop.texts import TrainingData, prepare_data
 from patchgen.training.loop.trainer import EngineTrainer
 from patchgen.training.optimizers import MuonFactory
-from patchgen.training.parallel.accelerate_settings import make_parallelism_config
 from patchgen.training.parallel.distribute import distribute
 from patchgen.training.parallel.engine import Engine, parse_engine
 from patchgen.training.parallel.engine_check import check_layout
@@ -190,6 +190,23 @@ def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
         hint = "the data must be the same on each machine"
         raise PatchgenError("PG815", Location(data.source), what, hint)
     return Job(options, arguments, engine, source, data)
+
+
+class OnAnyDevice(ParallelismConfig):
+    """Accelerate's configuration, allowed on a CPU too.
+
+    Only the rows of each process are needed from it: patchgen has distributed the weights already.
+    """
+
+    def _validate_accelerator(self, accelerator: Any) -> None:
+        if self.total_size != accelerator.num_processes:
+            count = accelerator.num_processes
+            raise ValueError(f"{self.total_size} processes are asked for, and there are {count}")
+
+
+def make_parallelism_config(engine: Engine) -> ParallelismConfig | None:
+    """Return which processes get the same rows; None where each has its own."""
+    return OnAnyDevice(tp_size=engine.tp, dp_shard_size=engine.fsdp) if engine.tp > 1 else None
 
 
 def _start(folder: Path, resumed: str, engine: Engine) -> Path | None:

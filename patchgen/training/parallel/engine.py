@@ -75,16 +75,6 @@ class Engine:
         return self.name not in ("single", "ddp") and not self.zero_stage
 
     @property
-    def gathers_weights(self) -> bool:
-        """Return whether FSDP2 gathers the weights of a layer before it computes."""
-        return self.shards_weights and self.fsdp > 1
-
-    @property
-    def weight_shards(self) -> int:
-        """Return among how many processes each matrix is divided."""
-        return self.launch.world if self.zero_stage == 3 else self.fsdp * self.tp
-
-    @property
     def data_groups(self) -> int:
         """Return the number of processes, or groups of them, with rows of their own."""
         return self.launch.world // self.tp
