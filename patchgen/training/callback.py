@@ -98,7 +98,8 @@ class VariantCallback(TrainerCallback):
             _refuse_checkpointing(model)
         self.report = check_engine(model, self.trainer.model_wrapped, self.engine)
         if self.rates is None:
-            with torch.random.fork_rng():  # what is drawn here must not change the run
+            devices = [torch.cuda.current_device()] if self.device == "cuda" else []
+            with torch.random.fork_rng(devices):  # what is drawn here must not change the run
                 self.rates = measure_rates(self.trainer, self.device)
         reset_peak_memory(self.device)
         self.seconds, self.tokens, self.warm, self.window = 0.0, 0, WARM, (0.0, 0)
@@ -168,8 +169,8 @@ def _engine(trainer: Any) -> Engine:
     if launch.world == 1:
         return Engine()
     if trainer.is_fsdp_enabled:
-        mixed = trainer.accelerator.state.fsdp_plugin.mixed_precision_policy is not None
-        return Engine("fsdp2", launch, fsdp=launch.world, mixed=mixed)
+        # Accelerate chooses the dtypes that weights are gathered in.
+        return Engine("fsdp2", launch, fsdp=launch.world, mixed=None)
     if trainer.is_distributed_loading_by_transformers:
         what = "the model is laid out by transformers: say how"
         hint = 'VariantCallback(trainer, "tp")'

@@ -271,9 +271,15 @@ def _gone() -> frozenset[str]:
     return frozenset(name for entry in removed for name in re.findall(r"`(\w+)`", entry))
 
 
+@cache
 def _flags(verb: str) -> set[str]:
     options = load_command(verb).params
-    return {flag for option in options for flag in option.opts} | {"--help", "-h"}
+    flags = {flag for option in options for flag in option.opts} | {"--help", "-h"}
+    if verb == "train" and find_spec("transformers"):
+        from patchgen.training.loop.options import make_parser
+
+        flags |= set(make_parser()._option_string_actions)
+    return flags
 
 
 def _is_file(code: str, page: Page) -> bool:

@@ -50,8 +50,8 @@ class Engine:
     tp: int = 1  # processes that compute the same rows together
     ep: int = 1  # processes among which the experts are divided
     timeout: int = TIMEOUT
-    # Float32 weights are gathered in bfloat16, and gradients summed in float32.
-    mixed: bool = False
+    # Float32 weights are gathered in bfloat16, and gradients summed in float32; None: not asserted.
+    mixed: bool | None = False
     offload: str = ""  # what ZeRO keeps in CPU memory: "optimizer", or "parameters" too
 
     @property
