@@ -1,7 +1,7 @@
 # patchgen with torch, for an NVIDIA GPU:
 #
 #     docker build -t patchgen .
-#     docker run --rm --gpus all -v "$PWD/runs:/app/runs" patchgen train llama_loss --tiny --steps 100
+#     docker run --rm --gpus all -v "$PWD/runs:/app/runs" patchgen train llama_loss --tiny --max_steps 100
 #
 # Without a GPU leave out `--gpus all`.  On NVIDIA's image instead of PyTorch's:
 #

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from patchgen.training.charts.bars import Bar, bars
+from benchmarks.charts.bars import Bar, bars
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 YARDSTICK = """

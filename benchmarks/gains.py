@@ -38,9 +38,9 @@ sys.path.insert(0, str(REPOSITORY))
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
+from benchmarks.charts.bars import Bar, bars
+from benchmarks.quartiles import Quartiles, quartiles
 from patchgen.runtime.checkpointing import switch_on
-from patchgen.training.bench.quartiles import Quartiles, quartiles
-from patchgen.training.charts.bars import Bar, bars
 from patchgen.verify.observe.evidence import count_saved_bytes
 from patchgen.verify.observe.pace import count_fast_path
 from patchgen.verify.variants import Variant, find_variants

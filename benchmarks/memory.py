@@ -20,15 +20,13 @@ from pathlib import Path
 import torch
 import transformers
 
+from benchmarks.charts.bars import Bar, bars
 from patchgen.syntax.errors import PatchgenError
-from patchgen.training.charts.bars import Bar, bars
-from patchgen.training.memory.chart import LAYERS, as_svg
 from patchgen.training.memory.figures import find_peak, summarize
 from patchgen.training.memory.fits import largest_batch
 from patchgen.training.memory.measure import measure_step
-from patchgen.training.memory.predict import predict_step
-from patchgen.training.memory.report import format_size
-from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.report import LAYERS, draw, format_size
+from patchgen.training.memory.step import Setup, predict_step
 from patchgen.training.memory.target import Choice, Target, find_target
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -227,9 +225,7 @@ def main() -> None:
     bars_of_walk = [bar for _, bar in walk]
     drawn = bars(title, bars_of_walk, across="memory, GB", names=tuple(LAYERS))
     (options.out / "memory-walk.svg").write_text(drawn, encoding="utf-8")
-    (options.out / "memory.svg").write_text(
-        as_svg(predict_step(bert, WALKED), 24 * 10**9), encoding="utf-8"
-    )
+    draw(predict_step(bert, WALKED), options.out / "memory.svg", 24 * 10**9)
 
 
 if __name__ == "__main__":

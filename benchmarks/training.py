@@ -21,13 +21,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from patchgen.training.charts.lines import Line, lines
-from patchgen.training.loop.folder import RunFolder, create_folder, points_of
-from patchgen.training.loop.machine import describe_environment
-from patchgen.training.loop.models import find_source
-from patchgen.training.loop.recipe import Recipe
+from benchmarks.charts.lines import Line, lines
+from patchgen.training.callback import describe_environment
+from patchgen.training.loop.models import build, find_source
+from patchgen.training.loop.options import Options
 from patchgen.training.loop.run import train
-from patchgen.training.loop.setup import TrainingData, build_seeded_model, prepare_data
+from patchgen.training.loop.texts import TrainingData, prepare_data
 
 WITHIN = 0.02  # of the stock model's loss
 SEEDS = (0, 1, 2)
@@ -89,62 +88,53 @@ class Run:
     )
 
 
-class Silent:
-    """Says nothing but what was noted."""
-
-    def steps(self, done: int, of: int) -> None:
-        pass
-
-    def report(self, figures: Mapping[str, float]) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        print(text, file=sys.stderr)
-
-
 def runs(pair: Pairing, seed: int, share: float, place: Path) -> list[Run]:
     """The stock model and its variants, from the same weights."""
-    recipe = Recipe(
+    options = Options(
         model=pair.stock,
         task=pair.task,
         tiny=True,
-        config=pair.sizes,
+        config=list(pair.sizes),
         length=pair.length,
         packing=pair.packing,
         vocabulary=pair.vocabulary,
-        steps=max(1, int(share * pair.steps)),
-        batch_size=pair.batch_size,
-        learning_rate=3e-3,
-        warmup=0.1,
-        weight_decay=0.1,
-        schedule="cosine",
-        seed=seed,
-        eval_every=0.1,
-        save_every=0,
-        device="cpu",
     )
+    steps = max(1, int(share * pair.steps))
+    given = {
+        "max_steps": steps,
+        "per_device_train_batch_size": int(pair.batch_size),
+        "learning_rate": 3e-3,
+        "warmup_steps": 0.1,
+        "weight_decay": 0.1,
+        "lr_scheduler_type": "cosine",
+        "seed": seed,
+        "eval_strategy": "steps",
+        "eval_steps": 0.1,
+        "save_strategy": "no",
+        "use_cpu": True,
+    }
     begin = place / f"{pair.stock}-{seed}"
-    source = find_source(recipe)
-    data = prepare_data(recipe, source)
-    build_seeded_model(recipe, source, data).save_pretrained(begin)
+    data = prepare_data(options, "", evaluated=True)
+    build(find_source(options), options, data, seed).save_pretrained(begin)
     data.tokenizer.save_pretrained(begin)
     known = frequencies(data, len(data.tokenizer))
     found = []
     for model in (pair.stock, *pair.variants):
-        asked = replace(recipe, model=model, start=str(begin), tiny=False, config=())
-        folder = create_folder(str(place / f"{model}-{seed}-run"), asked)
-        ended = train(asked, folder, Silent())
-        curve = points_of(RunFolder(folder.path).metrics(), "eval_loss")
-        found.append(Run(model, pair.stock, seed, ended.figures["eval_loss"], curve, known))
-        print(f"{model} seed {seed}: {ended.figures['eval_loss']:.4f}", file=sys.stderr)
+        asked = replace(options, model=model, weights=str(begin), tiny=False, config=[])
+        folder = place / f"{model}-{seed}-run"
+        figures = train(asked, {**given, "output_dir": str(folder)})
+        state = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
+        curve = [(e["step"], e["eval_loss"]) for e in state["log_history"] if "eval_loss" in e]
+        found.append(Run(model, pair.stock, seed, figures["eval_loss"], tuple(curve), known))
+        print(f"{model} seed {seed}: {figures['eval_loss']:.4f}", file=sys.stderr)
     return found
 
 
 def frequencies(data: TrainingData, vocabulary: int) -> float:
     """The loss, on what is kept, of the frequencies of tokens in what is trained on."""
-    counted = Counter(token for row in data.train for token in row["input_ids"])
+    counted = Counter(int(token) for row in data.train for token in row["input_ids"])
     total = counted.total() + vocabulary
-    kept = [token for row in data.kept for token in row["input_ids"]]
+    kept = [int(token) for row in data.kept for token in row["input_ids"]]
     return -statistics.mean(math.log((counted[token] + 1) / total) for token in kept)
 
 

@@ -1,356 +1,119 @@
-"""Runs the plan of `launch/measure.sh` in a worker that outlives the call that started it.
+"""Runs the plan of `launch/measure.sh`: what matters first, and nothing twice.
 
-The first call starts the worker, and each later call attaches to it.  A call shows the progress and
-ends after some minutes, with the results so far in a folder.  A command that fails or takes too
-long is reported, and the next one runs.
+A call runs the steps without a result, one after the other, for at most nine minutes.  Nothing but
+files goes from one call to the next: `steps.json` with the exit code and the last words of each
+step, and `bench.json` with every figure of the matrix.  Files of former calls are taken from
+`measured/`, so bring back what a call wrote, and carry `measured/` along with the next one.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import tarfile
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RELEASE = "5.23.0"  # of transformers: what the generated files were made from
 COMPARED = ("liger-kernel", "triton", "flash-attn", "bitsandbytes")  # that a machine may lack
-LEASE = 1620.0  # seconds of half an hour, without what starting the machine and the transfers take
-PATIENCE = 10  # times as long for tiny models, which may run on a slow machine
 WAIT = 540.0  # seconds after which a call ends, where a command may take ten minutes
-MOST_FILES, MOST_BYTES = 8, 16 * 10**6  # that come back
-STATE, LOG, RESULTS = "steps.json", "log.txt", "results"
-BEAT = 0.5
+PATIENCE = 10  # times as long for tiny models, which may run on a slow machine
+LAST_WORDS = 6000  # characters of a step's output that are kept
+STATE = "steps.json"
+KEPT = (STATE, "bench.json", "bench.md", "bench-tiny.json", "bench-tiny.md")
+CASES = ("L1", "B1", "M1", "L2", "B2", "G1", "T1", "T2", "T3", "X1", "X2", "M2")
+LARGE = [
+    "hidden_size=2048",
+    "intermediate_size=8192",
+    "num_hidden_layers=8",
+    "num_attention_heads=32",
+    "num_key_value_heads=8",
+    "vocab_size=128256",  # as in real use: what the loss saves depends on it
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Commands that run at once, and their seconds; with `grows` also the unused seconds of earlier
-    steps.
-
-    In a command, `{seconds}` is its limit, `{results}` the folder for its results, and `{scratch}`
-    a folder that nobody reads.  Its output goes into `<name>.txt`.
-    """
+    """A command and its seconds; `{out}` is the folder of the results, `{scratch}` of all else."""
 
     name: str
-    commands: tuple[tuple[str, ...], ...]
-    seconds: float
-    grows: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The result of a step: the exit code of each command, -1 where it was ended.
-
-    `began` counts from the start of the lease.
-    """
-
-    name: str
-    codes: tuple[int, ...]
-    began: float
+    command: tuple[str, ...]
     seconds: float
 
 
-def plan(tiny: bool) -> tuple[Step, ...]:
-    """The steps, in the order in which they matter."""
-    device = "cpu" if tiny else "cuda"
-    patchgen = (sys.executable, "-m", "patchgen")
-    bench = (*patchgen, "bench", *(("--tiny",) if tiny else ()), "--seconds", "{seconds}")
-    pytest = (
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-m",
-        "gpu",
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        "minversion=7",
-    )
-    tests = (*pytest, "tests/bench/test_gpu.py", "tests/train/test_gpu.py")
-    steps = [
-        Step("tests", (tests,), 180),
-        Step("look", ((*patchgen, "bench", "--look", "--device", device),), 90),
-        Step("warm", _warm(bench, tiny), 200),
-        Step("matrix", ((*bench, "--folder", "{results}"),), 520, grows=True),
-    ]
-    for table in ("finetune", "pretrain", "memory"):
-        steps.append(
-            Step(f"table-{table}", ((*bench, "--table", table, "--folder", "{results}"),), 100)
-        )
+def plan(tiny: bool) -> list[Step]:
+    """Return the steps, the most important first."""
+    python = (sys.executable, "-m")
+    bench = (*python, "patchgen", "bench")
+    memory = (*python, "patchgen", "memory")
+    train = (*python, "patchgen", "train")
+    words = ("import torch, transformers as t; print(torch.__version__, t.__version__)",)
+    look = "; print(torch.cuda.get_device_properties(0), torch.backends.cudnn.version())"
+    steps = [Step("look", (sys.executable, "-c", words[0] + ("" if tiny else look)), 40)]
+    small = ("--tiny",) if tiny else ()
     steps += [
-        Step(f"memory-{name}", (command,), 40)
-        for name, command in _memory((*patchgen, "memory"), tiny)
+        Step(f"bench-{case}", (*bench, case, *small, "--folder", "{out}", "--seconds", "170"), 200)
+        for case in CASES
     ]
-    steps += [
-        Step(f"train-{name}", (command,), 75)
-        for name, command in _train((*patchgen, "train"), tiny)
-    ]
-    return tuple(replace(step, seconds=step.seconds * (PATIENCE if tiny else 1)) for step in steps)
-
-
-def _warm(bench: tuple[str, ...], tiny: bool) -> tuple[tuple[str, ...], ...]:
-    """Return commands that compile the matrix's models in parallel; torch caches them on disk."""
-    tables = (("--table", "finetune"), ("--table", "pretrain"))
-    # No more at once than the device has memory for; Llama's cases take most of it.
-    large = (("L1", "L2"), ("B1", "B2"), ("G1", "M", "X1"), *tables)
-    groups = (("X1-mpnet",),) if tiny else large
-    return tuple(
-        (*bench, *ids, "--compiled", "--folder", f"{{scratch}}/{ids[-1]}") for ids in groups
+    how = ("--precision", "amp-bf16", "--measure", "--output-format", "json")
+    large = ("--length", "2048", "--device", "cuda", *how)
+    on_cpu = ("--tiny", "--device", "cpu", *how)
+    for name, model in (
+        ("stock", ("llama",) if tiny else ("llama-1b", "--head", "ForCausalLM")),
+        ("variant", ("llama_loss", *(() if tiny else ("--config", "llama-1b")))),
+    ):
+        steps.append(Step(f"memory-{name}", (*memory, *model, *(on_cpu if tiny else large)), 60))
+    trained = ("--save_strategy", "no", "--packing", "concatenated", "--bf16")
+    trained += (
+        ("--tiny", "--max_steps", "4", "--length", "32", "--use_cpu")
+        if tiny
+        else ("--max_steps", "60", "--length", "1024", "--config", *LARGE)
     )
+    for name in ("llama", "llama_loss"):
+        output = ("--output_dir", f"{{scratch}}/{name}")
+        steps.append(Step(f"train-{name}", (*train, name, *trained, *output), 120))
+    tests = ("tests/train/test_gpu.py",) if tiny else ("tests",)
+    steps.append(Step("tests", (*python, "pytest", "-q", "-m", "gpu", *tests), 400))
+    return steps
 
 
-def _memory(memory: tuple[str, ...], tiny: bool) -> list[tuple[str, tuple[str, ...]]]:
-    """Predicted beside measured: stock and variant, in the precision that most people train in."""
-    if tiny:
-        return [
-            (
-                "llama",
-                (
-                    *memory,
-                    "llama",
-                    "--tiny",
-                    "--device",
-                    "cpu",
-                    "--measure",
-                    "--output-format",
-                    "json",
-                ),
-            )
-        ]
-    how = (
-        "--precision",
-        "amp-bf16",
-        "--length",
-        "2048",
-        "--device",
-        "cuda",
-        "--measure",
-        "--output-format",
-        "json",
+def load(out: Path, before: Path) -> dict[str, dict[str, object]]:
+    """Return what former calls did, with their files in `out`."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in KEPT:
+        if (before / name).is_file() and not (out / name).exists():
+            shutil.copy(before / name, out / name)
+    path = out / STATE
+    known: dict[str, dict[str, object]] = (
+        json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     )
-    stock = (*memory, "llama-1b", "--head", "ForCausalLM", *how)
-    ours = (*memory, "llama_loss", "--config", "llama-1b", "--head", "ForCausalLM", *how)
-    return [("stock", stock), ("variant", ours)]
-
-
-def _train(train: tuple[str, ...], tiny: bool) -> list[tuple[str, tuple[str, ...]]]:
-    """The same recipe with the stock model and with a variant."""
-    small = ("--tiny", "--steps", "4", "--device", "cpu", "--length", "32", "--save-every", "0")
-    large = (
-        *(
-            "--steps",
-            "200",
-            "--length",
-            "1024",
-            "--batch-size",
-            "8",
-            "--save-every",
-            "0",
-            "--device",
-            "cuda",
-        ),
-        *(
-            "--config",
-            "hidden_size=2048",
-            "--config",
-            "intermediate_size=8192",
-            "--config",
-            "num_hidden_layers=8",
-        ),
-        *(
-            "--config",
-            "num_attention_heads=32",
-            "--config",
-            "num_key_value_heads=8",
-            "--learning-rate",
-            "1e-4",
-        ),
-    )
-    how = (*(small if tiny else large), "--precision", "amp-bf16")
-    return [
-        (name, (*train, name, *how, "--output", f"{{results}}/train-{name}"))
-        for name in ("llama", "llama_loss")
-    ]
-
-
-class Worker:
-    """Runs the steps one after the other and writes down what came of each."""
-
-    def __init__(self, home: Path, steps: Sequence[Step], lease: float) -> None:
-        self.home, self.steps, self.lease = home, steps, lease
-        self.results, self.scratch = home / RESULTS, home / "scratch"
-        self.began = time.monotonic()
-        self.done: list[Done] = []
-
-    def run(self) -> None:
-        """All of it."""
-        for folder in (self.results, self.scratch):
-            folder.mkdir(parents=True, exist_ok=True)
-        for number, step in enumerate(self.steps):
-            later = sum(each.seconds for each in self.steps[number + 1 :])
-            self._write(step.name)
-            self._run(step, self._limit(step, later))
-        self._write("")
-
-    def _limit(self, step: Step, later: float) -> float:
-        """Return the seconds of a step: its own, and with `grows` what later steps do not need."""
-        left = self.lease - (time.monotonic() - self.began)
-        wanted = max(step.seconds, left - later) if step.grows else step.seconds
-        return max(0.0, min(wanted, left))
-
-    def _run(self, step: Step, limit: float) -> None:
-        began = time.monotonic()
-        with ThreadPoolExecutor(len(step.commands)) as pool:
-            codes = tuple(
-                pool.map(lambda each: self._command(step, *each, limit), enumerate(step.commands))
-            )
-        self.done.append(
-            Done(step.name, codes, round(began - self.began, 1), round(time.monotonic() - began, 1))
-        )
-        print(
-            f"{step.name}: {', '.join(map(str, codes))} after {self.done[-1].seconds:.0f} s",
-            flush=True,
-        )
-
-    def _command(self, step: Step, number: int, command: Sequence[str], limit: float) -> int:
-        """The exit code; -1 where the time was up."""
-        if limit <= 0:
-            return -1
-        # `bench` ends by itself before it would be ended, and writes its pages.
-        known = {
-            "seconds": f"{max(10, int(limit) - 25)}",
-            "results": str(self.results),
-            "scratch": str(self.scratch),
-        }
-        words = [word.format(**known) for word in command]
-        several = f"-{number}" if len(step.commands) > 1 else ""
-        with open(self.results / f"{step.name}{several}.txt", "wb") as said:
-            process = subprocess.Popen(
-                words,
-                cwd=REPOSITORY,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=self._env(),
-            )
-            try:
-                return process.wait(limit)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                return -1
-
-    def _env(self) -> dict[str, str]:
-        kept = {
-            "TORCHINDUCTOR_CACHE_DIR": str(self.home / "inductor"),
-            "TRITON_CACHE_DIR": str(self.home / "triton"),
-            "PATCHGEN_CACHE_DIR": str(self.home / "cache"),
-            "HF_HUB_OFFLINE": "1",
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        return {**os.environ, **kept}
-
-    def _write(self, running: str) -> None:
-        """What is known so far; whole or not at all."""
-        known = {
-            "running": running,
-            "done": [asdict(each) for each in self.done],
-            "left": [step.name for step in self.steps[len(self.done) :]],
-        }
-        beside = self.home / f".{STATE}"
-        beside.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-        beside.replace(self.home / STATE)
-
-
-def is_alive(home: Path) -> bool:
-    """Whether a worker holds its lock there."""
-    with open(home / "lock", "a", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def state_of(home: Path) -> dict[str, object]:
-    """What the worker wrote down last; nothing before it began."""
-    path = home / STATE
-    known: dict[str, object] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return known
 
 
-def begin(home: Path, words: Sequence[str]) -> None:
-    """Start the worker in a session of its own, so that it outlives this call."""
-    command = [sys.executable, sys.argv[0], "--home", str(home), "--work", *words]
-    with open(home / LOG, "ab") as log:
-        subprocess.Popen(
-            command,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
+def run(step: Step, out: Path, scratch: Path, limit: float) -> dict[str, object]:
+    """Return the exit code of a step (-1 where its time was up), its seconds and its last words."""
+    words = [word.format(out=out, scratch=scratch) for word in step.command]
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    began = time.monotonic()
+    with open(scratch / f"{step.name}.txt", "w+", encoding="utf-8", errors="replace") as said:
+        process = subprocess.Popen(
+            words, cwd=REPOSITORY, stdout=said, stderr=subprocess.STDOUT, env=env
         )
-    until = time.monotonic() + 30
-    while time.monotonic() < until and not (home / STATE).exists():
-        time.sleep(0.05)
-
-
-def follow(home: Path, wait: float) -> bool:
-    """Show what the worker says until it has ended or time is up; whether it has ended."""
-    until, printed = time.monotonic() + wait, 0
-    while True:
-        alive = is_alive(home)
-        said = (
-            (home / LOG).read_text(encoding="utf-8", errors="replace")
-            if (home / LOG).exists()
-            else ""
-        )
-        print(said[printed:], end="", flush=True)
-        printed = len(said)
-        if not alive or time.monotonic() > until:
-            return not alive
-        time.sleep(BEAT)
-
-
-def copy_results(home: Path, out: Path) -> list[str]:
-    """The results so far in `out`, as few files as may come back; what was left out, and why."""
-    out.mkdir(parents=True, exist_ok=True)
-    results = home / RESULTS
-    alone = [
-        home / STATE,
-        *(results / name for name in ("look.txt", "bench-matrix.json", "bench-matrix.md")),
-    ]
-    for path in alone:
-        if path.exists():
-            shutil.copy(path, out / path.name)
-    left = []
-    with tarfile.open(out / "results.tar.gz", "w:gz") as packed:
-        for path in sorted(results.rglob("*")):
-            # Weights are what a run can make again.
-            if path.suffix in (".safetensors", ".pt", ".bin"):
-                left.append(f"{path.relative_to(results)}: weights")
-            elif path.is_file():
-                packed.add(path, str(path.relative_to(results)))
-    for path in sorted(out.iterdir()):
-        if path.stat().st_size > MOST_BYTES:
-            left.append(f"{path.name}: {path.stat().st_size} bytes")
-            path.unlink()
-    assert len(list(out.iterdir())) <= MOST_FILES
-    return left
+        try:
+            code = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            code = -1
+        said.seek(0)
+        output = said.read()[-LAST_WORDS:]
+    return {"code": code, "seconds": round(time.monotonic() - began, 1), "output": output}
 
 
 def require_release() -> None:
@@ -368,85 +131,56 @@ def missing_packages() -> list[str]:
 
 
 def main() -> int:
-    """One call; 1 where a step failed, 3 where the worker goes on."""
+    """One call; 1 where a step failed, 3 where steps are left for another call."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tiny", action="store_true", help="tiny models on the CPU")
     parser.add_argument(
-        "--home", type=Path, default=Path("/tmp/patchgen-measure"), help="where the worker works"
+        "--out", type=Path, default=Path(os.environ.get("OUT", "measured")), help="for results"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path(os.environ.get("OUT", "measured")), help="where results go"
+        "--before", type=Path, default=REPOSITORY / "measured", help="results of former calls"
     )
-    parser.add_argument(
-        "--wait",
-        type=float,
-        help=f"seconds after which this call ends: {WAIT:.0f} by default, all with --tiny",
-    )
-    parser.add_argument("--lease", type=float, help=f"seconds of the whole; {LEASE:.0f} by default")
+    parser.add_argument("--home", type=Path, default=Path("/tmp/patchgen-measure"))
+    parser.add_argument("--wait", type=float, help=f"seconds of this call; {WAIT:.0f} by default")
     parser.add_argument("--plan", action="store_true", help="print the steps and run nothing")
     parser.add_argument("--steps", nargs="+", metavar="NAME", help="only these")
-    parser.add_argument("--again", action="store_true", help="begin anew where it has ended")
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    given.lease = given.lease or LEASE * (PATIENCE if given.tiny else 1)
-    # Only a machine that is lent for a GPU ends commands after ten minutes.
-    given.wait = given.wait or (given.lease if given.tiny else WAIT)
+    times = PATIENCE if given.tiny else 1
     steps = [step for step in plan(given.tiny) if not given.steps or step.name in given.steps]
     if given.plan:
         for step in steps:
-            print(
-                f"{step.name}, {step.seconds:.0f} s",
-                *(" ".join(each) for each in step.commands),
-                sep="\n    ",
-            )
-        return 0
-    given.home.mkdir(parents=True, exist_ok=True)
-    if given.work:
-        with open(given.home / "lock", "a", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            Worker(given.home, steps, given.lease).run()
+            print(f"{step.name}, {step.seconds:.0f} s", " ".join(step.command), sep="\n    ")
         return 0
     require_release()
     if missing := missing_packages():
-        names = ", ".join(missing)
-        print(f"not installed: {names}; the tables call what needs them unavailable", flush=True)
-    if not is_alive(given.home) and (given.again or not state_of(given.home)):
-        for name in (STATE, LOG):
-            (given.home / name).unlink(missing_ok=True)
-        shutil.rmtree(given.home / RESULTS, ignore_errors=True)
-        words = ["--lease", str(given.lease), *(["--tiny"] if given.tiny else [])]
-        begin(given.home, [*words, *(["--steps", *given.steps] if given.steps else [])])
-    ended = follow(given.home, given.wait)
-    for each in copy_results(given.home, given.out):
-        print(f"left out: {each}")
-    return report(state_of(given.home), given.out, ended)
-
-
-def report(state: dict[str, object], out: Path, ended: bool) -> int:
-    """Say where things stand; the exit code."""
-    print(f"results in {out}")
-    if not ended:
-        print(
-            f"the worker goes on with {state.get('running')}: the same command again attaches to it"
-        )
-        return 3
-    done: list[dict[str, list[int]]] = state.get("done", [])  # type: ignore[assignment]
-    failed = []
-    for each in done:
-        if any(each["codes"]):
-            failed.append(f"{each['name']}{' (out of time)' if -1 in each['codes'] else ''}")
-    left = state.get("left") or []
-    for words, names in (("failed", failed), ("not run", left)):
+        print(f"not installed: {', '.join(missing)}; entries that need them are unavailable")
+    scratch = given.home / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    known = load(given.out, given.before)
+    until = time.monotonic() + (given.wait or WAIT * times * (3 if given.tiny else 1))
+    left = []
+    for step in steps:
+        if known.get(step.name, {}).get("code") == 0:
+            print(f"{step.name}: done before", flush=True)
+            continue
+        if time.monotonic() + step.seconds > until:
+            left.append(step.name)
+            continue
+        known[step.name] = run(step, given.out.resolve(), scratch, step.seconds * times)
+        text = json.dumps(known, indent=1) + "\n"
+        (given.out / STATE).write_text(text, encoding="utf-8")
+        code, seconds = known[step.name]["code"], known[step.name]["seconds"]
+        print(f"{step.name}: {code} after {seconds} s", flush=True)
+    print(f"results in {given.out}")
+    failed = [each.name for each in steps if known.get(each.name, {}).get("code", 0) != 0]
+    for words, names in (("failed", failed), ("left for another call", left)):
         if names:
-            print(f"{words}: {', '.join(names)}")  # type: ignore[arg-type]
-    print(
-        "all is done"
-        if not left
-        else "the worker has ended before all was done: --again begins anew"
-    )
-    return int(bool(failed or left))
+            print(f"{words}: {', '.join(names)}")
+    if not failed and not left:
+        print("all is done")
+    return 3 if left else int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 # Measures all that needs a GPU, on a machine that is lent for half an hour and has no network: docs/gpu.md.
 #
 #   launch/wheels.sh               before, where there is a network: fills .wheels/
-#   launch/measure.sh              there: begins, or attaches to what it began before; ends within ten minutes
-#   launch/measure.sh              again, until it says that all is done
+#   launch/measure.sh              there: runs what has no result yet; ends within ten minutes
+#   launch/measure.sh              again, with measured/ as it came back, until it says that all is done
 #   launch/measure.sh --tiny       here: the whole way with tiny models on a CPU, to be checked and not to be timed
 #
 # tried: --tiny on a CPU, from wheels.  Not tried: a GPU.

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.charts.frame import chart, text
 from patchgen.syntax.lines import code_lines
-from patchgen.training.charts.frame import chart, text
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDER, NAME = "albert", "albert_checkpoint"

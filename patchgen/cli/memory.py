@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
     from patchgen.training.memory.figures import Figures
-    from patchgen.training.memory.layout import Layout
-    from patchgen.training.memory.predict import StepTrace
-    from patchgen.training.memory.setup import Setup
-    from patchgen.training.memory.target import Choice, Target
+    from patchgen.training.memory.step import Setup, StepTrace
+    from patchgen.training.memory.target import Target
+    from patchgen.training.parallel.engine import Engine
 
 
 def memory(
@@ -40,12 +37,11 @@ def memory(
     **setup: Any,
 ) -> int:
     """Print the memory of a training step of one model; the exit code."""
-    from patchgen.training.memory.chart import as_svg
+    from patchgen.training.memory.figures import spread
     from patchgen.training.memory.fits import check_device, largest_batch, parse_size
-    from patchgen.training.memory.report import as_json, as_markdown, as_text, make_report
-    from patchgen.training.memory.setup import Setup
+    from patchgen.training.memory.report import Report, as_json, as_markdown, as_text, draw
+    from patchgen.training.memory.step import Setup, predict_step
     from patchgen.training.memory.target import Choice, default_length, find_target
-    from patchgen.training.memory.zero import predict as predict_trace
     from patchgen.verify.report.pages import find_best_device
 
     if not predict and (not measure or card or figure):
@@ -59,45 +55,40 @@ def memory(
         if measure:
             check_device(place)
         tokens = length or default_length(target.config)
-        wanted = Setup(**setup, length=tokens, device=place, layout=_layout(engine, ranks))
+        wanted = Setup(**setup, length=tokens, device=place, engine=_engine(engine, ranks))
         room = parse_size(card) if card else 0
         most = largest_batch(target, wanted, room) if room else 0
-        trace = predict_trace(target, wanted) if predict else None
-        found = _measured(target, choice, wanted, trace) if measure else None
+        trace = spread(predict_step(target, wanted)) if predict else None
+        measured = _measured(target, wanted, trace) if measure else None
     except ValueError as error:
         # transformers and torch name the value that they refuse.
         raise PatchgenError("PG825", Location(name), " ".join(str(error).split())) from error
-    report = replace(
-        make_report(trace, found, name, target.model_class.__name__, wanted), card=room, most=most
-    )
+    class_name = target.model_class.__name__
+    report = Report(name, class_name, wanted, trace, measured, room, most)
     write = {"text": as_text, "json": as_json, "markdown": as_markdown}[form]
     sys.stdout.write(write(report))
     if figure and trace is not None:
-        replace_file(Path(figure), as_svg(trace, room).encode())
+        draw(trace, Path(figure), room)
     return 0
 
 
-def _layout(engine: str | None, ranks: int | None) -> Layout | None:
-    from patchgen.training.memory.layout import Layout
+def _engine(name: str | None, ranks: int | None) -> Engine:
+    from patchgen.training.parallel.engine import Engine, parse_engine
 
-    if (engine is None) != (ranks is None):
+    if (name is None) != (ranks is None):
         raise click.UsageError("--engine and --ranks need each other: --engine fsdp2 --ranks 8")
-    return Layout(engine, ranks) if engine is not None and ranks is not None else None
+    return parse_engine(name, {"WORLD_SIZE": str(ranks)}) if name is not None else Engine()
 
 
-def _measured(target: Target, choice: Choice, setup: Setup, trace: StepTrace | None) -> Figures:
-    from patchgen.training.memory.figures import reference_figures, summarize
+def _measured(target: Target, setup: Setup, trace: StepTrace | None) -> Figures:
+    from patchgen.training.memory.figures import summarize
     from patchgen.training.memory.fits import check_free_memory
     from patchgen.training.memory.measure import measure_step
 
+    if setup.engine.is_distributed:
+        raise click.UsageError("--measure is of one process: leave --engine out")
     if trace is not None:
-        here = setup.layout.ranks if setup.layout is not None and setup.device == "cpu" else 1
-        check_free_memory(target, here * summarize(trace).peak, setup.device)
-    if setup.layout is not None:
-        from patchgen.training.memory.spawn import Job, measure_on_ranks
-
-        found = measure_on_ranks([Job(target.name, choice, setup)], setup.layout.ranks)[0]
-        return reference_figures(found, setup.layout)
+        check_free_memory(target, summarize(trace).peak, setup.device)
     return measure_step(target, setup)
 
 

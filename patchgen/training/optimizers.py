@@ -1,24 +1,15 @@
-"""Optimizers by name: those that `bench` and `memory` build, and Trainer's names for `train`."""
+"""Optimizers by name, as `bench` and `memory` build them, and Muon for Trainer."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
-# What `train --optim` takes beside Trainer's own names.
-TRAINER_NAMES = {
-    "adamw": "adamw_torch",
-    "foreach": "adamw_torch",
-    "fused": "adamw_torch_fused",
-    "adafactor": "adafactor",
-    "8bit": "adamw_bnb_8bit",
-    "sgd": "sgd",
-}
 # torch's three implementations of AdamW: one tensor at a time, by lists of tensors, one kernel.
 _ADAMW: dict[str, dict[str, Any]] = {
     "adamw-loop": {"foreach": False},
@@ -59,3 +50,50 @@ def build_optimizer(
         case "torch-adafactor":
             return torch.optim.Adafactor(parameters, lr=RATE)
     raise ValueError(f"no optimizer is called {name}")
+
+
+class MuonWithAdamW(torch.optim.Optimizer):
+    """Muon for the matrices of the layers; AdamW for embeddings, the head, norms and biases."""
+
+    def __init__(self, model: nn.Module, lr: float, weight_decay: float = 0.0) -> None:
+        outside = {
+            id(weight)
+            for module in model.modules()
+            if isinstance(module, nn.Embedding)
+            for weight in module.parameters(recurse=False)
+        }
+        head = getattr(model, "get_output_embeddings", lambda: None)()
+        outside |= {id(weight) for weight in head.parameters()} if head is not None else set()
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        matrices = [each for each in trained if each.dim() == 2 and id(each) not in outside]
+        rest = [each for each in trained if each.dim() != 2 or id(each) in outside]
+        # The update of a matrix gets the size that AdamW's has, so that one rate fits both.
+        muon = torch.optim.Muon(
+            matrices, lr=lr, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"
+        )
+        self.parts = (muon, torch.optim.AdamW(rest, lr=lr, weight_decay=weight_decay))
+        super().__init__([{"params": trained}], {"lr": lr})
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:
+        """Make a step of both."""
+        for part in self.parts:
+            part.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the states of both."""
+        return {str(place): part.state_dict() for place, part in enumerate(self.parts)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what `state_dict` has returned."""
+        for place, part in enumerate(self.parts):
+            part.load_state_dict(state_dict[str(place)])
+        self.param_groups = [group for part in self.parts for group in part.param_groups]
+
+
+class MuonFactory:
+    """What Trainer calls to make the optimizer: `optimizer_cls_and_kwargs=(MuonFactory, ...)`."""
+
+    def __call__(self, model: nn.Module, **rest: Any) -> torch.optim.Optimizer:
+        return MuonWithAdamW(model, **rest)

@@ -1,18 +1,15 @@
-"""The precisions of `train`, `memory` and `bench`.  Each name means the same in all of them.
+"""The precisions of `memory` and `bench`, and what Trainer calls them.
 
 fp32        weights, gradients, states and products in float32
-tf32        the same, with products in TF32; CUDA only
-amp-bf16    weights, gradients and states in float32; `torch.autocast` computes in bfloat16
-amp-fp16    the same in float16, with a scaled loss
-pure-bf16   weights, gradients and states in bfloat16
-fsdp-mixed  float32 weights that FSDP2 gathers in bfloat16; gradients are summed in float32
+tf32        the same, with products in TF32; CUDA only: `--tf32 true`
+amp-bf16    float32 weights, gradients and states, computed in bfloat16 by autocast: `--bf16`
+amp-fp16    the same in float16, with a scaled loss: `--fp16`
+pure-bf16   weights, gradients and states in bfloat16: `--dtype bfloat16`
 """
 
 from __future__ import annotations
 
-NAMES = ("fp32", "tf32", "amp-bf16", "amp-fp16", "pure-bf16", "fsdp-mixed")
-# The values of `accelerate launch --mixed_precision`.
-ACCELERATE = {"bf16": "amp-bf16", "fp16": "amp-fp16"}
+NAMES = ("fp32", "tf32", "amp-bf16", "amp-fp16", "pure-bf16")
 
 
 def weights_in(precision: str) -> str:
@@ -27,6 +24,4 @@ def autocast_to(precision: str) -> str:
 
 def products_in(precision: str) -> str:
     """Return the name of the dtype of matrix products."""
-    return (
-        "bfloat16" if precision == "fsdp-mixed" else autocast_to(precision) or weights_in(precision)
-    )
+    return autocast_to(precision) or weights_in(precision)

@@ -46,16 +46,12 @@ def test_help(argv, capsys):
 def test_help_names_what_there_is():
     """`--help` must not import the modules that define these, so each is written twice."""
     from patchgen.author.declare.request import WRITERS
-    from patchgen.cli.commands.bench import bench
     from patchgen.cli.commands.new import PARTS
     from patchgen.cli.commands.verify import DTYPES as COMMAND_DTYPES
-    from patchgen.training.bench.run import SECONDS
     from patchgen.verify.selection import DTYPES
 
     assert tuple(PARTS) == tuple(WRITERS)
     assert COMMAND_DTYPES == DTYPES
-    help_of = {option.name: option.help for option in bench.params if hasattr(option, "help")}
-    assert f"{SECONDS:.0f} by default" in help_of["seconds"]
 
 
 def test_help_says_in_one_line_what_each_command_does(capsys):

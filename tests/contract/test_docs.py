@@ -36,7 +36,6 @@ SESSIONS = (
     "docs/design.md",
     "docs/edits.md",
     "docs/memory.md",
-    "docs/scaling.md",
     "docs/training.md",
     "docs/tutorial.md",
     "docs/upgrading.md",
@@ -49,7 +48,6 @@ LONG = (
     "docs/alternatives.md",
     "docs/adopt.md",
     "docs/memory.md",
-    "docs/scaling.md",
     "docs/training.md",
     "docs/tutorial.md",
     "docs/upgrading.md",
@@ -273,9 +271,15 @@ def _gone() -> frozenset[str]:
     return frozenset(name for entry in removed for name in re.findall(r"`(\w+)`", entry))
 
 
+@cache
 def _flags(verb: str) -> set[str]:
     options = load_command(verb).params
-    return {flag for option in options for flag in option.opts} | {"--help", "-h"}
+    flags = {flag for option in options for flag in option.opts} | {"--help", "-h"}
+    if verb == "train" and find_spec("transformers"):
+        from patchgen.training.loop.options import make_parser
+
+        flags |= set(make_parser()._option_string_actions)
+    return flags
 
 
 def _is_file(code: str, page: Page) -> bool:

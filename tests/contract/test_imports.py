@@ -132,6 +132,7 @@ OUTSIDE = {
     "black": {"compiler.emit"},
     "click": {"cli"},
     "datasets": {"training"},
+    "matplotlib": {"training"},
     "deepspeed": {"training"},
     "filelock": {"project", "training"},
     "huggingface_hub": {"parts", "runtime"},

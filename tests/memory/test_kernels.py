@@ -19,8 +19,7 @@ from patchgen.training.memory.figures import (
     saved_allocations,
     summarize,
 )
-from patchgen.training.memory.predict import predict_step
-from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.step import Setup, predict_step
 from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
 
@@ -90,15 +89,15 @@ def test_a_mask_is_added_to_scores_and_padded():
 def test_autocast_computes_softmax_in_float32():
     found = {}
     for device in ("cpu", "cuda"):
-        allocations = saved_allocations(
-            trace("bert", replace(SETUP, device=device, precision="amp-bf16", attention="eager"))
-        )
+        setup = replace(SETUP, device=device, precision="amp-bf16", attention="eager")
+        step = trace("bert", setup)
         found[device] = {
-            allocation.dtype
-            for allocation in allocations
-            if allocation.maker == "aten._softmax.default"
+            each.bytes
+            for each in saved_allocations(step.allocations, step.starts)
+            if each.maker == "aten._softmax.default"
         }
-    assert found == {"cpu": {torch.bfloat16}, "cuda": {torch.float32}}
+    (narrow,), (wide,) = found["cpu"], found["cuda"]
+    assert wide >= 2 * narrow  # and whole blocks of an allocator
 
 
 def test_an_allocator_gives_whole_blocks():
@@ -142,3 +141,17 @@ def test_what_a_checkpoint_computes_again_is_distinguished():
     )
     assert "recomputed" not in whole
     assert layers["recomputed"] > layers["activations"]
+
+
+@without_cuda
+@pytest.mark.parametrize("weight", [True, False])
+def test_a_norm_keeps_its_input_and_a_number_per_row(weight):
+    """Also without a weight, as variants call it."""
+    states = torch.empty(3, 5, 8, requires_grad=True)
+    seen = []
+    with (
+        use_kernels("cuda"),
+        torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(t) or t, lambda t: t),
+    ):
+        F.rms_norm(states, (8,), torch.ones(8, requires_grad=True) if weight else None)
+    assert sorted(each.numel() for each in seen) == [*([8] if weight else []), 15, 120]

@@ -50,32 +50,42 @@ def test_markdown_is_the_same_tables(capfd):
     assert out.count("|---|") == 3
 
 
-@pytest.mark.slow
 def test_picture(capfd, tmp_path):
-    code, _, _ = run(
-        capfd,
-        *TINY,
-        "--checkpoint",
-        "full",
-        "--figure",
-        str(tmp_path / "step.svg"),
-        "--card",
-        "1MB",
+    """What is drawn is all that is held; the file itself needs matplotlib."""
+    from patchgen.training.memory.figures import summarize
+    from patchgen.training.memory.report import over_time
+    from patchgen.training.memory.step import Setup, predict_step
+    from patchgen.training.memory.target import Choice, find_target
+
+    trace = predict_step(
+        find_target("llama", Choice(tiny=True)), Setup(batch=2, length=24, checkpoint="full")
     )
-    assert code == 0
-    root = ElementTree.parse(tmp_path / "step.svg").getroot()
-    width, height = (float(each) for each in root.get("viewBox").split()[2:])
-    paths = [each for each in root.iter() if each.tag.endswith("path")]
-    assert len(paths) >= 5
-    points = [
-        tuple(map(float, p.split(","))) for each in paths for p in each.get("d").strip("MZ").split()
-    ]
-    assert all(0 <= x <= width and 0 <= y <= height for x, y in points)
-    message = "".join(root.itertext())
-    assert all(
-        word in message
-        for word in ("forward", "backward", "recomputed", "prefers-color-scheme:dark")
-    )
+    moments, heights = over_time(trace)
+    assert max(map(sum, zip(*heights.values(), strict=True))) == summarize(trace).peak
+    assert max(heights["recomputed"]) > 0 and moments == sorted(moments)
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "step.svg"
+    assert run(capfd, *TINY, "--figure", str(path), "--card", "1MB")[0] == 0
+    assert ElementTree.parse(path).getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize(
+    ("engine", "divided"),
+    [
+        ("ddp", ()),
+        ("zero1", ("optimizer",)),
+        ("zero2", ("optimizer", "gradients")),
+        ("fsdp2", ("optimizer", "gradients", "weights")),
+    ],
+)
+def test_a_rank_has_its_share(capfd, engine, divided):
+    form = ("--output-format", "json")
+    alone = json.loads(run(capfd, *TINY, *form)[1])["predicted"]
+    rank = json.loads(run(capfd, *TINY, *form, "--engine", engine, "--ranks", "4")[1])["predicted"]
+    for name in ("weights", "gradients", "optimizer", "saved"):
+        parts = 4 if name in divided else 1
+        assert rank[name] == pytest.approx(alone[name] / parts, abs=4 * 200)
+    assert "are not counted" in run(capfd, *TINY, "--engine", engine, "--ranks", "4")[1]
 
 
 def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for():
@@ -124,7 +134,7 @@ def test_without_a_length_rows_have_512_tokens_or_what_the_model_has_places_for(
         (
             ["bert", "--tiny", "--optimizer", "adamw-8bit"],
             1,
-            "adamw-8bit: PG825 8-bit states need bitsandbytes",
+            "adamw-8bit: PG825 is not known",
         ),
         (["bert", "--tiny", "--attention", "fast"], 1, "bert: PG825"),
         (["mpnet", "--tiny", "--checkpoint", "selective"], 1, "the part checkpoint gives it"),

@@ -11,8 +11,7 @@ pytest.importorskip("transformers")
 
 from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.measure import measure_step
-from patchgen.training.memory.predict import predict_step
-from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.step import Setup, predict_step
 from patchgen.training.memory.target import Choice, find_target
 from tests.toytree import REPOSITORY
 

@@ -17,8 +17,8 @@ from filelock import FileLock
 from torch import distributed
 
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.loop.corpus import Corpus, Passage, check_text_is_shared
-from patchgen.training.loop.folder import ALONE, RunFolder, lock_run
+from patchgen.training.loop.run import LOCK, guard
+from patchgen.training.loop.trainer import share_rng_state
 from patchgen.training.parallel.engine import Engine, Launch
 from patchgen.training.parallel.process_group import (
     broadcast_from_first,
@@ -27,7 +27,6 @@ from patchgen.training.parallel.process_group import (
     join,
     leave,
 )
-from patchgen.training.parallel.rng_state import share_rng_state
 from tests.parallel.forked import forked
 
 WORLD = 2
@@ -57,8 +56,8 @@ def in_order(engine, place):
 
 def at_a_run_in_use(engine, place):
     """Another program is at it."""
-    with FileLock(place / ALONE) if engine.is_first else open(os.devnull):
-        with lock_run(RunFolder(place, writes=engine.is_first), engine):
+    with FileLock(place / LOCK) if engine.is_first else open(os.devnull):
+        with guard(place, engine, claims=False):
             return "nobody was at it"
 
 
@@ -76,15 +75,7 @@ def draws(engine, place):
     return found
 
 
-def texts(engine, place):
-    """The same on both, and another one on the second."""
-    same, other = (Passage("A passage."),), (Passage(f"A passage of {engine.launch.rank}."),)
-    check_text_is_shared(Corpus(same, same, "text"), engine)
-    check_text_is_shared(Corpus(same, other, "text"), engine)
-
-
 CASES = {
-    "texts": texts,
     "draws": draws,
     "in order": in_order,
     "refused before others": lambda engine, place: before_others(engine, place, refused),

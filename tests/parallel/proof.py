@@ -23,17 +23,15 @@ from transformers import TrainerCallback
 from transformers.trainer import DEFAULT_CALLBACKS
 
 from patchgen.syntax.errors import PatchgenError
-from patchgen.training.loop import job as jobs
-from patchgen.training.loop.engine import choose_device
-from patchgen.training.loop.folder import RunFolder, create_shared_folder
-from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.run import train
+from patchgen.training.loop import run as jobs
+from patchgen.training.loop.texts import prepare_data
 from patchgen.training.parallel import distribute as spreading
 from patchgen.training.parallel.distribute import distribute
 from patchgen.training.parallel.engine import parse_engine
-from patchgen.training.parallel.process_group import join, leave, wait
+from patchgen.training.parallel.process_group import leave, wait
 from tests.parallel.forked import forked
-from tests.train.runs import SHORT, Broken, Remembered
+from tests.train.runs import doing, interrupt, resume
+from tests.train.runs import run as train
 
 GRADIENTS, FAILED = "gradients.pt", "failed.json"
 
@@ -96,6 +94,11 @@ def with_one_weight_changed(model, engine, device):
     return distribute(model, engine, device)
 
 
+def with_a_row_less(*given, **rest):
+    data = prepare_data(*given, **rest)
+    return replace(data, train=data.train[1:]) if os.environ["RANK"] == "1" else data
+
+
 def gathering(mixed):
     return lambda model, engine, device: distribute(model, replace(engine, mixed=mixed), device)
 
@@ -117,6 +120,7 @@ SPOILT = {
     "weights are gathered in bfloat16": lambda: in_place_of(
         jobs, "distribute", gathering(mixed=True)
     ),
+    "another text": lambda: in_place_of(jobs, "prepare_data", with_a_row_less),
     "another weight": lambda: in_place_of(jobs, "distribute", with_one_weight_changed),
 }
 
@@ -144,31 +148,17 @@ def seeing():
 def run(job: Job, place: Path) -> Path:
     """The folder of the run, with the gradients of its steps."""
     path = place / job.name
-    if job.resume:
-        recipe = replace(RunFolder(path).recipe(), engine=job.engine)
-    else:
-        recipe = Recipe(
-            **{"model": job.model, **SHORT, "engine": job.engine, **as_tuples(job.switches)}
-        )
-    engine = parse_engine(recipe.engine, os.environ)
-    watch = Broken(job.after) if job.after else Remembered()
-    with seeing(), SPOILT[job.spoilt](), contextlib.suppress(KeyboardInterrupt):
-        join(engine, choose_device(recipe.device))
+    engine = parse_engine(job.engine, os.environ)
+    breaking = doing(job.after, interrupt) if job.after else contextlib.nullcontext()
+    with seeing(), SPOILT[job.spoilt](), breaking, contextlib.suppress(KeyboardInterrupt):
         if job.resume:
-            folder = RunFolder(path, writes=engine.is_first)
-            train(recipe, folder, watch, resume=True, engine=engine)
+            resume(path, engine=job.engine, **job.switches)
         else:
-            train(recipe, create_shared_folder(str(path), recipe, engine), watch, engine=engine)
+            train(path, job.model, engine=job.engine, **job.switches)
     if engine.is_first:
         torch.save(Seeing.kept, path / GRADIENTS)
     wait(engine)
     return path
-
-
-def as_tuples(switches: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in switches.items()
-    }
 
 
 def main(listed: Sequence[Job], place: Path) -> None:

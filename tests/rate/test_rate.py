@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,17 +20,11 @@ from transformers import (
 
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant
-from patchgen.training.bench.cases.bert import B1
-from patchgen.training.bench.cases.decoders import L1
-from patchgen.training.bench.cases.experts import M1, M2
-from patchgen.training.bench.cases.legacy import X1_MPNET
-from patchgen.training.bench.run_case import count_step_flops
-from patchgen.training.bench.setup import CaseSetup, make_config
-from patchgen.training.bench.texts import make_batch
-from patchgen.training.loop.job import flops_per_token
-from patchgen.training.loop.meter import Rates
-from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.rows import text_lengths
+from patchgen.training.bench.cases import load_cases
+from patchgen.training.bench.models import class_of, make_config
+from patchgen.training.callback import VariantCallback, _flops_per_token
+from patchgen.training.loop.texts import text_lengths
+from patchgen.training.parallel.engine import Engine, Launch
 from patchgen.training.rate.flops import (
     ForwardCost,
     count_forward_flops,
@@ -49,40 +44,39 @@ LLAMA = LlamaConfig(
 )
 
 
-def of_a_token(case) -> float:
-    forward = count_forward_flops(
-        CaseSetup.stock(case), make_config(case, tiny=False), case.shape.length
+CASES = {case.id: case for case in load_cases()}
+
+
+def of_a_token(case, share=1.0) -> float:
+    """Return the FLOPs for a token of a full row, of which so many are predicted."""
+    forward = count_forward_flops(class_of(case, case.baseline), make_config(case), case.length)
+    length, causal = case.length, case.task == "causal"
+    return (
+        forward.step(tokens=length, labelled=share * length, pairs=length**2, causal=causal)
+        / length
     )
-    batch = make_batch(replace(case, shape=replace(case.shape, rows=1)), 100, "padded")
-    return count_step_flops(case, forward, batch) / batch.tokens
 
 
 @pytest.mark.parametrize(
-    ("case", "operations"),
+    ("case", "share", "operations"),
     [
-        pytest.param(B1, 588e6, id="BERT-base, head on 15 of 100"),
-        pytest.param(L1, 8.22e9, id="Llama-1B at 4096"),
-        pytest.param(X1_MPNET, 588e6, id="MPNet-base, whose positions begin at 2"),
+        pytest.param("B1", 0.15, 588e6, id="BERT-base, head on 15 of 100"),
+        pytest.param("L1", 1.0, 8.22e9, id="Llama-1B at 4096"),
+        pytest.param("X2", 0.15, 588e6, id="MPNet-base, whose positions begin at 2"),
     ],
 )
-def test_operations_of_a_token(case, operations):
+def test_operations_of_a_token(case, share, operations):
     """docs/benchmarks.md derives the figures by hand; large models are counted on shapes."""
-    assert of_a_token(case) == pytest.approx(operations, rel=0.01)
+    assert of_a_token(CASES[case], share) == pytest.approx(operations, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(M1, id="one grouped GEMM"), pytest.param(M2, id="all experts")]
-)
-def test_experts_count_as_many_as_a_token_chooses(case):
-    config = make_config(case, tiny=False).get_text_config()
-    inner = getattr(config, "moe_intermediate_size", None) or config.intermediate_size
-    routed = (
-        6 * 3 * config.hidden_size * inner * config.num_experts_per_tok * config.num_hidden_layers
-    )
-    fewer = replace(
-        case, config=(*case.config, ("num_experts_per_tok", 2 * config.num_experts_per_tok))
-    )
-    assert of_a_token(fewer) - of_a_token(case) == pytest.approx(routed)
+def test_experts_count_as_many_as_a_token_chooses():
+    case = CASES["M1"]
+    config = make_config(case)
+    inner, chosen = config.moe_intermediate_size, config.num_experts_per_tok
+    routed = 6 * 3 * config.hidden_size * inner * chosen * config.num_hidden_layers
+    more = replace(case, config={**case.config, "num_experts_per_tok": 2 * chosen})
+    assert of_a_token(more) - of_a_token(case) == pytest.approx(routed)
 
 
 def test_is_what_torch_counts_in_a_real_forward():
@@ -129,9 +123,11 @@ def test_what_shapes_do_not_tell_is_not_known():
 
 
 def test_train_and_bench_say_the_same():
-    rows = [{"input_ids": [0] * 4096}] * 2
-    forward = count_forward_flops(CaseSetup.stock(L1), make_config(L1, tiny=False), 4096)
-    assert flops_per_token(forward, rows, Recipe(model="llama")) == of_a_token(L1)
+    rows = [{"input_ids": [0] * 64, "labels": [-100] + [0] * 63}] * 2
+    model = LlamaForCausalLM(LLAMA)
+    forward = count_forward_flops(LlamaForCausalLM, LLAMA, 64)
+    step = forward.step(tokens=64, labelled=63, pairs=64**2, causal=True)
+    assert _flops_per_token(model, rows) == pytest.approx(step / 64)
 
 
 def test_packed_texts_do_not_see_each_other():
@@ -140,7 +136,7 @@ def test_packed_texts_do_not_see_each_other():
         "position_ids": [0, 1, 2, 0, 1, 0, 1],
         "labels": [-100, 6, 7, -100, 9, -100, -100],
     }
-    assert text_lengths(packed) == [3, 2] and count_pairs(text_lengths(packed)) == 13
+    assert text_lengths(packed) == [3, 2, 2] and count_pairs(text_lengths(packed)) == 17
     assert text_lengths({"input_ids": [1] * 7}) == [7]
 
 
@@ -163,9 +159,15 @@ def test_datasheet():
 
 
 def test_rates():
-    assert Rates(None, 1e12).of(10, 1) == {}
-    assert Rates(1e9, 1e12).of(100, 2) == {"mfu": 0.05}
-    assert Rates(1e9, 1e12, 2e12).of(100, 1) == {"mfu": 0.1, "mfu_datasheet": 0.05}
+    callback = VariantCallback.__new__(VariantCallback)
+    callback.trainer = SimpleNamespace(args=SimpleNamespace(device=torch.device("cpu")))
+    callback.engine = Engine("ddp", Launch(2))
+    callback.rates = None
+    assert "mfu" not in callback.figures(100)
+    callback.rates = (1e9, 1e12, None)
+    assert callback.figures(100)["mfu"] == 0.05
+    callback.rates = (1e9, 1e12, 2e12)
+    assert callback.figures(100)["mfu_datasheet"] == 0.025
 
 
 def test_a_product_is_measured():

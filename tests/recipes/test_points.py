@@ -21,11 +21,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from generated.dbrx import modeling_dbrx_grouped
 from generated.switch_transformers import modeling_switch_transformers_grouped
 from patchgen.cli.commands.memory import memory
-from patchgen.cli.commands.train import train
 from patchgen.parts.loss.linear import linear_grads
 from patchgen.runtime.varlen import Form, Texts, by_rows
 from patchgen.training import precision
-from patchgen.training.bench.matrix import CASES
+from patchgen.training.bench.cases import load_cases
 from patchgen.training.rate.flops import count_forward_flops
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.observe.evidence import traced
@@ -41,10 +40,9 @@ POINTS: dict[str, tuple[str, ...]] = {
         "tests/unit/verify/test_recipes.py::test_one_call_for_each_text_is_off_the_fast_path",
         "tests/unit/parts/test_flash.py::test_all_layers_in_one_graph_for_every_mask",
     ),
-    "The benchmark has float32 weights under autocast, and dropout": (
+    "The benchmark has float32 weights under autocast": (
         "tests/recipes/test_points.py::test_the_benchmark_trains_as_people_do",
         "tests/recipes/test_points.py::test_a_packed_variant_is_measured_where_it_takes_padding_out",
-        "tests/bench/test_setup.py::test_dropout_is_on_in_steps_and_off_where_numbers_are_compared",
     ),
     "A precision has one name in all commands, and memory predicts what train holds": (
         "tests/recipes/test_points.py::test_commands_share_the_names_of_precisions",
@@ -84,13 +82,6 @@ POINTS: dict[str, tuple[str, ...]] = {
     "A mixture compiles as one graph": (
         "tests/unit/parts/test_moe.py::test_it_compiles_as_one_graph_as_its_parent_does",
     ),
-    "The peak of a row that replays graphs is the driver's, and marked": (
-        "tests/bench/test_page.py::test_a_peak_by_the_driver_is_marked",
-        "tests/bench/test_gpu.py::test_the_memory_of_replayed_graphs_is_seen",
-    ),
-    "Which attention kernel runs is asked of torch, and of no list of GPUs": (
-        "tests/recipes/test_points.py::test_the_chosen_kernel_is_torchs_answer",
-    ),
     "Variants do what transformers' own tests ask of their parents": (
         "tests/unit/parts/test_checkpoint.py::test_a_layer_whose_forward_is_wrapped",
         "tests/unit/parts/test_checkpoint.py::test_a_reentrant_recompute_gives_the_same",
@@ -112,26 +103,22 @@ def test_the_tests_of_each_point_exist():
 
 
 def test_the_benchmark_trains_as_people_do():
-    as_people_do = [case for case in CASES if case.id in ("B2-amp", "L2-amp")]
-    for case in as_people_do:
-        entries = case.entries
-        assert {precision.weights_in(entry.precision) for entry in entries} == {"float32"}
-        assert {precision.autocast_to(entry.precision) for entry in entries} == {"bfloat16"}
-        assert case.batches > 1
-    assert [case.dropout for case in as_people_do] == [True, False]
+    for case in load_cases():
+        if case.id in ("B2", "L2"):
+            assert {entry.precision for entry in case.entries} == {"amp-bf16"}
+            assert case.shortest or case.packed
 
 
 def test_a_packed_variant_is_measured_where_it_takes_padding_out():
-    entries = [entry for case in CASES for entry in case.entries]
+    entries = [entry for case in load_cases() for entry in case.entries]
     packed = [entry for entry in entries if entry.variant == "llama_packed"]
     assert packed and {entry.attention for entry in packed} == {"varlen"}
 
 
 def test_commands_share_the_names_of_precisions():
-    for command in (train, memory):
-        (option,) = [each for each in command.params if each.name == "precision"]
-        assert tuple(option.type.choices) == precision.NAMES
-    used = {entry.precision for case in CASES for entry in case.entries}
+    (option,) = [each for each in memory.params if each.name == "precision"]
+    assert tuple(option.type.choices) == precision.NAMES
+    used = {entry.precision for case in load_cases() for entry in case.entries}
     assert used <= set(precision.NAMES)
 
 
@@ -217,14 +204,6 @@ def test_a_step_keeps_no_copy_of_the_experts(kind):
         model(input_ids=ids, labels=ids).loss.backward()
     shapes = {math.prod(stack.shape) for stack in stacks}
     assert stacks and kept and not shapes & {math.prod(shape) for shape in kept}
-
-
-def test_the_chosen_kernel_is_torchs_answer(monkeypatch):
-    from patchgen.training.bench import look
-
-    monkeypatch.setattr(torch, "_fused_sdp_choice", lambda *args, **how: 3)
-    chosen = dict(look._chosen_backends("cpu"))
-    assert set(chosen.values()) == {look.BACKENDS[3]} and look.BACKENDS[3] == "CUDNN_ATTENTION"
 
 
 # A mixture is a model of its own, whose classes have other names.

@@ -4,91 +4,99 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from patchgen.training.loop.folder import RunFolder, create_folder
-from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.run import TrainingResult, train
+from transformers import TrainerCallback
+from transformers.trainer import DEFAULT_CALLBACKS
 
-# A tenth of the shipped text: reading and evaluating all of it takes half of a run's time.
+from patchgen.training.loop.options import parse
+from patchgen.training.loop.run import train
+
 TEXT = Path(__file__).with_name("short.txt")
-SHORT = {
+SHORT: dict[str, Any] = {
     "tiny": True,
-    "data": (str(TEXT),),
-    "steps": 4,
+    "data": [str(TEXT)],
+    "max_steps": 4,
     "length": 32,
-    "log_every": 1,
-    "eval_every": 0,
-    "save_every": 0,
+    "logging_steps": 1,
+    "save_strategy": "no",
 }
 
 
-class Remembered:
-    """Who looks on, and remembers."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-        self.done: list[int] = []
-
-    def steps(self, done: int, of: int) -> None:
-        self.done.append(done)
-
-    def report(self, figures: Mapping[str, float]) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
+def words(**arguments: object) -> list[str]:
+    """The command line of some arguments."""
+    argv: list[str] = []
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        values = value if isinstance(value, list) else [value]
+        values = [json.dumps(each) if isinstance(each, dict) else str(each) for each in values]
+        argv += [f"--{name}"] if value is True else [f"--{name}", *values]
+    return argv
 
 
-class Broken(Remembered):
-    """Breaks off after a step, as a person does with control-C."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__()
-        self.after = after
-
-    def steps(self, done: int, of: int) -> None:
-        super().steps(done, of)
-        if done == self.after:
-            raise KeyboardInterrupt
+def run(folder: Path, model: str = "llama_loss", **arguments: object) -> dict[str, Any]:
+    """Train, and return the final figures."""
+    rest = {**SHORT, **arguments, "output_dir": folder}
+    if not rest["tiny"]:
+        rest["tiny"] = None
+    if "save_steps" in arguments:
+        rest["save_strategy"] = "steps"
+    return train(*parse([model, *words(**rest)]))
 
 
-def recipe(model: str = "llama_loss", **switches: object) -> Recipe:
-    labels = (
-        {"data": ()} if switches.get("task") == "classification" else {}
-    )  # each of the books shipped is one
-    return Recipe(**{"model": model, **SHORT, **labels, **switches})
-
-
-def run(
-    folder: Path, model: str = "llama_loss", watch: Remembered | None = None, **switches: object
-) -> TrainingResult:
-    asked = recipe(model, **switches)
-    return train(asked, create_folder(str(folder), asked), watch or Remembered())
+def resume(folder: Path, start: str | Path = "last", **arguments: object) -> dict[str, Any]:
+    """Go on with a run."""
+    asked = [str(folder / "arguments.json"), *words(resume_from_checkpoint=start, **arguments)]
+    return train(*parse(asked))
 
 
 def broken_run(
-    folder: Path, model: str = "llama_loss", after: int = 8, **switches: object
-) -> RunFolder:
-    """A run that was broken off."""
-    with contextlib.suppress(KeyboardInterrupt):
-        run(folder, model, Broken(after), **switches)
-    return RunFolder(folder)
+    folder: Path, model: str = "llama_loss", after: int = 3, **arguments: object
+) -> Path:
+    """A run that was broken off after a step."""
+    with doing(after, interrupt), contextlib.suppress(KeyboardInterrupt):
+        run(folder, model, **arguments)
+    return folder
 
 
-def resume(
-    folder: RunFolder, watch: Remembered | None = None, at: int | None = None
-) -> TrainingResult:
-    return train(folder.recipe(), folder, watch or Remembered(), resume=True, at=at)
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def doing(after: int, what: Any) -> Iterator[None]:
+    """Every Trainer does something after a step."""
+
+    class Does(TrainerCallback):
+        def on_step_end(self, args, state, control, **rest):
+            if state.global_step == after:
+                what()
+
+    with seen_by(Does):
+        yield
+
+
+@contextlib.contextmanager
+def seen_by(callback: type[TrainerCallback]) -> Iterator[None]:
+    DEFAULT_CALLBACKS.append(callback)
+    try:
+        yield
+    finally:
+        DEFAULT_CALLBACKS.remove(callback)
 
 
 def weights(folder: Path) -> bytes:
     """Of the trained model, as they are on the disk."""
-    return next((folder / "model").glob("*.safetensors")).read_bytes()
+    return next(folder.glob("*.safetensors")).read_bytes()
+
+
+def history(folder: Path) -> list[dict[str, float]]:
+    return json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
 
 
 def losses(folder: Path) -> list[float]:
     """Of each step, as it was logged."""
-    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [figures["loss"] for figures in map(json.loads, lines) if "loss" in figures]
+    return [entry["loss"] for entry in history(folder) if "loss" in entry]

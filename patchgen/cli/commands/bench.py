@@ -9,19 +9,9 @@ import click
 from patchgen.cli.options import ABOVE_0
 from patchgen.cli.requirements import needs_models
 
-# Those of `training.bench.sets`, which `--help` need not import.
-TABLES = ("matrix", "finetune", "pretrain", "memory")
-
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[CASE]...")
-@click.option(
-    "--table",
-    type=click.Choice(TABLES),
-    default="matrix",
-    show_default=True,
-    help="The table whose cases run.",
-)
 @click.option(
     "--only",
     multiple=True,
@@ -29,16 +19,10 @@ TABLES = ("matrix", "finetune", "pretrain", "memory")
     help="Only this entry or variant, and its baseline; may be repeated.",
 )
 @click.option(
-    "--compiled",
-    is_flag=True,
-    help="Only compiled entries and their baselines: this fills torch's caches.",
+    "--plan", "planned", is_flag=True, help="Only print what would run on --card, without a GPU."
 )
-@click.option(
-    "--tiny",
-    is_flag=True,
-    help="Tiny models on the CPU, in about a minute: checked, not timed.",
-)
-@click.option("--device", metavar="NAME", help="Where models run; default: cuda.")
+@click.option("--card", default="h100", show_default=True, metavar="NAME", help="For --plan.")
+@click.option("--tiny", is_flag=True, help="Tiny models on the CPU: checked, not timed.")
 @click.option(
     "--folder",
     metavar="DIR",
@@ -48,21 +32,27 @@ TABLES = ("matrix", "finetune", "pretrain", "memory")
     help="Where results and pages are.",
 )
 @click.option(
-    "--seconds", type=ABOVE_0, metavar="S", help="Time for the whole run; 450 by default."
+    "--seconds",
+    type=ABOVE_0,
+    metavar="S",
+    default=450.0,
+    show_default=True,
+    help="Time for the whole run.",
 )
-@click.option("--again", is_flag=True, help="Also run what has a result already.")
-@click.option("--look", is_flag=True, help="Only print the machine and the attention that it runs.")
+@click.option("--again", is_flag=True, help="Measure what has a result already.")
 @needs_models()
 def bench(ids: tuple[str, ...], **rest: Any) -> int:
     """Time variants on this GPU beside their alternatives.
 
-    docs/benchmarks.md describes each CASE; the default is all of them.  The same command continues
-    an interrupted run.  Exit code 1: an entry failed or computed something wrong.
+    Each CASE is sized so that its baseline fits the card; docs/benchmarks.md describes them, and
+    the default is all.  The same command continues an interrupted run.  Exit code 1: an entry
+    failed or computed something wrong.
 
     \b
     Example:
+      patchgen bench --plan --card h200
       patchgen bench --tiny
-      patchgen bench --table finetune --seconds 900
+      patchgen bench L1 B1 --seconds 500
     """
     from patchgen.cli.bench import bench as run
 

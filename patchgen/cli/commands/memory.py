@@ -87,14 +87,17 @@ from patchgen.training import precision
 @click.option(
     "--engine",
     metavar="ENGINE",
-    help="Show one rank of several that share the model: ddp, fsdp2, tp, zero3, ...",
+    help="Show one rank of several, by its share of weights, gradients and states: fsdp2, ...",
 )
 @click.option("--ranks", type=int, metavar="N", help="How many ranks the engine has.")
 @click.option("--card", metavar="SIZE", help="Print the largest batch that fits: --card 24GB.")
 @click.option("--measure", is_flag=True, help="Also run the step and measure it.")
 @click.option("--predict/--no-predict", default=True, help="Predict, or only measure.")
 @click.option(
-    "--figure", metavar="FILE", type=click.Path(dir_okay=False), help="Draw the step as SVG."
+    "--figure",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Draw the step: .svg or .png.",
 )
 @click.option(
     "--output-format", "form", type=click.Choice(["text", "json", "markdown"]), default="text"

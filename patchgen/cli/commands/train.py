@@ -2,54 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from patchgen.cli.commands.train_switches import switches
 from patchgen.cli.requirements import needs_models
 
 
-@click.command()
-@click.argument("model", required=False)
-@switches
-@click.option(
-    "--output",
-    metavar="DIR",
-    type=click.Path(file_okay=False),
-    help="The run's folder; default: a new one in runs/.",
-)
-@click.option(
-    "--resume",
-    metavar="RUN",
-    type=click.Path(file_okay=False),
-    help="Continue a run with the switches that it began with.",
-)
-@click.option(
-    "--at",
-    type=click.IntRange(0),
-    metavar="STEP",
-    help="The checkpoint to continue from; default: the last.",
-)
-@click.option(
-    "--search",
-    metavar="WHAT",
-    help="Search for settings: loss, throughput or both, with trials= and steps=.",
-)
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("model")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--arguments", "lists", is_flag=True, help="List every argument, with MODEL `all`.")
 @needs_models("train")
-def train(model: str | None, **rest: Any) -> int:
+def train(model: str, arguments: tuple[str, ...], lists: bool) -> int:
     """Train a variant, another model or a checkpoint.
 
-    MODEL is a variant, a model type of transformers, or a checkpoint.  The Trainer of transformers
-    trains it, on a text that comes with patchgen or on your own.  The run's folder gets the
-    configuration, the releases, the figures, a chart of the loss, checkpoints and the model.  Needs
-    pip install 'patchgen[train]'.
+    transformers' Trainer trains it.  MODEL is a variant, a model type of transformers, a
+    checkpoint, or the arguments.json of a run.  ARGUMENTS are any of Trainer's TrainingArguments,
+    and those of patchgen: --data, --task, --length, --packing, --weights, --tokenizer, --tiny,
+    --config, --dtype, --lora_rank, --muon, --engine, --search and more.  Needs pip install
+    'patchgen[train]'.
 
     \b
     Example:
-      patchgen train llama_loss --tiny --steps 100
-      patchgen train --resume runs/RUN
+      patchgen train llama_loss --tiny --max_steps 100
+      patchgen train llama_loss --weights meta-llama/Llama-3.2-1B --data chats.jsonl --bf16
+      patchgen train runs/llama_loss/arguments.json --resume_from_checkpoint last
+      patchgen train all --arguments
     """
+    from patchgen.cli.train import show_help
     from patchgen.cli.train import train as run
 
-    return run(model, **rest)
+    if lists:
+        show_help()
+        return 0
+    return run((model, *arguments))

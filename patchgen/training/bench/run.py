@@ -1,208 +1,301 @@
-"""Runs cases in child processes, one for each group, and records their results as they arrive.
+"""Runs cases, each in a process of its own, and keeps every result in one JSON file at once.
 
-A child that takes too long, or dies, is a "failed" for its current entry; another child runs the
-rest. When the time of the whole run is used up, the remaining entries have the status "no time".
+A result that is there is not measured again.  A process that dies or hangs costs one entry: another
+one goes on with the rest of its case.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib.metadata
+import json
+import os
+import statistics
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from itertools import groupby
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from patchgen.training.bench.case import Case
-from patchgen.training.bench.child import Work
-from patchgen.training.bench.record import Record
-from patchgen.training.bench.result import Result, from_json
-from patchgen.verify.run.process import Child
+import torch
 
-SECONDS = 450.0  # of the whole run, so that it ends within eight minutes
-START = 180.0  # until a child's first line: imports are slow on a cold, busy machine
-GRACE = 20.0  # for a child to end by itself when its time is up
+from patchgen.project.write import replace_file
+from patchgen.training.bench.cases import Case, Entry, choose_cases
+from patchgen.training.bench.models import Steps, Unavailable, build, make_batch, make_config
+from patchgen.training.bench.plan import ROOM, plan
+from patchgen.training.optimizers import NotInstalled
+from patchgen.training.precision import products_in
+from patchgen.training.rate.flops import count_forward_flops, count_pairs
+from patchgen.training.rate.peak import allow_tf32, datasheet_flops, product_flops, time_runs
+from patchgen.training.silence import silence_process
 
-Progress = Callable[[str, str, Result], None]
+WARM, TIMED = 3, 10  # steps
+SECONDS = 450.0  # of a whole run
+PATIENCE = 240.0  # seconds of one entry: building, compiling and steps
+BROKEN = "CUDA error"  # all later calls on the device fail too
+PACKAGES = ("torch", "transformers", "liger-kernel", "flash-attn", "bitsandbytes")
+# How far loss and gradients may be from the baseline's, in float32 and in 16 bits.
+WIDE, NARROW = (1e-4, 2e-3), (2e-2, 1e-1)
 
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a run does.  `command` starts a child; `again` also runs what the record has.
-
-    On a GPU, groups run one after the other.  Tiny cases run in `jobs` children at once.
-    """
-
-    table: str
-    device: str
-    tiny: bool
-    seconds: float
-    only: tuple[str, ...] = ()
-    command: tuple[str, ...] = (sys.executable, "-m", "patchgen.training.bench.child")
-    jobs: int = 1
-    again: bool = False
+Results = dict[str, dict[str, dict[str, Any]]]  # by case and entry
 
 
-def run(cases: Sequence[Case], wanted: Wanted, record: Record, progress: Progress) -> None:
-    """Run what the record does not have yet, and call `progress` with each result."""
-    until = time.monotonic() + wanted.seconds
-    keeper = _Keeper(record, progress, {case.id for case in cases} if wanted.again else set())
-    todo = [case for case in cases if not keeper.done(case)]
-    jobs = wanted.jobs if wanted.tiny else 1
-    groups = (
-        _shares(todo, jobs)
-        if wanted.tiny
-        else [list(g) for _, g in groupby(todo, key=lambda case: case.group)]
-    )
-    with ThreadPoolExecutor(jobs) as pool:
+def has_gpu() -> bool:
+    """Return whether torch finds a CUDA device."""
+    return bool(torch.cuda.is_available())
+
+
+def versions() -> dict[str, str]:
+    """Return the releases that times depend on; "" for what is not installed."""
+    releases = {}
+    for name in PACKAGES:
         try:
-            for _ in pool.map(lambda group: _run_group(group, wanted, keeper, until), groups):
-                pass
-        finally:
-            keeper.stop.set()  # after an interrupt or a full disk, start nothing more
-    record.write()
+            releases[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            releases[name] = ""
+    return releases
 
 
-def _shares(cases: Sequence[Case], several: int) -> list[list[Case]]:
-    """Divide the cases into parts with about equally many entries."""
-    shares: list[list[Case]] = [[] for _ in range(several)]
-    for case in sorted(cases, key=lambda case: -len(case.entries)):
-        min(shares, key=lambda share: sum(len(one.entries) for one in share)).append(case)
-    return [share for share in shares if share]
+@dataclass(slots=True)
+class Record:
+    """The JSON file of a run."""
+
+    path: Path
+    machine: dict[str, Any]
+    results: Results
+
+    def save(self) -> None:
+        """Write the file, whole or not at all."""
+        content = {"machine": self.machine, "cases": self.results}
+        replace_file(self.path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-class _Keeper:
-    """The record, shared by the threads of several children; cases in `anew` run in any case."""
-
-    def __init__(self, record: Record, progress: Progress, anew: set[str]) -> None:
-        self.record, self.progress, self.lock = record, progress, threading.RLock()
-        self.anew = anew
-        self.stop = threading.Event()
-
-    def done(self, case: Case) -> bool:
-        with self.lock:
-            return case.id not in self.anew and self.record.done(
-                case.id, [one.name for one in case.entries]
-            )
-
-    def results(self, case: Case) -> dict[str, Result]:
-        with self.lock:
-            return self.record.results(case.id)
-
-    def note(self, case: str, entry: str, result: Result) -> None:
-        """Record a result, and report it.  "no time" does not replace a known result."""
-        with self.lock:
-            former = self.record.results(case).get(entry) if result.status == "no time" else None
-            if former is None:
-                self.record.add(case, entry, result)
-            else:
-                if former.status == "ok" and not self.record.done(case):
-                    self.record.add(case, entry, replace(former, status="partial"))
-                result = replace(result, note="what was known of it stays")
-            self.record.write()
-            self.progress(case, entry, result)
-
-    def give_up(self, case: Case, fault: str) -> None:
-        """Record that `case` could not be started: entries without a result have failed."""
-        with self.lock:
-            self.anew.discard(case.id)
-            self.record.blame(case.id, fault)
-            known = self.results(case)
-            for entry in case.entries:
-                if entry.name not in known:
-                    self.note(case.id, entry.name, Result("failed", fault))
-            self.record.write()
-
-    def keep(self, answer: dict[str, Any]) -> None:
-        """Record an answer of a child that is not a result."""
-        with self.lock:
-            match answer:
-                case {"machine": machine, "versions": versions}:
-                    self.record.machine = {**machine, "versions": versions}
-                case {"begun": case, "entry": ""}:
-                    self.anew.discard(case)
-                    self.record.reopen(case)
-                case {"case": case, "about": about}:
-                    self.record.about(case).update(about)
-                case {"case": case, "reference": reference}:
-                    self.record.about(case).setdefault("references", []).append(reference)
-                case {"case": case, "done": True}:
-                    self.record.about(case)["done"] = True
-                case _:
-                    return
-            self.record.write()
+def open_record(path: Path, device: str, *, again: bool) -> Record:
+    """Return the record at `path`, or a new one; ValueError where it is of another machine."""
+    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    machine = {"device": name, **versions()}
+    if again or not path.is_file():
+        return Record(path, machine, {})
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if content.get("machine") != machine:
+        raise ValueError("was measured on another device or with other releases")
+    return Record(path, machine, content["cases"])
 
 
-def _run_group(cases: list[Case], wanted: Wanted, keeper: _Keeper, until: float) -> None:
-    skip: list[tuple[str, str]] = []
-    while not keeper.stop.is_set() and (todo := [case for case in cases if not keeper.done(case)]):
-        left = until - time.monotonic()
-        if left <= 0:
-            _no_time(todo, keeper)
-            return
-        ids = tuple(case.id for case in todo)
-        times = wanted.seconds / SECONDS
-        work = Work(
-            wanted.table, ids, wanted.only, wanted.device, wanted.tiny, left, times, tuple(skip)
-        )
-        child = Child(
-            wanted.command, work.as_text(), {}, aside=True
-        )  # an interrupt is ours to handle
-        ended = _listen(child, left + GRACE, keeper)
-        if ended is None or keeper.stop.is_set():
-            return
-        case, entry, fault = ended
-        if not entry:  # no entry was started that could be skipped, so it would die again
-            for one in todo:
-                if case in ("", one.id):
-                    keeper.give_up(one, fault)
-            cases = [one for one in cases if one.id != case] if case else []
-        else:
-            skip.append((case, entry))
-            keeper.note(case, entry, Result("failed", fault))
-
-
-def _listen(child: Child, seconds: float, keeper: _Keeper) -> tuple[str, str, str] | None:
-    """Record what the child says; return where it was and what happened, if it did not end well."""
-    case = entry = ""
-    for answer in _in_time(child, seconds, keeper.stop):
-        keeper.keep(answer)
-        match answer:
-            case {"fault": fault}:
-                return case, entry, f"{fault}{child.last_words()}"
-            case {"begun": case, "entry": entry}:
-                pass
-            case {"case": place, "entry": name, "result": result}:
-                entry = ""
-                keeper.note(place, name, from_json(result))
-            case {"case": _, "done": True}:
-                case = ""
-            case {"done": True}:
-                child.end()
-                return None
-    return case, entry, "the process said nothing more"
-
-
-def _in_time(child: Child, seconds: float, stop: threading.Event) -> Iterator[dict[str, Any]]:
-    """Yield what the child says, and a "fault" at the end if it took too long or died."""
-    since = time.monotonic()
-    until, late = since + seconds, since + START
-    for answer in child.answers():
-        if answer is not None:
-            late = time.monotonic() + float(answer.get("limit", START))
-            yield answer
-        elif stop.is_set():
-            child.end()
-            return
-        elif time.monotonic() > min(late, until):
-            child.end()
-            yield {"fault": "it took too long"}
-            return
-
-
-def _no_time(cases: Sequence[Case], keeper: _Keeper) -> None:
+def run(
+    cases: Sequence[Case],
+    device: str,
+    record: Record,
+    *,
+    only: Sequence[str] = (),
+    seconds: float = SECONDS,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Measure what has no result yet; entries for which there is no time have none afterwards."""
+    until = time.monotonic() + seconds
     for case in cases:
-        for entry in case.entries:
-            keeper.note(case.id, entry.name, Result("no time"))
+        known = record.results.setdefault(case.id, {})
+        while True:
+            missing = [e.name for e in case.entries if e.name not in known]
+            if not missing or time.monotonic() > until:
+                break
+            work = {"case": case.id, "only": list(only), "tiny": case.tiny, "device": device}
+            _one_process({**work, "known": known}, record, until, say)
+
+
+def _one_process(
+    work: dict[str, Any], record: Record, until: float, say: Callable[[str], None]
+) -> None:
+    """Run one child; record what it says, and an entry that ends it as failed."""
+    known = record.results[work["case"]]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "patchgen.training.bench.run"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+    )
+    assert child.stdin is not None and child.stdout is not None
+    child.stdin.write(json.dumps(work))
+    child.stdin.close()
+    begun = ""
+    timer = threading.Timer(PATIENCE, child.kill)
+    timer.start()
+    for line in child.stdout:
+        timer.cancel()
+        timer = threading.Timer(max(1.0, min(PATIENCE, until - time.monotonic())), child.kill)
+        timer.start()
+        answer = json.loads(line)
+        begun = answer["begins"] if "begins" in answer else ""
+        if "entry" in answer:
+            result = answer["result"]
+            known[answer["entry"]] = result
+            record.save()
+            note = f"  {result['note']}" if result.get("note") else ""
+            say(f"{work['case']:4} {answer['entry']:52} {result['status']}{note}")
+    timer.cancel()
+    if child.wait() and time.monotonic() < until:
+        # The entry that was begun, or else the whole case, does not run here.
+        what = {"status": "failed", "note": f"its process ended with code {child.returncode}"}
+        chosen = choose_cases([work["case"]], work["only"], tiny=work["tiny"])[0].entries
+        names = [begun] if begun else [e.name for e in chosen if e.name not in known]
+        for name in names:
+            known[name] = what
+            say(f"{work['case']:4} {name:52} failed  {what['note']}")
+        record.save()
+
+
+def main() -> None:
+    """Be a child: measure the entries of a case, and say each result as a line of JSON."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what models and kernels print is no answer
+    warnings.simplefilter("ignore")
+    silence_process()
+    work = json.loads(sys.stdin.read())
+
+    def say(**answer: Any) -> None:
+        print(json.dumps(answer), file=answers, flush=True)
+
+    (case,) = choose_cases([work["case"]], work["only"], tiny=work["tiny"])
+    measure(case, work["device"], work["known"], say)
+
+
+def measure(case: Case, device: str, known: dict[str, Any], say: Callable[..., None]) -> None:
+    """Measure the entries without a result, the baseline first: its numbers are compared with."""
+    rows, peaks, most = _rows_of(case, device)
+    weights = build(case, case.baseline, "cpu", None).state_dict() if rows else {}
+    reference: dict[str, float] = known.get(case.baseline.name, {}).get("first", {})
+    for entry in case.entries:
+        if entry.name in known:
+            continue
+        say(begins=entry.name)
+        sizes = [rows, most[entry.name]] if most.get(entry.name, 0) > rows else [rows]
+        results = [_guarded(case, entry, device, size, weights, reference) for size in sizes]
+        if entry.name == case.baseline.name:
+            reference = results[0].get("first", {})
+        result = {**results[0], "predicted": peaks.get(entry.name)}
+        if len(results) > 1:
+            result["largest"] = results[1]
+        say(entry=entry.name, result=result)
+
+
+def _rows_of(case: Case, device: str) -> tuple[int, dict[str, int], dict[str, int]]:
+    """Return the rows of the case, the predicted peaks, and the most rows of variants."""
+    if device != "cuda":
+        return case.rows, {}, {}
+    room = int(torch.cuda.get_device_properties(0).total_memory * ROOM)
+    planned = list(plan([case], room))
+    peaks = {each.entry.name: each.peak for each in planned if each.peak is not None}
+    most = {each.entry.name: each.most for each in planned if each.most is not None}
+    return planned[0].rows, peaks, most
+
+
+def _guarded(
+    case: Case,
+    entry: Entry,
+    device: str,
+    rows: int,
+    weights: dict[str, Any],
+    reference: dict[str, float],
+) -> dict[str, Any]:
+    if not rows:
+        return {"status": "does not fit", "note": "by prediction, not even one row"}
+    try:
+        with allow_tf32(entry.precision == "tf32"):
+            return _measured(case, entry, device, rows, weights, reference)
+    except (Unavailable, NotInstalled) as reason:
+        return {"status": "unavailable", "note": str(reason), "rows": rows}
+    except torch.OutOfMemoryError:
+        return {"status": "does not fit", "rows": rows}
+    except Exception as error:
+        if BROKEN in str(error):
+            raise
+        note = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        return {"status": "failed", "note": note, "rows": rows}
+    finally:
+        gc.collect()
+        if device == "cuda":
+            torch._dynamo.reset()
+            torch.cuda.empty_cache()
+
+
+def _measured(
+    case: Case,
+    entry: Entry,
+    device: str,
+    rows: int,
+    weights: dict[str, Any],
+    reference: dict[str, float],
+) -> dict[str, Any]:
+    """Compare the first step with the baseline's, and time the next ones."""
+    model = build(case, entry, device, weights)
+    words = model.config.get_text_config().vocab_size
+    steps = Steps(model, entry, make_batch(case, entry, rows, words), device)
+    first = {"loss": float(steps.backward()), "norm": steps.gradient_norm()}
+    model.zero_grad(set_to_none=True)
+    note = _deviation(first, reference, entry, case)
+    result = {"status": "wrong" if note else "ok", "note": note, "first": first, "rows": rows}
+    result["rows"] = rows * entry.times
+    if device != "cuda":
+        steps.step()
+        return result
+    for _ in range(WARM):
+        steps.step()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    seconds = time_runs(steps.step, TIMED, device)
+    texts = case.texts(rows * entry.times)
+    low, median, high = statistics.quantiles(seconds, n=4, method="inclusive")
+    timed = {
+        "seconds": [low, median, high],
+        "tokens_a_second": sum(texts) / median,
+        "samples_a_second": len(texts) / median,
+        "peak": int(torch.cuda.max_memory_allocated()),
+    }
+    return {**result, **timed, **_utilisation(case, entry, texts, steps, median, device)}
+
+
+def _deviation(
+    first: dict[str, float], reference: dict[str, float], entry: Entry, case: Case
+) -> str:
+    """Return how a first step differs from the baseline's; "" where it is as it should be."""
+    if not reference or entry.times > 1:
+        return ""
+    # In tiny models all but autocast computes in float32.
+    narrow = entry.precision != "fp32" and not (case.tiny and entry.precision == "pure-bf16")
+    bounds = NARROW if narrow else WIDE
+    return "; ".join(
+        f"{name} {first[name]:.6g}, and the baseline's {reference[name]:.6g}"
+        for name, bound in zip(("loss", "norm"), bounds, strict=True)
+        if not abs(first[name] / reference[name] - 1) <= bound
+    )
+
+
+def _utilisation(
+    case: Case, entry: Entry, texts: Sequence[int], steps: Steps, seconds: float, device: str
+) -> dict[str, float]:
+    """Return MFU, by a measured product and by the data sheet, where FLOPs follow from shapes."""
+    stock = getattr(__import__("transformers"), case.head)
+    forward = count_forward_flops(stock, make_config(case), case.length)
+    if forward is None:
+        return {}
+    labelled = int((steps.batch["labels"] >= 0).sum())
+    causal, pairs = case.task == "causal", count_pairs(texts)
+    work = forward.step(tokens=sum(texts), labelled=labelled, pairs=pairs, causal=causal)
+    dtype = products_in(entry.precision)
+    product = product_flops(device, dtype, tf32=entry.precision == "tf32")
+    shares = {"mfu": work / seconds / product}
+    datasheet = datasheet_flops(torch.cuda.get_device_name(), dtype)
+    if datasheet is not None:
+        shares["mfu_datasheet"] = work / seconds / datasheet
+    return shares
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        main()

@@ -11,15 +11,11 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
-from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from patchgen.project.write import replace_file
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.process_group import wait
 
 SEAL = "whole.json"
 _NAME = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")
@@ -97,48 +93,28 @@ def clear_checkpoint(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def find_checkpoint(run: Path, step: int | None = None) -> Path | None:
-    """Return the last sealed checkpoint of a run, or that of `step`; None where there is none.
+def find_checkpoint(run: str | Path) -> Path | None:
+    """Return the last sealed checkpoint of a run; None where there is none.
 
-    Raises PatchgenError PG818 for a damaged one; the hint names the last checkpoint before it that
-    is not.
+    `run` may also be one of its checkpoints.  Raises PatchgenError PG818 for a damaged one; the
+    hint names the last checkpoint before it that is whole.
     """
-    found = complete_checkpoints(run)
-    if step is not None:
-        chosen = next((folder for folder in found if checkpoint_step(folder) == step), None)
-        if chosen is None:
-            there = ", ".join(str(checkpoint_step(folder)) for folder in found) or "none"
-            raise PatchgenError(
-                "PG818", Location(str(run)), f"has no checkpoint of step {step}; there are: {there}"
-            )
-    elif not found:
+    run = Path(run)
+    named = checkpoint_step(run) >= 0
+    sealed = complete_checkpoints(run.parent if named else run)
+    if named and run not in sealed:
+        there = ", ".join(str(checkpoint_step(folder)) for folder in sealed) or "none"
+        what = f"is no whole checkpoint; of its run, those of these steps are: {there}"
+        raise PatchgenError("PG818", Location(str(run)), what)
+    if not sealed:
         return None
-    else:
-        chosen = found[-1]
+    chosen = run if named else sealed[-1]
     if wrong := find_damage(chosen):
         before = [
             folder
-            for folder in found
+            for folder in sealed
             if checkpoint_step(folder) < checkpoint_step(chosen) and not find_damage(folder)
         ]
-        hint = (
-            f"--resume {run} --at {checkpoint_step(before[-1])} goes on from the one before"
-            if before
-            else "begin anew"
-        )
+        hint = f"--resume_from_checkpoint {before[-1]} is whole" if before else "begin anew"
         raise PatchgenError("PG818", Location(str(chosen)), f"is damaged: {wrong}", hint)
     return chosen
-
-
-class CheckpointSealer(TrainerCallback):
-    """Seals each checkpoint as soon as every process has written its part."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-
-    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Called by Trainer after it has written the last file."""
-        wait(self.engine)
-        if self.engine.is_first:
-            write_seal(Path(args.output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"))
-        wait(self.engine)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -15,6 +17,7 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     PreTrainedConfig,
+    set_seed,
 )
 
 from patchgen.facts.sizes import SIZES
@@ -22,9 +25,9 @@ from patchgen.runtime.classes import auto_entries
 from patchgen.runtime.load import model_types
 from patchgen.runtime.variants import Variant, find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.switches import Adapting, adapting, config_changes, refuse
-from patchgen.training.precision import weights_in
+from patchgen.training.device_memory import GIB, free_memory
+from patchgen.training.loop.options import Options, refuse
+from patchgen.training.loop.texts import TrainingData
 from patchgen.verify.configs.tiny import tiny_config
 
 HEADS: dict[str, Any] = {
@@ -36,12 +39,7 @@ PEFT_TASKS = {"causal-lm": "CAUSAL_LM", "classification": "SEQ_CLS"}
 MOST_NAMED = 3  # names of weights in one message
 SPARE = 8  # some models do not use their first positions
 
-
-Note: TypeAlias = Callable[[str], None]
-
-
-def ignore_note(text: str) -> None:
-    """Ignore the note."""
+note = logging.getLogger("patchgen.train").warning  # something that the user should know
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,38 +57,40 @@ class Source:
         return self.model_class.config_class
 
 
-def find_source(recipe: Recipe) -> Source:
-    """Return the source that the recipe's model and task name.
+def find_source(options: Options) -> Source:
+    """Return the source that the options's model and task name.
 
     Raises PatchgenError PG811 where there is no such model, and PG812 where it has no head for the
     task.
     """
-    variant = _variant(recipe.model)
-    checkpoint = recipe.start
-    if variant is None and recipe.model not in CONFIG_MAPPING:
-        if not (os.path.isdir(recipe.model) or "/" in recipe.model):
-            _refuse_name(recipe.model)
+    variant = _variant(options.model)
+    checkpoint = options.weights
+    if variant is None and options.model not in CONFIG_MAPPING:
+        if not (os.path.isdir(options.model) or "/" in options.model):
+            _refuse_name(options.model)
         if checkpoint:
-            refuse("from", checkpoint, f"the model is a checkpoint already: {recipe.model}")
-        checkpoint = recipe.model
+            refuse("weights", checkpoint, f"the model is a checkpoint already: {options.model}")
+        checkpoint = options.model
     stored = _read_configuration(checkpoint) if checkpoint else {}
-    if checkpoint and recipe.tiny:
+    if checkpoint and options.tiny:
         refuse("tiny", "", f"the sizes of {checkpoint} are what they are")
-    kind = stored.get("model_type") if checkpoint else recipe.model
+    kind = stored.get("model_type") if checkpoint else options.model
     if variant is not None:
         if checkpoint and kind not in model_types(variant):
             takes = " and ".join(sorted(model_types(variant)))
             raise PatchgenError(
                 "PG811", Location(checkpoint), f"is a {kind}, and {variant.name} takes {takes}"
             )
-        return Source(recipe.model, _head_of_variant(variant, recipe.task), checkpoint, variant)
+        return Source(options.model, _head_of_variant(variant, options.task), checkpoint, variant)
     if kind not in CONFIG_MAPPING:
         raise PatchgenError(
             "PG811", Location(checkpoint), f"is a {kind}, which transformers does not know"
         )
-    if checkpoint and recipe.model in CONFIG_MAPPING and kind != recipe.model:
-        raise PatchgenError("PG811", Location(checkpoint), f"is a {kind}, and not a {recipe.model}")
-    return Source(recipe.model, _head_of_type(str(kind), recipe.task), checkpoint)
+    if checkpoint and options.model in CONFIG_MAPPING and kind != options.model:
+        raise PatchgenError(
+            "PG811", Location(checkpoint), f"is a {kind}, and not a {options.model}"
+        )
+    return Source(options.model, _head_of_type(str(kind), options.task), checkpoint)
 
 
 def _variant(name: str) -> Variant | None:
@@ -157,141 +157,184 @@ def _refuse_task(name: str, task: str, has: Sequence[str]) -> None:
     raise PatchgenError("PG812", Location(name), f"has no head for {task}", hint)
 
 
-def configuration(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> Any:
+def configuration(source: Source, options: Options, data: TrainingData) -> Any:
     """Return the configuration of a new model, for this tokenizer and these labels."""
     kind = source.config_class
-    default = kind()
-    known = default.to_dict()
+    known = kind().to_dict()
     common = {own: name for name, own in kind.attribute_map.items()}  # names that all models share
-    asked = config_changes(recipe, {**known, **kind.attribute_map})
-    changes = {
-        "vocab_size": len(tokenizer),
-        **_special(tokenizer, known),
-        **_labelled(recipe, labels),
-    }
-    if recipe.tiny and any(common.get(name, name) == "max_position_embeddings" for name in known):
-        changes["max_position_embeddings"] = max(
-            SIZES["max_position_embeddings"], recipe.length + SPARE
-        )
+    changes = {"vocab_size": len(data.tokenizer), **_labelled(options, data.labels)}
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        if name in known and (value := getattr(data.tokenizer, name)) is not None:
+            changes[name] = value
+    if options.tiny and any(common.get(name, name) == "max_position_embeddings" for name in known):
+        least = SIZES["max_position_embeddings"]
+        changes["max_position_embeddings"] = max(least, options.length + SPARE)
+    asked = _changes(options, {**known, **kind.attribute_map})
     changes |= {common.get(name, name): value for name, value in asked.items()}
-    make = (lambda: tiny_config(kind, **changes)) if recipe.tiny else (lambda: kind(**changes))
-    made = _made(recipe, make)
-    check_positions(made, recipe)
-    return made
-
-
-def _made(recipe: Recipe, make: Any) -> Any:
     try:
-        return make()
+        config = tiny_config(kind, **changes) if options.tiny else kind(**changes)
     except Exception as error:  # each configuration has its own
-        message = f"the configuration is refused: {' '.join(str(error).split())}"
-        raise PatchgenError(
-            "PG813", Location(" ".join(f"--config {text}" for text in recipe.config)), message
-        ) from error
+        what = f"the configuration is refused: {' '.join(str(error).split())}"
+        where = Location(f"--config {' '.join(options.config)}")
+        raise PatchgenError("PG813", where, what) from error
+    _check_positions(config, options)
+    return config
 
 
-def _special(tokenizer: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("pad_token_id", "bos_token_id", "eos_token_id")
-    return {
-        name: value
-        for name in names
-        if name in known and (value := getattr(tokenizer, name)) is not None
-    }
+def _changes(options: Options, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `--config key=value` changes; a value is JSON, or else text."""
+    changes: dict[str, Any] = {}
+    for text in options.config:
+        name, equals, value = text.partition("=")
+        if not equals:
+            refuse("config", text, "is not of the form key=value")
+        if name not in known:
+            refuse("config", text, f"the configuration has no {name}", did_you_mean(name, known))
+        try:
+            changes[name] = json.loads(value)
+        except json.JSONDecodeError:
+            changes[name] = value
+    return changes
 
 
-def _labelled(recipe: Recipe, labels: Sequence[str]) -> dict[str, Any]:
-    if recipe.task != "classification":
+def _labelled(options: Options, labels: Sequence[str]) -> dict[str, Any]:
+    if options.task != "classification":
         return {}
     names = dict(enumerate(labels))
     return {"id2label": names, "label2id": {label: place for place, label in names.items()}}
 
 
-def check_positions(config: Any, recipe: Recipe) -> None:
+def _check_positions(config: Any, options: Options) -> None:
     """Raise PG813 where rows are longer than the model has positions."""
     most = getattr(config, "max_position_embeddings", None)
-    if isinstance(most, int) and 0 < most < recipe.length:
-        refuse("length", recipe.length, f"the model has {most} positions")
+    if isinstance(most, int) and 0 < most < options.length:
+        refuse("length", options.length, f"the model has {most} positions")
 
 
-def build(
-    source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str], note: Note = ignore_note
-) -> Any:
-    """Return the model in the dtype of the precision, with LoRA where it is asked for.
-
-    `note` gets a message on weights that the checkpoint lacks, or that the model does not use.
-    Random weights come from the global generator, which the caller has seeded.
-    """
+def build(source: Source, options: Options, data: TrainingData, seed: int) -> Any:
+    """Return the model with its initial weights, which depend on the seed only."""
+    set_seed(seed)
+    dtype: torch.dtype = getattr(torch, options.dtype)
     if source.checkpoint:
-        model = _loaded(source, recipe, labels, note)
-        held = model.get_input_embeddings().weight.shape[0]
-        if len(tokenizer) > held:
-            hint = f"--vocabulary {held}, where the checkpoint brings no tokenizer"
-            what = f"the tokenizer has {len(tokenizer)} tokens, and the model {held}"
-            raise PatchgenError("PG813", Location(source.checkpoint), what, hint)
-        check_positions(model.config, recipe)
-        if model.config.pad_token_id is None:
-            model.config.pad_token_id = tokenizer.pad_token_id
+        model = _loaded(source, options, data, dtype)
     else:
-        config = configuration(source, recipe, tokenizer, labels)
-        model = source.model_class._from_config(config, dtype=weight_dtype(recipe))
-    if weight_dtype(recipe) == torch.float32:
-        model = model.float()
+        config = configuration(source, options, data)
+        _check_memory(source, options, config, dtype)
+        model = source.model_class._from_config(config, dtype=dtype)
+    model = model.to(dtype)
     model.config.use_cache = False
-    chosen = adapting(recipe.lora)
-    return model if chosen is None else _adapted(model, recipe, chosen)
+    if options.packing == "isolated":
+        check_isolation(model, len(data.tokenizer))
+    return _adapted(model, options) if options.lora_rank else model
 
 
-def weight_dtype(recipe: Recipe) -> torch.dtype:
-    """Return the dtype of weights, gradients and optimizer states."""
-    dtype: torch.dtype = getattr(torch, weights_in(recipe.precision))
-    return dtype
+def _check_memory(source: Source, options: Options, config: Any, dtype: torch.dtype) -> None:
+    """Raise PG816 where not even the weights and their gradients fit."""
+    with torch.device("meta"):
+        count = sum(each.numel() for each in source.model_class(config).parameters())
+    needed = count * dtype.itemsize * (1 if options.lora_rank else 2)
+    free = free_memory("cpu")
+    if free is not None and needed > free:
+        what = f"{count:,} parameters and their gradients take {needed / GIB:.1f} GiB, "
+        what += f"and {free / GIB:.1f} GiB are free"
+        hint = "--tiny, --config num_hidden_layers=4, or --lora_rank 8"
+        raise PatchgenError("PG816", Location(options.model), what, hint)
 
 
-def _loaded(source: Source, recipe: Recipe, labels: Sequence[str], note: Note) -> Any:
+def _loaded(source: Source, options: Options, data: TrainingData, dtype: torch.dtype) -> Any:
     default = source.config_class()
-    changes = config_changes(recipe, {**default.to_dict(), **default.attribute_map})
+    changes = _changes(options, {**default.to_dict(), **default.attribute_map})
+    where = Location(source.checkpoint)
     try:
         model, loading_info = source.model_class.from_pretrained(
             source.checkpoint,
-            dtype=weight_dtype(recipe),
+            dtype=dtype,
             output_loading_info=True,
             **changes,
-            **_labelled(recipe, labels),
+            **_labelled(options, data.labels),
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         what = f"cannot be loaded: {' '.join(str(error).split())}"
-        raise PatchgenError("PG811", Location(source.checkpoint), what) from error
+        raise PatchgenError("PG811", where, what) from error
     for kind, meaning in (
         ("missing_keys", "has no {}: drawn"),
         ("unexpected_keys", "has {}: not taken"),
     ):
         if names := sorted(loading_info[kind]):
-            listed = ", ".join(names[:MOST_NAMED]) + (
-                f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-            )
-            note(f"{source.checkpoint} {meaning.format(listed)}")
+            listed = ", ".join(names[:MOST_NAMED])
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            note(f"{source.checkpoint} {meaning.format(listed + more)}")
+    held = model.get_input_embeddings().weight.shape[0]
+    if len(data.tokenizer) > held:
+        what = f"the tokenizer has {len(data.tokenizer)} tokens, and the model {held}"
+        hint = f"--tokenizer of the checkpoint's family, or --vocabulary {held} where it has none"
+        raise PatchgenError("PG813", where, what, hint)
+    _check_positions(model.config, options)
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = data.tokenizer.pad_token_id
     return model
 
 
-def _adapted(model: Any, recipe: Recipe, chosen: Adapting) -> Any:
-    import peft
-
-    targets = chosen.targets[0] if chosen.targets == ("all-linear",) else list(chosen.targets)
+def _adapted(model: Any, options: Options) -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        hint = "pip install 'patchgen[train]'"
+        where = Location(f"--lora_rank {options.lora_rank}")
+        raise PatchgenError("PG814", where, "needs the package peft", hint) from error
+    targets: Any = options.lora_targets
     config = peft.LoraConfig(
-        task_type=PEFT_TASKS.get(recipe.task),
-        r=chosen.rank,
-        lora_alpha=chosen.alpha,
-        lora_dropout=chosen.dropout,
-        target_modules=targets,
+        task_type=PEFT_TASKS.get(options.task),
+        r=options.lora_rank,
+        lora_alpha=options.lora_alpha,
+        lora_dropout=options.lora_dropout,
+        target_modules=targets[0] if targets == ["all-linear"] else targets,
+        target_parameters=options.lora_parameters or None,
     )
     try:
         return peft.get_peft_model(model, config)
     except ValueError as error:
-        refuse("lora", recipe.lora, " ".join(str(error).split()))
+        refuse("lora_targets", " ".join(targets), " ".join(str(error).split()))
 
 
-def count_parameters(source: Source, recipe: Recipe, tokenizer: Any, labels: Sequence[str]) -> int:
-    """Return the number of parameters of a new model, without allocating them."""
-    config = configuration(source, recipe, tokenizer, labels)
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in source.model_class(config).parameters())
+def check_isolation(model: Any, vocabulary: int) -> None:
+    """Raise PG812 where a packed row gives other logits than its documents alone.
+
+    The model computes two documents of random tokens in both ways.
+    """
+    draw = torch.Generator().manual_seed(0)
+    first, second = (torch.randint(vocabulary, (1, length), generator=draw) for length in (7, 9))
+    place = torch.cat([torch.arange(7), torch.arange(9)])[None]
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        packed = model(input_ids=torch.cat([first, second], 1), position_ids=place).logits[:, 7:]
+        alone = model(input_ids=second, position_ids=place[:, 7:]).logits
+    model.train(was_training)
+    difference = (packed - alone).abs().max() / alone.abs().max()
+    if not difference < (1e-3 if model.dtype == torch.float32 else 5e-2):
+        what = "in this model the documents of a packed row see each other"
+        hint = "take --packing concatenated, or a variant that isolates documents"
+        raise PatchgenError("PG812", Location("--packing isolated"), what, hint)
+
+
+def ignores_label_count(model: Any, batch: Mapping[str, Any]) -> bool:
+    """Return whether the model's loss is a mean over its own batch only, by trying it.
+
+    Trainer passes the number of labels in a whole step (`num_items_in_batch`), so that the losses
+    of several batches add up to the mean over all of them.  It assumes that every model with
+    keyword arguments uses the number.  Some ignore it, such as BERT's, and then a step of two
+    batches has twice the loss and twice the gradient.
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            once, twice = (
+                float(model(**batch, num_items_in_batch=torch.tensor(n)).loss) for n in (1, 2)
+            )
+    except TypeError:  # it takes no such keyword
+        return True
+    finally:
+        model.train(was_training)
+    return twice > 0.75 * once

@@ -1,201 +1,495 @@
-"""Runs a training from its recipe to its result.
-
-transformers' Trainer does the training itself.
-"""
+"""Runs a training or a search from its arguments to its result; transformers' Trainer trains."""
 
 from __future__ import annotations
 
-import math
+import contextlib
+import dataclasses
+import errno
+import gc
+import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainerState
+import numpy
+import torch
+from accelerate import ParallelismConfig
+from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from patchgen.training.device_memory import peak_memory
+from patchgen.project.write import replace_file
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.training.callback import VariantCallback, describe_environment, record
 from patchgen.training.loop.checkpoints import (
-    CheckpointSealer,
     checkpoint_step,
+    complete_checkpoints,
     discard_unfinished,
     find_checkpoint,
+    list_checkpoints,
 )
-from patchgen.training.loop.engine import choose_device
-from patchgen.training.loop.failures import guard_run
-from patchgen.training.loop.fit import check_fit, format_gib, largest_batch
-from patchgen.training.loop.folder import RESULT, RunFolder
-from patchgen.training.loop.job import Job, make_meter, prepare_job, record_engine, record_run
-from patchgen.training.loop.meter import Meter, Watch, draw_loss
-from patchgen.training.loop.recipe import Recipe
-from patchgen.training.loop.rows import Row
-from patchgen.training.loop.setup import build_seeded_model, compile_if_asked
+from patchgen.training.loop.models import Source, build, find_source, ignores_label_count, note
+from patchgen.training.loop.options import ARGUMENTS, Options, make_arguments, output_of, refuse
+from patchgen.training.loop.texts import TrainingData, prepare_data
+from patchgen.training.loop.trainer import EngineTrainer
+from patchgen.training.optimizers import MuonFactory
+from patchgen.training.parallel.distribute import distribute
 from patchgen.training.parallel.engine import Engine, parse_engine
-from patchgen.training.parallel.engine_check import check_engine
-from patchgen.training.parallel.process_group import first_process_first, join, wait
-from patchgen.training.parallel.zero import check_checkpoint, engine_at_end, gather_weights
+from patchgen.training.parallel.engine_check import check_layout
+from patchgen.training.parallel.process_group import (
+    broadcast_from_first,
+    first_process_first,
+    gather,
+    ignore_termination,
+    is_peer_failure,
+    join,
+    wait,
+)
+from patchgen.training.parallel.zero import (
+    check_checkpoint,
+    check_deepspeed,
+    check_sizes,
+    engine_at_end,
+    make_zero_arguments,
+)
+
+RUN = "run.json"  # what each attempt ran on, and which rows
+SEARCH = "search.json"
+TRIALS = "search.log"
+LOCK = ".lock"
+SHORT = 16  # tokens that are enough to ask what a loss is a mean of
+AROUND = 10.0  # learning rates from a tenth of the one asked for to ten times that
+DIRECTIONS = {"loss": "minimize", "throughput": "maximize"}
+# Errors of a full or failing disk, or of a limit on the size of files.
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+DISK_FULL_SIGNS = (
+    "No space left",
+    "File too large",
+    "Disk quota",
+    "os error 28",
+    "os error 27",
+    "PytorchStreamWriter",
+    "inline_container",
+)
+MEMORY_SIGNS = ("not enough memory", "out of memory")  # of torch's allocator for the CPU
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingResult:
-    """The result of a run."""
+class Job:
+    """One run, and all that was prepared for it."""
 
-    folder: Path
-    figures: Mapping[str, float]
-    resumed_from: int = 0  # step
+    options: Options
+    arguments: Any
+    engine: Engine
+    source: Source
+    data: TrainingData
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of the run."""
+        return Path(self.arguments.output_dir)
+
+    def build(self) -> Any:
+        """Return a model with its initial weights."""
+        return build(self.source, self.options, self.data, self.arguments.seed)
+
+    def trainer(self, **more: Any) -> EngineTrainer:
+        """Return a Trainer with the rows of the job."""
+        args = self.arguments
+        muon = {"lr": args.learning_rate, "weight_decay": args.weight_decay}
+        return EngineTrainer(
+            engine=self.engine,
+            args=args,
+            data_collator=self.data.collate,
+            processing_class=self.data.tokenizer,
+            compute_metrics=accuracy if self.options.task == "classification" else None,
+            optimizer_cls_and_kwargs=((MuonFactory, muon) if self.options.muon else None),
+            train_dataset=self.data.train,
+            eval_dataset=self.data.kept or None,
+            **more,
+        )
+
+    def ignores_label_count(self, model: Any) -> bool:
+        """Return whether the loss of the model is a mean over its own batch only."""
+        rows = [
+            {name: each if numpy.ndim(each) == 0 else each[:SHORT] for name, each in row.items()}
+            for row in self.data.train[:2]
+        ]
+        return ignores_label_count(model, self.data.collate(rows))
+
+
+def accuracy(predicted: Any) -> dict[str, float]:
+    """Return the share of texts with the right label."""
+    logits = predicted.predictions
+    logits = logits[0] if isinstance(logits, tuple) else logits
+    return {"accuracy": float(numpy.mean(logits.argmax(-1) == predicted.label_ids))}
 
 
 def train(
-    recipe: Recipe,
-    folder: RunFolder,
-    watch: Watch,
-    *,
-    resume: bool = False,
-    at: int | None = None,
-    engine: Engine | None = None,
-) -> TrainingResult:
-    """Train as the recipe says; with `resume`, from the last checkpoint or that of step `at`.
+    options: Options, given: Mapping[str, Any], engine: Engine | None = None
+) -> dict[str, Any]:
+    """Train as the arguments say, and return the final figures.
 
-    Raises PatchgenError for what is not possible (PG81x), for a full disk or memory (PG910, PG816),
-    and for a loss that is not finite (PG820).  Checkpoints that are complete stay.
+    Raises PatchgenError for what is not possible (PG81x, PG83x), for a full disk or memory (PG910,
+    PG816), and for a loss that is not finite (PG820).  Whole checkpoints stay.
     """
-    engine = engine or parse_engine(recipe.engine, os.environ)
-    join(engine, choose_device(recipe.device))
-    with guard_run(folder, engine, fresh=not resume):
-        if resume:
-            folder.check_kind(search=False)
-        job = prepare_job(recipe, folder, watch, engine)
-        recipe = job.recipe
-        batch = _batch(job)
+    engine = engine or parse_engine(options.engine, os.environ)
+    check_engine_arguments(options, given, engine)
+    join(engine, "cuda" if _on_cuda(given) else "cpu")
+    folder = output_of(options, given)
+    resumed = given.get("resume_from_checkpoint")
+    with guard(folder, engine, claims=not resumed):
         with first_process_first(engine):
-            start = _start(job, at) if resume else None
+            start = _start(folder, resumed, engine) if resumed else None
+        job = prepare(options, given, engine)
+        model = job.build()
+        if options.search:
+            return search(job, model, given)
         if start is not None:
             check_checkpoint(start, engine)
-            job = replace(job, engine=engine_at_end(engine)) if _is_the_end(start) else job
-        model = job.model()
-        meter = make_meter(job, model)
         scale_loss = job.ignores_label_count(model)
-        model = job.distribute(model)
-        callbacks = [CheckpointSealer(engine), meter]
-        trainer = job.trainer(
-            job.arguments(batch),
-            model=compile_if_asked(recipe, model),
-            callbacks=callbacks,
-            scale_loss=scale_loss,
-        )
-        trainer.add_callback(EngineCheck(trainer, job))
-        record_run(job, model, batch, meter)
-        if start is not None and _is_the_end(start):
-            _restore(trainer, start)
+        check_sizes(model, engine)
+        model = distribute(model, engine, job.arguments.device.type)
+        check_layout(model, engine)
+        trainer = job.trainer(model=model, scale_loss=scale_loss)
+        callback = VariantCallback(trainer, engine)
+        trainer.add_callback(callback)
+        write_arguments(options, given, engine)
+        _record(job)
+        if start is not None and _is_the_end(trainer, start):
+            trainer.engine = callback.engine = engine_at_end(engine)
+            trainer._load_from_checkpoint(str(start))
+            trainer.state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
         else:
             trainer.train(resume_from_checkpoint=None if start is None else str(start))
-        return _ended(job, trainer, meter, 0 if start is None else checkpoint_step(start))
+        return _ended(job, trainer, callback)
 
 
-class EngineCheck(TrainerCallback):
-    """Checks before the first step which engine runs, and records it."""
-
-    def __init__(self, trainer: Any, job: Job) -> None:
-        self.trainer, self.job = trainer, job
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Called by Trainer when the model is wrapped and distributed."""
-        report = check_engine(self.trainer.model, self.trainer.model_wrapped, self.job.engine)
-        record_engine(self.job, report)
+def _on_cuda(given: Mapping[str, Any]) -> bool:
+    return torch.cuda.is_available() and not given.get("use_cpu")
 
 
-def _batch(job: Job) -> int:
-    """Return the rows of a step: as asked, as found by an earlier attempt, or the most that fit."""
-    recipe, rows = job.recipe, job.data.train
+def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
+    """Return the job of a run.  Raises PatchgenError for what is not possible."""
+    device = "cuda" if _on_cuda(given) else "cpu"
+    check_deepspeed(engine, device)
+    source = find_source(options)
+    more: dict[str, Any] = make_zero_arguments(engine, bool(given.get("bf16")), device)
+    rows = make_parallelism_config(engine)
+    if rows is not None:
+        more["parallelism_config"] = rows
+    arguments = make_arguments(options, given, from_weights=bool(source.checkpoint), **more)
+    evaluated = arguments.do_eval or "loss" in options.search
+    with first_process_first(engine):  # it fills the caches, and the others read them
+        data = prepare_data(options, source.checkpoint, evaluated=evaluated)
+    digests = gather(engine, data.digest)
+    if len(set(digests)) > 1:
+        rank = next(rank for rank, digest in enumerate(digests) if digest != digests[0])
+        what = f"process {rank} reads other data under this name than process 0"
+        hint = "the data must be the same on each machine"
+        raise PatchgenError("PG815", Location(data.source), what, hint)
+    return Job(options, arguments, engine, source, data)
 
-    def step(longest: Sequence[Row], size: int) -> None:
-        _steps(job, longest, size)
 
-    if recipe.asked_batch is not None:
-        if not job.engine.is_distributed:
-            check_fit(rows, recipe.asked_batch, step, job.device, recipe.memory)
-        return recipe.asked_batch
-    if before := job.folder.found().get("batch_size"):
-        return int(before)
-    found, tried = largest_batch(rows, step, job.device, recipe.memory)
-    peaks = ", ".join(
-        f"{one.rows}: {format_gib(one.peak) if one.peak is not None else 'too much'}"
-        for one in tried
-    )
-    job.watch.note(f"batch of {found} rows; peak memory by rows: {peaks}")
-    return found
+class OnAnyDevice(ParallelismConfig):
+    """Accelerate's configuration, allowed on a CPU too.
 
-
-def _steps(job: Job, rows: Sequence[Row], size: int) -> None:
-    """Train a temporary model for two steps, as the recipe says but not compiled.
-
-    The optimizer's states exist from the second step on.  With accumulation, the gradients of the
-    first batch exist while the second is computed.
+    Only the rows of each process are needed from it: patchgen has distributed the weights already.
     """
-    batches = min(2, job.recipe.grad_accum)
-    plain = replace(job.recipe, compile="none", loader="", grad_accum=batches)
-    nothing = {
-        "max_steps": 2,
-        "save_strategy": "no",
-        "eval_strategy": "no",
-        "logging_strategy": "no",
-    }
-    arguments = replace(job, recipe=plain).arguments(size, **nothing)
-    model = build_seeded_model(plain, job.source, job.data)
-    job.trainer(arguments, model=model, train_dataset=list(rows) * batches).train()
+
+    def _validate_accelerator(self, accelerator: Any) -> None:
+        if self.total_size != accelerator.num_processes:
+            count = accelerator.num_processes
+            raise ValueError(f"{self.total_size} processes are asked for, and there are {count}")
 
 
-def _start(job: Job, at: int | None) -> Path | None:
-    for unfinished in discard_unfinished(job.folder.path):
-        job.watch.note(f"{unfinished.name} was being written when the run ended, and is removed")
-    start = find_checkpoint(job.folder.path, at)
-    if start is None:
-        job.watch.note("the run has no checkpoint yet and starts again")
-    else:
-        job.watch.note(f"goes on after step {checkpoint_step(start)}")
+def make_parallelism_config(engine: Engine) -> ParallelismConfig | None:
+    """Return which processes get the same rows; None where each has its own."""
+    return OnAnyDevice(tp_size=engine.tp, dp_shard_size=engine.fsdp) if engine.tp > 1 else None
+
+
+def _start(folder: Path, resumed: str, engine: Engine) -> Path | None:
+    """Return the checkpoint to go on from; None where the run has none yet."""
+    by_name = str(resumed).lower() not in ("true", "last")
+    if engine.is_first:
+        for unfinished in discard_unfinished(folder):
+            note(f"{unfinished.name} was being written when the run ended, and is removed")
+    start = find_checkpoint(resumed if by_name else folder)
+    if engine.is_first:
+        note(
+            "the run has no checkpoint yet and starts again"
+            if start is None
+            else f"goes on after step {checkpoint_step(start)}"
+        )
     return start
 
 
-def _is_the_end(start: Path) -> bool:
+def _is_the_end(trainer: Any, start: Path) -> bool:
     """Return whether no step is left; Trainer would make one more."""
     state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
-    return bool(state.global_step >= state.max_steps)
+    steps = trainer.set_initial_training_values(trainer.args, trainer.get_train_dataloader())[-1]
+    return bool(state.global_step >= steps)
 
 
-def _restore(trainer: Any, start: Path) -> None:
-    """Set the trainer to the state of a checkpoint."""
-    trainer._load_from_checkpoint(str(start))
-    trainer.state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
-
-
-def _ended(job: Job, trainer: Any, meter: Meter, resumed_from: int) -> TrainingResult:
-    history = trainer.state.log_history
-    evaluated: dict[str, Any] = next(
-        (entry for entry in reversed(history) if "eval_loss" in entry), {}
-    )
-    last = evaluated if evaluated.get("step") == trainer.state.global_step else trainer.evaluate()
-    logged = [entry["loss"] for entry in history if "loss" in entry]
-    figures = {
-        "steps": trainer.state.global_step,
-        "epochs": round(trainer.state.epoch or 0.0, 3),
-        "loss": logged[-1] if logged else math.nan,
-        **{name: last[name] for name in ("eval_loss", "eval_accuracy") if name in last},
-        "tokens": meter.tokens_of(trainer.state),
-        "tokens_a_second": round(meter.tokens_a_second, 1),
-        **meter.utilisation(meter.tokens_a_second),
-        "peak_bytes": peak_memory(meter.device),
-    }
-    weights = gather_weights(trainer, job.engine)
-    if (
-        job.engine.is_first or job.engine.shards_weights
-    ):  # `save_pretrained` gathers DTensors by itself
-        trainer.model.save_pretrained(
-            job.folder.model, is_main_process=job.engine.is_first, state_dict=weights
-        )
-    if job.engine.is_first:
-        job.data.tokenizer.save_pretrained(job.folder.model)
-    draw_loss(job.folder)
-    job.folder.write(RESULT, figures)
+def _record(job: Job) -> None:
+    """Write what was given, and what this attempt runs on."""
+    folder, first = job.folder, job.engine.is_first
+    path = folder / RUN
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    digest = job.data.digest
+    if before.get("data", digest) != digest:
+        what = f"{job.data.source} is not what the run began with"
+        hint = "give it the same data and options, or begin a new run with another --output_dir"
+        raise PatchgenError("PG817", Location(str(folder)), what, hint)
+    attempts = [*before.get("attempts", []), describe_environment(job.arguments.device.type)]
     wait(job.engine)
-    return TrainingResult(job.folder.path, figures, resumed_from)
+    if first:
+        found = {"data": digest, "rows": [len(job.data.train), len(job.data.kept)]}
+        _write(path, {**found, "attempts": attempts})
+
+
+def _write(path: Path, values: Mapping[str, Any]) -> None:
+    replace_file(path, (json.dumps(values, indent=1) + "\n").encode())
+
+
+def write_arguments(options: Options, given: Mapping[str, Any], engine: Engine) -> None:
+    """Write the arguments of a run, for `patchgen train RUN/arguments.json`."""
+    if engine.is_first:
+        defaults = dataclasses.asdict(Options())
+        own = {n: v for n, v in dataclasses.asdict(options).items() if v != defaults[n]}
+        rest = {name: value for name, value in given.items() if name != "resume_from_checkpoint"}
+        folder = output_of(options, given)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / ARGUMENTS, {**own, **rest, "output_dir": str(folder)})
+
+
+def _ended(job: Job, trainer: Any, callback: VariantCallback) -> dict[str, Any]:
+    history = trainer.state.log_history
+    logged = [entry["loss"] for entry in history if "loss" in entry]
+    figures: dict[str, Any] = {"steps": trainer.state.global_step}
+    figures |= {"loss": logged[-1]} if logged else {}
+    if job.data.kept:
+        at_end = [entry for entry in history if "eval_loss" in entry]
+        at_end = [entry for entry in at_end if entry["step"] == trainer.state.global_step]
+        last = at_end[-1] if at_end else trainer.evaluate()
+        figures |= {name: last[name] for name in ("eval_loss", "eval_accuracy") if name in last}
+    figures |= callback.figures(callback.tokens_a_second)
+    trainer.save_model()
+    trainer.save_state()
+    if job.engine.is_first:
+        path = job.folder / RUN
+        attempts = json.loads(path.read_text(encoding="utf-8"))
+        attempts["attempts"][-1]["engine"] = record(callback.report)
+        _write(path, {**attempts, "figures": figures})
+    wait(job.engine)
+    return figures
+
+
+# Other optimizers have not been compared with one process on sharded weights or states.
+SPREAD_OPTIMIZERS = ("adamw_torch", "adamw_torch_fused", "sgd")
+
+
+def check_engine_arguments(options: Options, given: Mapping[str, Any], engine: Engine) -> None:
+    """Raise PG837 for what needs one process, or whole weights and states."""
+    if not engine.is_distributed:
+        return
+    spread = engine.shards_weights or bool(engine.zero_stage)
+    alone = "works on one process"
+    whole = f"has been shown with whole weights and states alone, and {engine.name} spreads them"
+    for name, wrong, what, hint in (
+        ("search", bool(options.search), alone, "search on one, and train on several"),
+        ("auto_find_batch_size", given.get("auto_find_batch_size"), alone, "`patchgen memory`"),
+        ("lora_rank", spread and options.lora_rank, whole, "--engine ddp"),
+        ("muon", spread and options.muon, whole, "--engine ddp"),
+        ("fp16", spread and given.get("fp16"), whole, "--bf16"),
+        ("dtype", spread and options.dtype != "float32", whole, "--bf16, or --engine fsdp2,mixed"),
+        ("torch_compile", spread and given.get("torch_compile"), whole, "--engine ddp"),
+        (
+            "optim",
+            spread and given.get("optim", SPREAD_OPTIMIZERS[0]) not in SPREAD_OPTIMIZERS,
+            whole,
+            "--optim adamw_torch_fused, adamw_torch or sgd",
+        ),
+    ):
+        if wrong:
+            value = getattr(options, name, None) or given.get(name)
+            refuse(name, value, what, hint, code="PG837")
+
+
+@contextlib.contextmanager
+def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
+    """Hold the lock of the run, and turn what stops it into an error that says how to go on.
+
+    Whole checkpoints stay, and an unfinished one is removed.  A folder that has checkpoints is only
+    taken to go on with it.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / LOCK)
+
+    def take() -> None:
+        where = Location(str(folder))
+        if claims and folder.is_dir() and list_checkpoints(folder):
+            hint = "--resume_from_checkpoint last goes on with it; or another --output_dir"
+            raise PatchgenError("PG817", where, "holds checkpoints of another run", hint)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=0)
+        except Timeout:
+            what = "another process has locked this run"
+            raise PatchgenError("PG817", where, what, "wait for it to end") from None
+        except OSError as error:
+            what = f"cannot be made: {error}"
+            raise PatchgenError("PG817", where, what, "give --output_dir another folder") from error
+
+    broadcast_from_first(engine, take)
+    collecting = gc.isenabled()
+    gc.enable()  # the command line switches it off, but a run is long
+    try:
+        yield
+    except PatchgenError:
+        if claims and engine.is_first and not (folder / ARGUMENTS).exists():
+            lock.release()
+            (folder / LOCK).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the folder has other files
+                folder.rmdir()
+        raise
+    except Exception as error:
+        if engine.is_distributed and is_peer_failure(error):
+            ignore_termination(engine)
+            process = f"process {engine.launch.rank} of {engine.launch.world}"
+            what = f"{process} cannot go on without the others: {_line(error)}"
+            hint = "the launcher's message on the first failed process says why"
+            raise _stopped("PG836", folder, what, hint) from error
+        if _is_of_memory(error):
+            what = f"there is not enough memory: {_line(error)}"
+            hint = (
+                "--auto_find_batch_size, --gradient_checkpointing, a smaller --length, "
+                "--dtype bfloat16, --lora_rank 8"
+            )
+            raise _stopped("PG816", folder, what, hint) from error
+        if _is_of_the_disk(error):
+            with contextlib.suppress(OSError):
+                discard_unfinished(folder)
+            what = f"cannot be written: {_line(error)}"
+            raise _stopped("PG910", folder, what, "free some space") from error
+        raise
+    finally:
+        lock.release()
+        if not collecting:
+            gc.disable()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split("\n")[0].split())
+
+
+def _stopped(code: str, folder: Path, what: str, hint: str) -> PatchgenError:
+    return PatchgenError(code, Location(str(folder)), what, f"{hint}; {resume_hint(folder)}")
+
+
+def _is_of_memory(error: Exception) -> bool:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in MEMORY_SIGNS)
+
+
+def _is_of_the_disk(error: BaseException | None) -> bool:
+    """Return whether the error, or one of its causes, is that nothing more can be written."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return True
+        if any(sign in str(error) for sign in DISK_FULL_SIGNS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def resume_hint(folder: Path) -> str:
+    """Return how to go on with a run that ended early."""
+    sealed = complete_checkpoints(folder)
+    if not sealed:
+        return "the run has no checkpoint yet"
+    path, step = os.path.relpath(folder / ARGUMENTS), checkpoint_step(sealed[-1])
+    return f"patchgen train {path} --resume_from_checkpoint last goes on after step {step}"
+
+
+def search(job: Job, model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Search for settings by Trainer and Optuna, and return what was tried, the best first.
+
+    The given settings are the middle of the space.  Each trial is stored when it ends, so a search
+    that was killed goes on.  With two objectives the best are the Pareto front: the trials that no
+    other trial beats in both.
+    """
+    try:
+        import optuna
+    except ImportError as error:
+        hint = "pip install 'patchgen[train]'"
+        raise PatchgenError("PG814", Location("--search"), "needs optuna", hint) from error
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    objectives, args = job.options.search, job.arguments
+    directions = [DIRECTIONS[objective] for objective in objectives]
+    path = str(job.folder / TRIALS)
+    study = optuna.create_study(
+        storage=JournalStorage(JournalFileBackend(path)),
+        study_name="patchgen",
+        load_if_exists=True,
+        directions=directions,
+    )
+    if [each.name.lower() for each in study.directions] != directions:
+        raise PatchgenError("PG817", Location(path), "was begun with other objectives")
+    complete = (optuna.trial.TrialState.COMPLETE,)
+    done = len(study.get_trials(deepcopy=False, states=complete))
+    batch, rate = args.per_device_train_batch_size, args.learning_rate
+
+    def space(trial: Any) -> dict[str, Any]:
+        batches = sorted({max(1, batch // 2), batch, 2 * batch})
+        name = "per_device_train_batch_size"
+        return {
+            "learning_rate": trial.suggest_float(
+                "learning_rate", rate / AROUND, rate * AROUND, log=True
+            ),
+            "weight_decay": trial.suggest_float("weight_decay", 0.0, 0.1),
+            "warmup_steps": trial.suggest_float("warmup_steps", 0.0, 0.2),
+            name: trial.suggest_categorical(name, batches),
+        }
+
+    scale_loss = job.ignores_label_count(model)
+    args.save_strategy = "no"
+    trainer = job.trainer(model_init=lambda trial=None: job.build(), scale_loss=scale_loss)
+    callback = VariantCallback(trainer, job.engine)
+    trainer.add_callback(callback)
+    write_arguments(job.options, given, job.engine)
+
+    def values(metrics: Mapping[str, float]) -> Any:
+        known = {"loss": metrics.get("eval_loss"), "throughput": callback.tokens_a_second}
+        reached = [known[objective] for objective in objectives]
+        return reached if len(reached) > 1 else reached[0]
+
+    if done < job.options.trials:
+        trainer.hyperparameter_search(
+            hp_space=space,
+            compute_objective=values,
+            n_trials=job.options.trials - done,
+            direction=directions if len(directions) > 1 else directions[0],
+            backend="optuna",
+            study_name="patchgen",
+            storage=study._storage,
+            load_if_exists=True,
+            # With the same seed, a search that goes on would repeat its first settings.
+            sampler=optuna.samplers.TPESampler(seed=args.seed + done),
+        )
+    best = {trial.number for trial in study.best_trials}
+    trials = [
+        {"number": t.number, "settings": t.params, "values": t.values, "best": t.number in best}
+        for t in study.get_trials(deepcopy=False, states=complete)
+    ]
+    sign = -1 if objectives[0] == "throughput" else 1
+    trials.sort(key=lambda trial: (not trial["best"], sign * trial["values"][0]))
+    tried = {"objectives": objectives, "trials": trials}
+    _write(job.folder / SEARCH, tried)
+    return tried

@@ -6,11 +6,15 @@ was sharded when it was loaded.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from safetensors.torch import load_file
+from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers import Trainer, TrainerCallback
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_pt_utils import nested_truncate
@@ -18,19 +22,11 @@ from transformers.utils import SAFE_WEIGHTS_NAME
 
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.loop.checkpoints import clear_checkpoint
-from patchgen.training.loop.rows import IGNORED
+from patchgen.training.loop.texts import IGNORED
 from patchgen.training.parallel.engine import Engine
-from patchgen.training.parallel.process_group import wait
-from patchgen.training.parallel.rng_state import share_rng_state
-from patchgen.training.parallel.sharded_checkpoint import (
-    is_sharded,
-    read_states,
-    read_weights,
-    take_states,
-    take_weights,
-    write_states,
-    write_weights,
-)
+from patchgen.training.parallel.process_group import gather, wait
+
+STATES = "optimizer"  # the folder of a sharded optimizer's states
 
 
 class RngStateSharing(TrainerCallback):
@@ -110,6 +106,12 @@ class EngineTrainer(Trainer):
         if is_checkpoint and self.engine.shards_weights:
             write_weights(self.model, Path(str(output_dir)), first=self.engine.is_first)
             return
+        if self.engine.shards_weights:  # `save_pretrained` gathers DTensors, on all processes
+            folder = output_dir or self.args.output_dir
+            self.model.save_pretrained(folder, is_main_process=self.engine.is_first)
+            if self.engine.is_first and self.processing_class is not None:
+                self.processing_class.save_pretrained(folder)
+            return
         super().save_model(output_dir, _internal_call)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
@@ -172,3 +174,110 @@ def of_groups(state: dict[str, Any], groups: int) -> dict[str, Any]:
     since Trainer has one learning rate.
     """
     return {key: value[:1] * groups if key in OF_GROUPS else value for key, value in state.items()}
+
+
+def share_rng_state(engine: Engine) -> None:
+    """Give each process the RNG states of the first process that computes the same rows.
+
+    Where processes see different rows these states differ, as dropout has drawn more or fewer
+    numbers.  When an engine whose processes compute the same rows goes on from such a checkpoint,
+    each of them would drop different values, and their weights would drift apart.
+    """
+    if engine.tp == 1:
+        return
+    # Ranks of a group are consecutive: tensor parallelism is the innermost mesh dimension.
+    first = engine.launch.rank - engine.launch.rank % engine.tp
+    of_python, of_numpy, of_torch, of_cuda = gather(engine, _states())[first]
+    random.setstate(of_python)
+    numpy.random.set_state(of_numpy)
+    torch.set_rng_state(of_torch)
+    if of_cuda is not None:
+        torch.cuda.set_rng_state(of_cuda)
+
+
+def _states() -> tuple[Any, Any, torch.Tensor, torch.Tensor | None]:
+    """Return the states of Python, numpy, torch, and CUDA where it is in use."""
+    on_cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+    of_cuda = torch.cuda.get_rng_state() if on_cuda else None
+    return random.getstate(), numpy.random.get_state(), torch.get_rng_state(), of_cuda
+
+
+# Sharded weights and states are saved in transformers' own format: `shard-*.safetensors` with the
+# configuration, which `from_pretrained` loads too, and the states by torch.distributed.checkpoint.
+# Several processes also load what one process has saved whole.
+
+
+def is_sharded(folder: Path) -> bool:
+    """Return whether several processes have saved the checkpoint, each its part."""
+    from transformers.distributed.checkpoint import is_sharded_checkpoint
+
+    return bool(is_sharded_checkpoint(str(folder)))
+
+
+def write_weights(model: Any, folder: Path, *, first: bool) -> None:
+    """Save this process's part; the first process saves the configuration too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if first:
+        model.config.save_pretrained(folder)
+    model.save_pretrained(folder, distributed_checkpoint=True)
+
+
+def read_weights(model: Any, folder: Path) -> None:
+    """Load a sharded checkpoint into a model with any layout, or none."""
+    from transformers.distributed.checkpoint import _load_model_checkpoint_distributed
+
+    _load_model_checkpoint_distributed(model, str(folder))
+
+
+def take_weights(model: Any, whole: dict[str, torch.Tensor]) -> tuple[str, ...]:
+    """Copy this process's part of whole weights into the model; return missing names."""
+    held = model.state_dict()
+    with torch.no_grad():
+        for name in held.keys() & whole.keys():
+            held[name].copy_(like(whole[name], held[name]))
+    tied = set(getattr(model, "all_tied_weights_keys", None) or {})
+    return tuple(sorted(held.keys() - whole.keys() - tied))
+
+
+def like(whole: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
+    """Return this process's part of a whole tensor, laid out as `model` is."""
+    if not isinstance(model, DTensor) or whole.shape != model.shape:
+        return whole
+    # Nothing is sent: each process has the whole tensor.
+    return distribute_tensor(
+        whole.to(model.device), model.device_mesh, model.placements, src_data_rank=None
+    )
+
+
+def write_states(model: Any, optimizer: Any, folder: Path) -> None:
+    """Save the optimizer states of this process's part."""
+    from transformers.distributed.checkpoint import save_optimizer_distributed
+
+    save_optimizer_distributed(model, optimizer, str(folder / STATES))
+
+
+def read_states(model: Any, optimizer: Any, folder: Path) -> None:
+    """Load what `write_states` has saved on any number of processes."""
+    from transformers.distributed.checkpoint import load_optimizer_distributed
+
+    load_optimizer_distributed(model, optimizer, str(folder / STATES))
+
+
+def take_states(optimizer: Any, names: Sequence[Any], whole: dict[str, Any]) -> None:
+    """Load the states of an optimizer over whole weights.
+
+    `names` are the weights in the order in which that optimizer numbered them.
+    """
+    settings = {
+        key: value
+        for key, value in whole["param_groups"][0].items()
+        if key not in ("params", "weight_decay")
+    }
+    for group in optimizer.param_groups:
+        group |= settings
+    for number, states in whole["state"].items():
+        weight = names[number]
+        optimizer.state[weight] = {
+            key: like(value, weight) if isinstance(value, torch.Tensor) and value.dim() else value
+            for key, value in states.items()
+        }

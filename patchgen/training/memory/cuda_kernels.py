@@ -24,53 +24,15 @@ aten = torch.ops.aten
 HALVES = (torch.bfloat16, torch.float16)
 WIDEST_HEAD = 256  # of the flash kernels
 # What CUDA's autocast, unlike the CPU's, computes in float32, by the place where models look it up.
-_IN_FLOAT32: tuple[tuple[Any, tuple[str, ...]], ...] = (
+_OF_BOTH = "softmax log_softmax pow rsqrt exp log sum prod cumsum norm".split()
+_IN_FLOAT32: tuple[tuple[Any, list[str]], ...] = (
     (
         F,
-        (
-            "softmax",
-            "log_softmax",
-            "layer_norm",
-            "group_norm",
-            "cross_entropy",
-            "nll_loss",
-            "normalize",
-            "softplus",
-        ),
+        ["softmax", "log_softmax", "layer_norm", "group_norm"]
+        + ["cross_entropy", "nll_loss", "normalize", "softplus"],
     ),
-    (
-        torch,
-        (
-            "softmax",
-            "log_softmax",
-            "pow",
-            "rsqrt",
-            "exp",
-            "log",
-            "sum",
-            "prod",
-            "cumsum",
-            "norm",
-            "sinh",
-            "tan",
-        ),
-    ),
-    (
-        Tensor,
-        (
-            "softmax",
-            "log_softmax",
-            "pow",
-            "rsqrt",
-            "exp",
-            "log",
-            "sum",
-            "prod",
-            "cumsum",
-            "norm",
-            "__pow__",
-        ),
-    ),
+    (torch, [*_OF_BOTH, "sinh", "tan"]),
+    (Tensor, [*_OF_BOTH, "__pow__"]),
 )
 
 
@@ -172,19 +134,18 @@ def _bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
 
 
 class _RmsNorm(torch.autograd.Function):
-    """Keeps what the fused kernel keeps."""
+    """Keeps what the fused kernel keeps: the input, the weight if any, and a number per row."""
 
     @staticmethod
-    def forward(ctx: Any, input: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(
-            input, weight, input.new_empty((*input.shape[:-1], 1), dtype=torch.float32)
-        )
+    def forward(ctx: Any, input: Tensor, weight: Tensor | None) -> Tensor:
+        rows = input.new_empty((*input.shape[:-1], 1), dtype=torch.float32)
+        ctx.save_for_backward(input, weight, rows)
         return torch.empty_like(input)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
         input, weight, _ = ctx.saved_tensors
-        return torch.empty_like(input), torch.empty_like(weight)
+        return torch.empty_like(input), None if weight is None else torch.empty_like(weight)
 
 
 _plain_rms_norm = F.rms_norm
@@ -193,6 +154,6 @@ _plain_rms_norm = F.rms_norm
 def _rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    if weight is None or len(normalized_shape) != 1:
+    if len(normalized_shape) != 1:
         return _plain_rms_norm(input, normalized_shape, weight, eps)
     return _RmsNorm.apply(input, weight)

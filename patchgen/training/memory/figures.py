@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from patchgen.training.memory.layout import Layout
-from patchgen.training.memory.ledger import PHASES, Allocation
-from patchgen.training.memory.predict import StepTrace
+from patchgen.training.memory.step import StepTrace
+from patchgen.training.memory.tracker import PHASES, Allocation
+from patchgen.training.parallel.engine import Engine
 
 # The roles of storages, in the order of tables and charts.
 ROLES = {
@@ -18,15 +18,13 @@ ROLES = {
     "gradients": "gradients",
     "inputs": "inputs",
     "casts": "weights in another dtype",
-    "gathered": "weights gathered from other ranks",
-    "exchange": "buffers to send and receive",
     "activations": "activations",
     "recomputed": "recomputed activations",
     "logits": "logits and their gradients",
     "temporary": "temporary",
 }
 # These exist without activations too, and are not counted as such.
-NO_ACTIVATIONS = frozenset({"weights", "buffers", "inputs", "optimizer", "gradients", "gathered"})
+NO_ACTIVATIONS = frozenset({"weights", "buffers", "inputs", "optimizer", "gradients"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +32,8 @@ class Figures:
     """Bytes of one step, predicted or measured.
 
     `saved` is what is kept for the backward pass at the end of a forward pass, by autograd or by a
-    checkpoint: each storage once, without weights, buffers and inputs.  `exchange` is the buffers
-    that stay between steps to send gradients.  `peaks` is the peak of each phase.
+    checkpoint: each storage once, without weights, buffers and inputs.  `peaks` is the peak of each
+    phase.
     """
 
     weights: int
@@ -45,10 +43,10 @@ class Figures:
     inputs: int
     saved: int
     peaks: tuple[tuple[str, int], ...]
-    exchange: int = 0
 
     @property
     def peak(self) -> int:
+        """Return the highest of all."""
         return max(most for _, most in self.peaks)
 
 
@@ -73,29 +71,44 @@ class Peak:
 
     @property
     def bytes(self) -> int:
+        """Return the bytes of all roles."""
         return sum(size for _, size in self.roles)
+
+
+def shares(engine: Engine) -> dict[str, int]:
+    """Return among how many ranks an engine divides each role; others are whole on each.
+
+    DDP divides nothing.  ZeRO divides states from stage 1 on, gradients from 2 and weights from 3
+    (arXiv:1910.02054); the others divide all three.  Buffers to send, and weights that are gathered
+    for a layer, are not counted.
+    """
+    ranks, stage = engine.launch.world, engine.zero_stage
+    first = {"optimizer": 1, "gradients": 2, "weights": 3}
+    if stage:
+        return {role: ranks for role, since in first.items() if stage >= since}
+    return dict.fromkeys(first, ranks) if engine.shards_weights else {}
+
+
+def spread(trace: StepTrace) -> StepTrace:
+    """Return the trace of one rank of the engine, from that of one process."""
+    parts = shares(trace.setup.engine)
+    allocations = tuple(
+        replace(each, bytes=-(-each.bytes // parts.get(each.role, 1))) for each in trace.allocations
+    )
+    return replace(trace, allocations=allocations)
 
 
 def find_role(allocation: Allocation, trace: StepTrace) -> str:
     """Return the role of a storage, a key of `ROLES`."""
     if allocation.role:
         return allocation.role
-    if allocation.exchanged and not allocation.saved:
-        return "exchange"
     inside_base = allocation.path == trace.base or allocation.path.startswith(f"{trace.base}.")
-    if (
-        trace.vocabulary
-        and allocation.shape[-1:] == (trace.vocabulary,)
-        and (not trace.base or not inside_base)
-    ):
+    of_vocabulary = trace.vocabulary and allocation.shape[-1:] == (trace.vocabulary,)
+    if of_vocabulary and (not trace.base or not inside_base):
         return "logits"
-    if (
-        allocation.phase == "backward" and allocation.path
-    ):  # a forward pass inside the backward pass
+    if allocation.phase == "backward" and allocation.path:  # a forward inside the backward pass
         return "recomputed"
-    if allocation.saved:
-        return "activations"
-    return "activations" if _outlives(allocation, trace) else "temporary"
+    return "activations" if allocation.saved or _outlives(allocation, trace) else "temporary"
 
 
 def _outlives(allocation: Allocation, trace: StepTrace) -> bool:
@@ -105,83 +118,53 @@ def _outlives(allocation: Allocation, trace: StepTrace) -> bool:
     """
     if allocation.phase != "forward":
         return False
-    end = next(
-        moment for moment, phase in trace.starts if phase == "backward" and moment > allocation.born
-    )
-    return allocation.died is None or allocation.died >= end
+    starts = (at for at, phase in trace.starts if phase == "backward" and at > allocation.born)
+    return allocation.died is None or allocation.died >= next(starts)
 
 
 def summarize(trace: StepTrace) -> Figures:
     """Return the predicted figures."""
     total: Counter[str] = Counter()
     for allocation in trace.allocations:
-        if allocation.role in ("weights", "buffers", "optimizer", "inputs"):
-            total[allocation.role] += allocation.bytes
+        total[allocation.role] += allocation.bytes if allocation.phase == PHASES[0] else 0
+    at = next(moment for moment, name in trace.starts if name == "optimizer")
+    alive = (e for e in trace.allocations if e.born < at and (e.died is None or e.died >= at))
     return Figures(
         total["weights"],
         total["buffers"],
         total["optimizer"],
-        _alive(trace, "optimizer", "gradients"),
+        sum(allocation.bytes for allocation in alive if allocation.role == "gradients"),
         total["inputs"],
-        sum(allocation.bytes for allocation in saved_allocations(trace)),
+        sum(allocation.bytes for allocation in saved_allocations(trace.allocations, trace.starts)),
         tuple(_peaks(trace).items()),
-        sum(
-            allocation.bytes
-            for allocation in trace.allocations
-            if allocation.phase == PHASES[0] and find_role(allocation, trace) == "exchange"
-        ),
     )
 
 
-def reference_figures(found: Sequence[Figures], layout: Layout) -> Figures:
-    """Return the measured figures that a prediction is compared with.
-
-    They are those of the first rank, which is predicted.  Where ranks send tokens to experts on
-    other ranks, they are the mean: what one rank receives more, another receives less.
-    """
-    if not layout.sends_tokens:
-        return found[0]
-    many = len(found)
-    names = [each.name for each in fields(Figures) if each.name != "peaks"]
-    peaks = [
-        (phase, sum(dict(each.peaks)[phase] for each in found) // many)
-        for phase, _ in found[0].peaks
-    ]
-    return Figures(
-        **{name: sum(getattr(each, name) for each in found) // many for name in names},
-        peaks=tuple(peaks),
-    )
-
-
-def saved_allocations(trace: StepTrace) -> Iterator[Allocation]:
+def saved_allocations(
+    allocations: Iterable[Allocation], starts: Iterable[tuple[int, str]]
+) -> Iterator[Allocation]:
     """Yield the storages that the first forward pass saves for the backward pass."""
-    end = next(moment for moment, phase in trace.starts if phase == "backward")
-    for allocation in trace.allocations:
+    end = next(moment for moment, phase in starts if phase == "backward")
+    for allocation in allocations:
         lives = allocation.born < end and (allocation.died is None or allocation.died >= end)
         made = allocation.phase == "forward" or allocation.saved
-        if lives and made and is_activation(allocation):
+        if lives and made and allocation.role not in NO_ACTIVATIONS:
             yield allocation
-
-
-def is_activation(allocation: Allocation) -> bool:
-    """Return whether a storage that exists after the forward pass is kept for the backward pass."""
-    return allocation.role not in NO_ACTIVATIONS and (allocation.saved or not allocation.exchanged)
 
 
 def group_activations(trace: StepTrace) -> tuple[Kind, ...]:
     """Return what is saved by the place of its module, in the order of the places."""
     sizes: dict[str, int] = defaultdict(int)
     places: dict[str, set[str]] = defaultdict(set)
-    for allocation in saved_allocations(trace):
+    for allocation in saved_allocations(trace.allocations, trace.starts):
         place = _place(allocation.path)
         path = ".".join("*" if part.isdigit() else part for part in place)
         sizes[path] += allocation.bytes
         places[path].add(".".join(place))
-    found = []
-    for path, size in sizes.items():
-        first = min(places[path])
-        found.append(Kind(path, trace.classes.get(first, ""), len(places[path]), size))
-    return tuple(found)
+    return tuple(
+        Kind(path, trace.classes.get(min(places[path]), ""), len(places[path]), size)
+        for path, size in sizes.items()
+    )
 
 
 def _place(path: str) -> list[str]:
@@ -213,7 +196,8 @@ def find_peak(trace: StepTrace) -> Peak:
         if allocation.born <= best:
             last = allocation
     by_role = tuple((role, roles[role]) for role in ROLES if roles[role])
-    return Peak(_phase_at(trace, best), last.maker, last.path, by_role)
+    phases = (phase for start, phase in reversed(trace.starts) if start <= best)
+    return Peak(next(phases, PHASES[0]), last.maker, last.path, by_role)
 
 
 def _peaks(trace: StepTrace) -> dict[str, int]:
@@ -230,22 +214,8 @@ def _peaks(trace: StepTrace) -> dict[str, int]:
     return most
 
 
-def _alive(trace: StepTrace, phase: str, role: str) -> int:
-    """Return the bytes of `role` when `phase` begins."""
-    at = next(moment for moment, name in trace.starts if name == phase)
-    alive = (e for e in trace.allocations if e.born < at and (e.died is None or e.died >= at))
-    return sum(allocation.bytes for allocation in alive if allocation.role == role)
-
-
-def _phase_at(trace: StepTrace, moment: int) -> str:
-    return next((phase for start, phase in reversed(trace.starts) if start <= moment), PHASES[0])
-
-
 def _changes(allocations: Iterable[Allocation]) -> list[tuple[int, int]]:
     """Return births and deaths in order, as (moment, bytes)."""
-    found = []
-    for allocation in allocations:
-        found.append((allocation.born, allocation.bytes))
-        if allocation.died is not None:
-            found.append((allocation.died, -allocation.bytes))
-    return sorted(found)
+    changes = [(each.born, each.bytes) for each in allocations]
+    changes += [(each.died, -each.bytes) for each in allocations if each.died is not None]
+    return sorted(changes)

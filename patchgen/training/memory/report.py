@@ -1,52 +1,58 @@
-"""Formats figures as text, Markdown and JSON."""
+"""Formats figures as text, Markdown and JSON, and draws a step."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from patchgen.project.markdown import table_lines
-from patchgen.training.memory.collectives import Exchange, Sum, sum_exchanges
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.figures import (
     ROLES,
     Figures,
     Kind,
     Peak,
     find_peak,
+    find_role,
     group_activations,
+    shares,
     summarize,
 )
-from patchgen.training.memory.predict import StepTrace
-from patchgen.training.memory.setup import Setup
+from patchgen.training.memory.step import Setup, StepTrace
 
 MOST = 2**16  # rows; no larger batch is tried
-_PARTS = {
+PARTS = {
     "weights": "weights",
     "buffers": "buffers",
     "optimizer": "optimizer states",
     "gradients": "gradients",
+    "saved": "saved activations",
+}
+# Roles that are drawn as one area, from bottom to top; every role is in one of them.
+LAYERS = {
+    "weights": ("weights", "buffers", "inputs"),
+    "optimizer": ("optimizer",),
+    "gradients": ("gradients",),
+    "copies": ("casts",),
+    "activations": ("activations",),
+    "recomputed": ("recomputed",),
+    "logits": ("logits",),
+    "temporary": ("temporary",),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that is reported of one model and setup.
-
-    `most` is the largest batch that fits `card` bytes.
-    """
+    """All that is reported of one model and setup; `most` is the largest batch for `card` bytes."""
 
     name: str
     class_name: str
-    parameters: int
     setup: Setup
-    predicted: Figures | None
-    at_peak: Peak | None
-    kinds: tuple[Kind, ...]
+    trace: StepTrace | None = None
     measured: Figures | None = None
-    assumed: tuple[str, ...] = ()
-    exchanges: tuple[Exchange, ...] = ()
     card: int = 0
     most: int = 0
 
@@ -57,26 +63,6 @@ class Table:
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-
-
-def make_report(
-    trace: StepTrace | None, measured: Figures | None, name: str, class_name: str, setup: Setup
-) -> Report:
-    """Return the report of a trace, of measured figures, or of both."""
-    if trace is None:
-        return Report(name, class_name, 0, setup, None, None, (), measured)
-    return Report(
-        name,
-        class_name,
-        trace.parameters,
-        setup,
-        summarize(trace),
-        find_peak(trace),
-        group_activations(trace),
-        measured,
-        trace.assumed,
-        trace.exchanges,
-    )
 
 
 def format_size(count: float) -> str:
@@ -90,106 +76,93 @@ def format_size(count: float) -> str:
 
 def as_text(report: Report) -> str:
     """Return tables aligned by spaces."""
-    parts = [_head(report)]
-    parts += [_aligned(table) for table in _tables(report)]
-    return "\n".join([*parts, *_notes(report)])
+    parts = [_aligned(table) for table in _tables(report)]
+    return "\n".join([_head(report), *parts, *_notes(report)])
 
 
 def as_markdown(report: Report) -> str:
     """Return tables in Markdown."""
-    parts = [_head(report)]
-    parts += [_marked(table) for table in _tables(report)]
-    return "\n".join([*parts, *_notes(report)])
+    lines = [table_lines(t.heads, t.rows, numbers=t.heads[1:]) for t in _tables(report)]
+    parts = ["".join(f"{line}\n" for line in each) for each in lines]
+    return "\n".join([_head(report), *parts, *_notes(report)])
 
 
 def as_json(report: Report) -> str:
     """Return one JSON object, with every size in bytes."""
+    trace = report.trace
+    setup = {**asdict(report.setup), "engine": report.setup.engine.name}
     whole: dict[str, Any] = {
         "model": report.name,
         "class": report.class_name,
-        "parameters": report.parameters,
-        "setup": asdict(report.setup),
-        "predicted": _object(report.predicted),
-        "measured": _object(report.measured),
+        "parameters": trace.parameters if trace else 0,
+        "setup": {**setup, "ranks": report.setup.engine.launch.world},
+        "predicted": _object(summarize(trace)) if trace else None,
+        "measured": _object(report.measured) if report.measured else None,
         "at_peak": None,
-        "activations": [asdict(kind) for kind in report.kinds],
-        "assumed": list(report.assumed),
-        "exchanged": [asdict(each) for each in sum_exchanges(report.exchanges)],
+        "activations": [asdict(kind) for kind in group_activations(trace)] if trace else [],
+        "assumed": list(trace.assumed) if trace else [],
         "card": report.card,
         "largest_batch": report.most,
     }
-    if report.at_peak is not None:
-        whole["at_peak"] = {**asdict(report.at_peak), "roles": dict(report.at_peak.roles)}
+    if trace:
+        peak = find_peak(trace)
+        whole["at_peak"] = {**asdict(peak), "roles": dict(peak.roles)}
     return json.dumps(whole, indent=1) + "\n"
 
 
-def _object(found: Figures | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {
-        **{each.name: getattr(found, each.name) for each in fields(found)},
-        "peaks": dict(found.peaks),
-    }
+def _object(figures: Figures) -> dict[str, Any]:
+    return {**asdict(figures), "peaks": dict(figures.peaks)}
 
 
 def _head(report: Report) -> str:
-    count = (
-        f"{report.parameters / 1e6:,.1f} M"
-        if report.parameters >= 1e6
-        else f"{report.parameters:,}"
-    )
-    many = f", {count} parameters" if report.parameters else ""
+    count = report.trace.parameters if report.trace else 0
+    size = f"{count / 1e6:,.1f} M" if count >= 1e6 else f"{count:,}"
+    many = f", {size} parameters" if count else ""
     return f"{report.class_name} ({report.name}){many}: {report.setup.describe()}\n"
 
 
 def _tables(report: Report) -> Iterable[Table]:
-    yield _compared(report)
-    if report.at_peak is not None:
-        yield _at_peak(report.at_peak)
-        yield _activations(report.kinds, report.setup)
-    if report.exchanges:
-        yield _sent(sum_exchanges(report.exchanges))
+    both = {
+        "predicted": summarize(report.trace) if report.trace else None,
+        "measured": report.measured,
+    }
+    yield _compared({name: figures for name, figures in both.items() if figures is not None})
+    if report.trace:
+        yield _at_peak(find_peak(report.trace))
+        yield _activations(group_activations(report.trace), report.setup)
 
 
-def _compared(report: Report) -> Table:
+def _compared(figures: dict[str, Figures]) -> Table:
     """Return the figures, predicted and measured."""
-    both = {"predicted": report.predicted, "measured": report.measured}
-    found = {name: figures for name, figures in both.items() if figures is not None}
-    columns = list(found.values())
-    rows = [(label, [getattr(each, name) for each in columns]) for name, label in _PARTS.items()]
-    if any(each.exchange for each in columns):
-        rows.append(("buckets", [each.exchange for each in columns]))
-    rows.append(("saved activations", [each.saved for each in columns]))
+    columns = list(figures.values())
+    rows = [(label, [getattr(each, name) for each in columns]) for name, label in PARTS.items()]
     for phase, _ in columns[0].peaks:
         rows.append((f"peak in {phase}", [dict(each.peaks)[phase] for each in columns]))
     rows.append(("peak", [each.peak for each in columns]))
-    cells = [(label, *map(format_size, values), *_relative_error(values)) for label, values in rows]
-    error = ["error"] if len(columns) > 1 else []
-    return Table(("kind", *found, *error), tuple(cells))
+    cells = [(label, *map(format_size, values), *_error(values)) for label, values in rows]
+    return Table(("kind", *figures, *(["error"] if len(columns) > 1 else [])), tuple(cells))
 
 
-def _relative_error(values: Sequence[int]) -> list[str]:
+def _error(values: Sequence[int]) -> list[str]:
     if len(values) < 2:
         return []
     guess, truth = values
     return [f"{guess / truth - 1:+.2%}" if truth else "0" if guess == truth else "-"]
 
 
-def _at_peak(found: Peak) -> Table:
+def _at_peak(peak: Peak) -> Table:
     rows = [
-        (ROLES[role], format_size(count), f"{count / found.bytes:.1%}")
-        for role, count in found.roles
+        (ROLES[role], format_size(count), f"{count / peak.bytes:.1%}") for role, count in peak.roles
     ]
-    where = f" in {found.path}" if found.path else ""
-    rows.append(("in total", format_size(found.bytes), "100.0%"))
-    return Table(
-        (f"at the peak: {found.phase}, {found.maker}{where}", "size", "share"), tuple(rows)
-    )
+    rows.append(("in total", format_size(peak.bytes), "100.0%"))
+    where = f" in {peak.path}" if peak.path else ""
+    head = f"at the peak: {peak.phase}, {peak.maker}{where}"
+    return Table((head, "size", "share"), tuple(rows))
 
 
-def _activations(found: Sequence[Kind], setup: Setup) -> Table:
+def _activations(kinds: Sequence[Kind], setup: Setup) -> Table:
     """Return what autograd saves, by the modules that made it."""
-    total = sum(kind.bytes for kind in found) or 1
+    total = sum(kind.bytes for kind in kinds) or 1
     rows = [
         (
             f"{kind.path} ({kind.class_name})" if kind.path else f"{kind.class_name} itself",
@@ -198,29 +171,11 @@ def _activations(found: Sequence[Kind], setup: Setup) -> Table:
             format_size(kind.bytes / setup.tokens / kind.layers),
             f"{kind.bytes / total:.1%}",
         )
-        for kind in found
+        for kind in kinds
         if kind.bytes
     ]
-    return Table(
-        ("saved activations, made by", "layers", "size", "per token and layer", "share"),
-        tuple(rows),
-    )
-
-
-def _sent(found: Sequence[Sum]) -> Table:
-    """Return what ranks send to each other in a step."""
-    rows = [
-        (
-            f"{each.kind}, {each.phase}",
-            str(each.times),
-            f"{each.ranks:,}",
-            format_size(each.bytes),
-            format_size(each.sent),
-        )
-        for each in found
-    ]
-    rows.append(("in total", "", "", "", format_size(sum(each.sent for each in found))))
-    return Table(("exchanged in a step", "times", "ranks", "whole", "sent by a rank"), tuple(rows))
+    heads = ("saved activations, made by", "layers", "size", "per token and layer", "share")
+    return Table(heads, tuple(rows))
 
 
 def _notes(report: Report) -> list[str]:
@@ -229,24 +184,18 @@ def _notes(report: Report) -> list[str]:
     if report.card:
         tokens = report.most * report.setup.length
         more = " or more" if report.most >= MOST else ""  # no larger batch was tried
+        card = format_size(report.card)
+        lines.append(f"A card of {card} takes a batch of {report.most}{more}, {tokens:,} tokens.\n")
+    engine = report.setup.engine
+    if engine.is_distributed:
+        divided = ", ".join(ROLES[role] for role in shares(engine)) or "nothing"
         lines.append(
-            f"A card of {format_size(report.card)} takes a batch of {report.most}{more}, "
-            f"{tokens:,} tokens{more}.\n"
+            f"note: {engine.name} divides {divided} by {engine.launch.world}; buffers to send, and "
+            "weights that are gathered for a layer, are not counted\n"
         )
     why = "the condition there depends on weights or chance, and is taken as not given"
-    layout = report.setup.layout
-    if layout is not None and layout.computed:
-        lines.append(
-            "note: what a rank holds is computed by ZeRO's rule from one process, not traced\n"
-        )
-    if layout is not None and report.measured is not None:
-        what = (
-            f"the mean of {layout.ranks} ranks"
-            if layout.sends_tokens
-            else f"the first of {layout.ranks} ranks"
-        )
-        lines.append(f"note: measured is {what}\n")
-    return [*lines, *(f"note: {place}: {why}\n" for place in report.assumed)]
+    assumed = report.trace.assumed if report.trace else ()
+    return [*lines, *(f"note: {place}: {why}\n" for place in assumed)]
 
 
 def _aligned(table: Table) -> str:
@@ -261,6 +210,49 @@ def _aligned(table: Table) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _marked(table: Table) -> str:
-    lines = table_lines(table.heads, table.rows, numbers=table.heads[1:])
-    return "".join(f"{line}\n" for line in lines)
+def over_time(trace: StepTrace) -> tuple[list[int], dict[str, list[int]]]:
+    """Return the moments of a step, and the bytes of each layer of the picture at each of them."""
+    layer_of = {role: name for name, roles in LAYERS.items() for role in roles}
+    changes: dict[int, list[tuple[str, int]]] = {}
+    for each in trace.allocations:
+        layer = layer_of[find_role(each, trace)]
+        changes.setdefault(each.born, []).append((layer, each.bytes))
+        if each.died is not None:
+            changes.setdefault(each.died, []).append((layer, -each.bytes))
+    held, moments = dict.fromkeys(LAYERS, 0), []
+    heights: dict[str, list[int]] = {name: [] for name in LAYERS}
+    for moment in sorted(changes):
+        for layer, change in changes[moment]:
+            held[layer] += change
+        if moment >= trace.starts[0][0]:
+            moments.append(moment)
+            for name, height in heights.items():
+                height.append(held[name])
+    return moments, heights
+
+
+def draw(trace: StepTrace, path: Path, room: int = 0) -> None:
+    """Draw the memory of a step by kind; `room`, the memory of a card, is drawn as a line."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        hint = "pip install 'patchgen[charts]'"
+        raise PatchgenError("PG825", Location("--figure"), "needs matplotlib", hint) from error
+    moments, heights = over_time(trace)
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.add_subplot()
+    names = [name for name in LAYERS if any(heights[name])]
+    gigabytes = [[count / 1e9 for count in heights[name]] for name in names]
+    axes.stackplot(moments, gigabytes, labels=names, step="post")
+    for moment, phase in trace.starts:
+        axes.axvline(moment, color="gray", linewidth=0.6)
+        axes.annotate(phase, (moment, 1), xycoords=("data", "axes fraction"), va="top")
+    if room:
+        axes.axhline(room / 1e9, color="black", linestyle="--", label="the card")
+    axes.set(
+        title=f"{trace.target.name}, {trace.setup.describe()}",
+        xlabel="one training step, allocation by allocation",
+        ylabel="GB",
+    )
+    axes.legend(loc="upper left", fontsize="small")
+    figure.savefig(path)

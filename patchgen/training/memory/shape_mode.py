@@ -8,24 +8,25 @@ unknown number or shape is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import builtins
+import inspect
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
+from transformers.utils import import_utils
 
-from patchgen.syntax.errors import PatchgenError
-from patchgen.training.memory.collectives import is_collective
-from patchgen.training.memory.ledger import is_wrapper
-from patchgen.training.memory.location import find_caller
-from patchgen.training.memory.plain_tensors import pass_as_plain_tensors
-from patchgen.training.memory.symmetric_ranks import receive_from_all, written_and_sent
+from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.training.memory.values import NOT_KNOWN, Values
+from patchgen.training.patching import Patch, patched
 
 aten = torch.ops.aten
 
@@ -47,10 +48,6 @@ class Known(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         given = kwargs or {}
-        if any(map(is_wrapper, types)):
-            return NotImplemented  # its parts come here
-        if is_collective(func):
-            return self._between_ranks(func, args, given)
         if func is aten._local_scalar_dense.default:
             return self._scalar(args[0])
         if func is aten.embedding.default:
@@ -137,28 +134,54 @@ class Known(TorchDispatchMode):
         self.values.tell(made, value)
         return made
 
-    def _between_ranks(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of a collective, with values where the sent ones are known."""
-        out = func(*args, **kwargs)
-        written, sent = written_and_sent(func, args, out)
-        for tensor in written:
-            self.values.forget(tensor)
-        value = self.values.of(sent) if sent is not None else None
-        if value is not None:
-            with _disable_current_modes():
-                self.values.tell(written[0], receive_from_all(func, args, kwargs, value))
-        return out
-
 
 @contextmanager
 def shapes_only(*modules: ModuleType, device: str = "cpu") -> Iterator[Known]:
     """Create tensors without memory, by the rules of `device`; yields what is known of them.
 
-    In `modules` they pass as plain tensors where a type is asked for.
+    Fake tensors pass as plain ones, so that code runs as in a real step: transformers makes masks
+    for fake tensors that it omits for real ones, some models take a shorter way with plain tensors
+    (`modules` ask for their type), modules that already have the right dtype would get new
+    parameters, and a number that becomes part of a name would be formatted as a tensor.
     """
+    patches: list[Patch] = [
+        (nn.Module, "_apply", _converted),
+        (FakeTensor, "__format__", _formatted),
+        *((module, "type", OrdinaryType) for module in modules),
+    ]
+    if hasattr(import_utils, "is_fake_tensor"):
+        patches.append((import_utils, "is_fake_tensor", lambda tensor: False))
     known = Known(device)
-    with FakeTensorMode(allow_non_fake_inputs=True), known, pass_as_plain_tensors(modules):
+    with FakeTensorMode(allow_non_fake_inputs=True), known, patched(*patches):
         yield known
+
+
+_convert = nn.Module._apply
+
+
+def _converted(
+    module: nn.Module, to: Callable[[Tensor], Tensor], recurse: bool = True
+) -> nn.Module:
+    held = [*module.parameters(recurse), *module.buffers(recurse)]
+    return module if all(to(each) is each for each in held) else _convert(module, to, recurse)
+
+
+def _formatted(tensor: Tensor, spec: str) -> str:
+    return format(tensor.item(), spec) if tensor.dim() == 0 else object.__format__(tensor, spec)
+
+
+class _Asked(builtins.type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, builtins.type)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], FakeTensor):
+            return nn.Parameter if isinstance(args[0], nn.Parameter) else torch.Tensor
+        return builtins.type(*args, **kwargs)
+
+
+class OrdinaryType(metaclass=_Asked):
+    """Python's `type`, which reports fake tensors as plain tensors and parameters."""
 
 
 def _product_of_groups(
@@ -191,3 +214,27 @@ def _unknowable(what: str) -> PatchgenError:
         f"the forward {what}",
         "the memory does not follow from shapes alone: measure it with --measure --no-predict",
     )
+
+
+_NOT_THE_MODEL = (
+    "/torch/",
+    "/patchgen/training/memory/",
+    "/patchgen/cli/",
+    "/click/",
+    "<",
+    "/transformers/utils/",
+    "/transformers/modeling_layers.py",
+)
+
+
+def is_code_of_a_model(file: str) -> bool:
+    """Return whether a file is of a model, and not of what calls it."""
+    return not any(part in file.replace("\\", "/") for part in _NOT_THE_MODEL)
+
+
+def find_caller() -> Location:
+    """Return the line of the model that is running now."""
+    for frame, line in traceback.walk_stack(inspect.currentframe()):
+        if is_code_of_a_model(frame.f_code.co_filename):
+            return Location(Path(frame.f_code.co_filename).name, line, 1)
+    return Location("the model")

@@ -1,28 +1,176 @@
-"""Makes one training step as `Trainer` does, on real or fake tensors."""
+"""One training step as `Trainer` makes it, on real tensors, or on shapes to predict its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map_only
 from transformers import PreTrainedModel
 
 from patchgen.runtime.checkpointing import options_of, switch_on
-from patchgen.syntax.errors import PatchgenError
-from patchgen.training.memory.cuda_kernels import device_label
-from patchgen.training.memory.location import find_origin
-from patchgen.training.memory.setup import Setup
-from patchgen.training.memory.target import Target
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.training import precision
+from patchgen.training.memory.cuda_kernels import device_label, use_kernels
+from patchgen.training.memory.inputs import batch_for
+from patchgen.training.memory.shape_mode import is_code_of_a_model, shapes_only
+from patchgen.training.memory.target import Target, setup_error
+from patchgen.training.memory.tracker import Allocation, Tracker
 from patchgen.training.optimizers import build_optimizer
-from patchgen.training.precision import autocast_to, weights_in
+from patchgen.training.parallel.engine import Engine
+from patchgen.training.silence import silence_models
 from patchgen.verify.observe.step import takes_cache
 
+OPTIMIZERS = ("sgd", "momentum", "adamw", "adamw-foreach", "adafactor")
+CHECKPOINTS = ("none", "full", "selective")
+DEVICES = ("cpu", "cuda")
 HALVES = (torch.bfloat16, torch.float16)
+# CUDA's caching allocator rounds up to a multiple of this.
+GRAINS = {"cuda": 512}
+BUILDING = (RuntimeError, IndexError, TypeError, AttributeError, KeyError, ImportError)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One way to train.
+
+    Each of `accumulate` forward and backward passes has `batch` rows of `length` tokens.
+    """
+
+    batch: int = 1
+    length: int = 512
+    precision: str = "fp32"
+    optimizer: str = "adamw"
+    checkpoint: str = "none"
+    every: int = 1  # every how many layers one is checkpointed
+    accumulate: int = 1
+    attention: str = ""  # "": the model's default
+    device: str = "cpu"
+    engine: Engine = Engine()
+
+    def __post_init__(self) -> None:
+        """Raise PatchgenError PG825 for unknown values."""
+        for name, values in (
+            ("precision", precision.NAMES),
+            ("optimizer", OPTIMIZERS),
+            ("checkpoint", CHECKPOINTS),
+            ("device", DEVICES),
+        ):
+            if getattr(self, name) not in values:
+                what, hint = "is not known", f"there are {', '.join(values)}"
+                raise setup_error(f"--{name} {getattr(self, name)}", what, hint)
+        if self.every > 1 and self.checkpoint == "none":
+            what = "says which layers are checkpointed, and --checkpoint says that none is"
+            raise setup_error(f"--every {self.every}", what, "--checkpoint full")
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of one forward pass."""
+        return self.batch * self.length
+
+    def describe(self) -> str:
+        """Return a description."""
+        every = f" of every {self.every} layers" if self.every > 1 else ""
+        parts = [
+            f"batch {self.batch}, length {self.length}, {self.precision}, {self.optimizer}",
+            f"{self.attention} attention" if self.attention else "",
+            f"{self.checkpoint} checkpointing{every}" if self.checkpoint != "none" else "",
+            f"{self.accumulate} accumulated" if self.accumulate > 1 else "",
+            f"{self.engine.name} on {self.engine.launch.world:,} ranks"
+            if self.engine.is_distributed
+            else "",
+        ]
+        return ", ".join([*filter(None, parts), self.device])
+
+
+@dataclass(frozen=True)
+class StepTrace:
+    """What happened in one step: every storage, the phases, and the values that were assumed."""
+
+    target: Target
+    setup: Setup
+    parameters: int
+    allocations: tuple[Allocation, ...]
+    starts: tuple[tuple[int, str], ...]
+    end: int  # the moment after the last
+    vocabulary: int  # the length of a row of logits; 0 where the model has none
+    base: str  # the prefix of the base model's modules; "" where the model is its own
+    classes: dict[str, str]  # by module path
+    assumed: tuple[str, ...] = ()
+
+
+def predict_step(target: Target, setup: Setup) -> StepTrace:
+    """Return the trace of one training step after the first, on one process.
+
+    Raises PatchgenError where the forward needs values that depend on weights, and ValueError where
+    the model or its inputs cannot be built.
+    """
+    given = batch_for(target.model_class, target.config, setup.batch, setup.length)
+    module = sys.modules[target.model_class.__module__]
+    label = device_label(setup.device)
+    with (
+        silence_models(),
+        shapes_only(module, device=setup.device) as known,
+        use_kernels(setup.device),
+    ):
+        model = build_model(target, setup)
+        known.assumed.clear()  # of initial values, which change no size
+        inputs = {}
+        for name, value in typed(given, setup).items():
+            inputs[name] = torch.empty_strided(
+                value.shape, value.stride(), dtype=value.dtype, device=label
+            )
+            known.values.tell(inputs[name], value)
+        optimizer = make_optimizer(model, setup)
+        tracker = Tracker(label, GRAINS.get(setup.device, 1))
+        hold(tracker, model, inputs, optimizer)
+        with tracker:
+            run_step(model, inputs, setup, optimizer, tracker.begin)
+            end = tracker.now
+            allocations = tuple(tracker.allocations)
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    weight = getattr(head, "weight", None)
+    return StepTrace(
+        target,
+        setup,
+        sum(parameter.numel() for parameter in model.parameters()),
+        allocations,
+        tuple(tracker.starts),
+        end,
+        int(weight.shape[0]) if isinstance(weight, Tensor) else 0,
+        "" if model.base_model is model else model.base_model_prefix,
+        {name: type(module).__name__ for name, module in model.named_modules()},
+        tuple(dict.fromkeys(known.assumed)),
+    )
+
+
+def hold(
+    tracker: Tracker,
+    model: nn.Module,
+    inputs: Mapping[str, Tensor],
+    optimizer: torch.optim.Optimizer,
+) -> None:
+    """Record what exists before a step."""
+    tracker.hold(model.parameters(), "weights")
+    tracker.hold(model.buffers(), "buffers")
+    tracker.hold(inputs.values(), "inputs")
+    tracker.hold(optimizer_states(optimizer), "optimizer")
+
+
+def typed(given: Mapping[str, Tensor], setup: Setup) -> dict[str, Tensor]:
+    """Return the inputs in the dtype of the weights, where they are bfloat16."""
+    narrow = setup.precision == "pure-bf16"
+    return {
+        name: value.bfloat16() if narrow and value.is_floating_point() else value
+        for name, value in given.items()
+    }
 
 
 def build_model(target: Target, setup: Setup) -> PreTrainedModel:
@@ -33,67 +181,39 @@ def build_model(target: Target, setup: Setup) -> PreTrainedModel:
     """
     config = type(target.config)(**target.config.to_dict())
     more = {"attn_implementation": setup.attention} if setup.attention else {}
-    dtype = getattr(torch, weights_in(setup.precision))
+    dtype = getattr(torch, precision.weights_in(setup.precision))
+    name = target.model_class.__name__
     with torch.device(device_label(setup.device)):
         try:
             model: PreTrainedModel = target.model_class._from_config(config, dtype=dtype, **more)
-        except (
-            RuntimeError,
-            IndexError,
-            TypeError,
-            AttributeError,
-            KeyError,
-            ImportError,
-        ) as error:
-            what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            raise ValueError(f"{target.model_class.__name__} cannot be built: {what}") from error
+        except BUILDING as error:
+            raise ValueError(f"{name} cannot be built: {_describe(error)}") from error
     model.train()
-    _checkpoint(model, setup)
+    if setup.checkpoint != "none":
+        if not model.supports_gradient_checkpointing:
+            raise ValueError(
+                f"{name} has no activation checkpointing: the part checkpoint gives it"
+            )
+        every = {"every_n_layers": setup.every} if setup.every > 1 else {}
+        switch_on(model, options_of(setup.checkpoint), **every)
     return model
 
 
-def _checkpoint(model: PreTrainedModel, setup: Setup) -> None:
-    if setup.checkpoint == "none":
-        return
-    if not model.supports_gradient_checkpointing:
-        raise ValueError(
-            f"{type(model).__name__} has no activation checkpointing: the part checkpoint gives it"
-        )
-    more = {"every_n_layers": setup.every} if setup.every > 1 else {}
-    switch_on(model, options_of(setup.checkpoint), **more)
-
-
-def make_optimizer(parameters: Iterable[nn.Parameter], name: str) -> torch.optim.Optimizer:
-    """Build the optimizer over what is trained, set as `Trainer` sets it."""
-    trained = [parameter for parameter in parameters if parameter.requires_grad]
-    return build_optimizer(name, _group_by_mesh(trained))
-
-
-def _group_by_mesh(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn.Parameter]]]:
-    """Return groups that an optimizer takes in one call: by device mesh."""
-    groups: dict[Any, list[nn.Parameter]] = {}
-    for parameter in parameters:
-        groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
-    return [{"params": group} for group in groups.values()]
-
-
-def create_optimizer_states(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Make a first optimizer step: it creates the states, which later steps have."""
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.grad = torch.zeros_like(parameter)
+def make_optimizer(model: nn.Module, setup: Setup) -> torch.optim.Optimizer:
+    """Build the optimizer, and make a first step: it creates the states, which later steps have."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = build_optimizer(setup.optimizer, trained)
+    for parameter in trained:
+        parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+    return optimizer
 
 
 def optimizer_states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     """Return every tensor that the optimizer keeps."""
-    return [
-        value
-        for of_one in optimizer.state.values()
-        for value in of_one.values()
-        if isinstance(value, Tensor)
-    ]
+    states = (value for state in optimizer.state.values() for value in state.values())
+    return [value for value in states if isinstance(value, Tensor)]
 
 
 def run_step(
@@ -102,59 +222,56 @@ def run_step(
     setup: Setup,
     optimizer: torch.optim.Optimizer,
     begin: Callable[[str], None] = lambda phase: None,
-    called: nn.Module | None = None,
 ) -> None:
     """Run forward and backward for each accumulated batch, then the optimizer.
 
-    `begin` is called with each phase.  `called` is DDP around the model; it sends gradients in the
-    last pass.
+    `begin` is called with each phase.
     """
-    called = called or model
-    for left in reversed(range(setup.accumulate)):
-        unsynced = (
-            called.no_sync()
-            if left and isinstance(called, DistributedDataParallel)
-            else nullcontext()
-        )
-        with unsynced:
-            begin("forward")
-            loss = _loss(model, called, given, setup)
-            begin("backward")
-            (loss / setup.accumulate if setup.accumulate > 1 else loss).backward()
-            del loss
+    for _ in range(setup.accumulate):
+        begin("forward")
+        loss = _loss(model, given, setup)
+        begin("backward")
+        (loss / setup.accumulate if setup.accumulate > 1 else loss).backward()
+        del loss
     begin("optimizer")
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
 
 
-def _loss(
-    model: PreTrainedModel, called: nn.Module, given: Mapping[str, Tensor], setup: Setup
-) -> Tensor:
+def _loss(model: PreTrainedModel, given: Mapping[str, Tensor], setup: Setup) -> Tensor:
     more: dict[str, Any] = {"use_cache": False} if takes_cache(type(model)) else {}
-    precision: AbstractContextManager[Any] = nullcontext()
-    narrow = autocast_to(setup.precision)
-    if narrow:
-        precision = torch.autocast(device_label(setup.device), getattr(torch, narrow))
-    with precision:
+    narrow = precision.autocast_to(setup.precision)
+    label = device_label(setup.device)
+    with torch.autocast(label, getattr(torch, narrow)) if narrow else nullcontext():
         try:
-            out = called(**given, **more)
+            out = model(**given, **more)
         except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError) as error:
-            what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            what = f"the model's forward fails: {_describe(error)}"
             hint = "try a shorter --length, another --attention, or other values by --set"
-            raise PatchgenError(
-                "PG822", find_origin(error), f"the model's forward fails: {what}", hint
-            ) from error
+            raise PatchgenError("PG822", _origin(error), what, hint) from error
         if narrow:  # as Accelerate does for Trainer
             out = tree_map_only(
                 Tensor, lambda each: each.float() if each.dtype in HALVES else each, out
             )
-        loss = out.loss if getattr(out, "loss", None) is not None else _sum(out)
-    return loss
+        loss: Tensor | None = getattr(out, "loss", None)
+        if loss is not None:
+            return loss
+        # A loss over every output, for a class without a loss.
+        floats = [
+            each for each in out.to_tuple() if isinstance(each, Tensor) and each.requires_grad
+        ]
+        if not floats:
+            raise ValueError("the forward gives nothing that can be derived")
+        return torch.stack([each.float().mean() for each in floats]).sum()
 
 
-def _sum(out: Any) -> Tensor:
-    """Return a loss over every output, for a class without a loss."""
-    floats = [each for each in out.to_tuple() if isinstance(each, Tensor) and each.requires_grad]
-    if not floats:
-        raise ValueError("the forward gives nothing that can be derived")
-    return torch.stack([each.float().mean() for each in floats]).sum()
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def _origin(error: BaseException) -> Location:
+    """Return the innermost line of the model in the traceback of `error`."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if is_code_of_a_model(frame.filename):
+            return Location(Path(frame.filename).name, frame.lineno or 0, 1)
+    return Location("the model")

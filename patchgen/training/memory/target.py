@@ -17,7 +17,6 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from patchgen.runtime.classes import module_of
 from patchgen.runtime.variants import find_variant, known_variants
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
-from patchgen.training.memory.setup import setup_error
 from patchgen.verify.configs.tiny import tiny_config
 from patchgen.verify.variants import find_heads
 
@@ -79,6 +78,11 @@ def default_length(config: PreTrainedConfig) -> int:
 def load_sizes() -> dict[str, dict[str, Any]]:
     """Return the published configurations by name."""
     return tomllib.loads(Path(__file__).with_name("sizes.toml").read_text(encoding="utf-8"))
+
+
+def setup_error(switch: str, what: str, hint: str = "") -> PatchgenError:
+    """Return problem PG825 of a switch, to be raised."""
+    return PatchgenError("PG825", Location(switch), what, hint)
 
 
 def _no_model(name: str, what: str, hint: str = "") -> PatchgenError:

@@ -9,7 +9,7 @@ A launcher starts one process for each device, and numbers them by rank, from 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgen.syntax.errors import Location, PatchgenError, did_you_mean
@@ -20,8 +20,9 @@ AUTO = "auto"
 # matrices.  With DeepSpeed: the optimizer's states; also gradients; also weights.
 NAMES = ("single", "ddp", "fsdp2", "tp", "ep", "tp+ep", "fsdp2+tp", "zero1", "zero2", "zero3")
 LAUNCHED = ("WORLD_SIZE", "RANK", "LOCAL_RANK")
-OPTIONS = ("size", "timeout", "offload")
+OPTIONS = ("size", "timeout", "offload", "mixed")
 OFFLOADS = ("optimizer", "parameters")
+MIXED = ("fsdp2", "ep", "fsdp2+tp")  # what has been shown to gather weights in bfloat16
 TIMEOUT = 600  # seconds that a process waits for the others
 LAUNCH = "torchrun --nproc-per-node 2 -m patchgen train ... starts two processes"
 ADDRESS = "MASTER_ADDR"  # where several processes connect to each other
@@ -49,8 +50,8 @@ class Engine:
     tp: int = 1  # processes that compute the same rows together
     ep: int = 1  # processes among which the experts are divided
     timeout: int = TIMEOUT
-    # Weights are gathered in bfloat16 and gradients summed in float32; set by `--precision`.
-    mixed: bool = False
+    # Float32 weights are gathered in bfloat16, and gradients summed in float32; None: not asserted.
+    mixed: bool | None = False
     offload: str = ""  # what ZeRO keeps in CPU memory: "optimizer", or "parameters" too
 
     @property
@@ -72,16 +73,6 @@ class Engine:
     def shards_weights(self) -> bool:
         """Return whether each process has a part of the weights only, as DTensors."""
         return self.name not in ("single", "ddp") and not self.zero_stage
-
-    @property
-    def gathers_weights(self) -> bool:
-        """Return whether FSDP2 gathers the weights of a layer before it computes."""
-        return self.shards_weights and self.fsdp > 1
-
-    @property
-    def weight_shards(self) -> int:
-        """Return among how many processes each matrix is divided."""
-        return self.launch.world if self.zero_stage == 3 else self.fsdp * self.tp
 
     @property
     def data_groups(self) -> int:
@@ -134,7 +125,8 @@ def parse_engine(text: str, environment: Mapping[str, str]) -> Engine:
         return Engine(
             name, launch, timeout=values["timeout"], offload=_offload(text, name, values["offload"])
         )
-    return _sized(text, name, launch, values["size"], values["timeout"])
+    sized = _sized(text, name, launch, values["size"], values["timeout"])
+    return replace(sized, mixed=values["mixed"])
 
 
 def _at(text: str) -> Location:
@@ -149,7 +141,7 @@ def _read(text: str, launch: Launch) -> tuple[str, dict[str, Any]]:
     if name not in NAMES:
         hint = did_you_mean(name, NAMES) or f"there are {', '.join(NAMES)}"
         raise PatchgenError("PG830", _at(text), f"{name} is no engine", hint)
-    values: dict[str, Any] = {"size": 0, "timeout": TIMEOUT, "offload": ""}
+    values: dict[str, Any] = {"size": 0, "timeout": TIMEOUT, "offload": "", "mixed": False}
     for item in items:
         key, _, value = item.partition("=")
         if key not in OPTIONS:
@@ -158,6 +150,12 @@ def _read(text: str, launch: Launch) -> tuple[str, dict[str, Any]]:
             )
         if key == "offload":
             values[key] = value
+            continue
+        if item == "mixed":
+            if name not in MIXED:
+                what = f"{name} gathers no weights in bfloat16"
+                raise PatchgenError("PG830", _at(text), what, f"{', '.join(MIXED)} do")
+            values[key] = True
             continue
         if not (value.isdecimal() and int(value)):
             raise PatchgenError(

@@ -173,7 +173,8 @@ def _not_gathered(model: Any, engine: Engine) -> Iterator[str]:
             id(one.sharded_param) for group in state._fsdp_param_groups for one in group.fsdp_params
         }
         policy = state._mp_policy
-        if (found := (policy.param_dtype, policy.reduce_dtype)) != wanted:
+        found = (policy.param_dtype, policy.reduce_dtype)
+        if engine.mixed is not None and found != wanted:
             gathered_in, summed_in = (dtype or "their own type" for dtype in found)
             place = name or "the model"
             dtypes = f"gathered in {gathered_in}, gradients summed in {summed_in}"

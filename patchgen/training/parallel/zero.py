@@ -27,15 +27,15 @@ STEPS = "global_step*"
 STATES, PARTS = "*zero_pp_rank_*_optim_states.pt", "*zero_pp_rank_*_model_states.pt"
 
 
-def make_zero_arguments(engine: Engine, precision: str, device: str) -> dict[str, Any]:
+def make_zero_arguments(engine: Engine, bf16: bool, device: str) -> dict[str, Any]:
     """Return Trainer's arguments for ZeRO; none for another engine."""
     if not engine.zero_stage:
         return {}
     # Under Trainer's own `bf16` DeepSpeed would make the weights bfloat16.
-    return {"deepspeed": configuration(engine, precision, device), "bf16": False}
+    return {"deepspeed": configuration(engine, bf16, device), "bf16": False}
 
 
-def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]:
+def configuration(engine: Engine, bf16: bool, device: str) -> dict[str, Any]:
     """Return DeepSpeed's configuration."""
     zero: dict[str, Any] = {"stage": engine.zero_stage, "reduce_bucket_size": AUTO}
     if engine.zero_stage == 3:
@@ -59,11 +59,7 @@ def configuration(engine: Engine, precision: str, device: str) -> dict[str, Any]
         # Otherwise Accelerate replaces every optimizer by DeepSpeed's Adam.
         "zero_force_ds_cpu_optimizer": False,
     }
-    return values | (
-        {"torch_autocast": {"enabled": True, "dtype": "bfloat16"}}
-        if precision == "amp-bf16"
-        else {}
-    )
+    return values | ({"torch_autocast": {"enabled": True, "dtype": "bfloat16"}} if bf16 else {})
 
 
 def check_deepspeed(engine: Engine, device: str) -> None:
@@ -120,17 +116,6 @@ def check_sizes(model: Any, engine: Engine) -> None:
     raise PatchgenError("PG849", Location(f"--engine {engine.name}"), what, "--engine fsdp2 or ddp")
 
 
-def gather_weights(trainer: Any, engine: Engine) -> dict[str, Any] | None:
-    """Return the whole weights to save; None where the model has them itself.
-
-    Every process has to call it; the first process gets the weights.
-    """
-    if engine.zero_stage != 3 or trainer.deepspeed is None:
-        return None
-    weights: dict[str, Any] | None = trainer.accelerator.get_state_dict(trainer.deepspeed)
-    return weights
-
-
 def engine_at_end(engine: Engine) -> Engine:
     """Return the engine that evaluates and saves after the last step.
 
@@ -159,7 +144,7 @@ def check_checkpoint(folder: Path, engine: Engine) -> None:
         "PG848",
         Location(str(folder)),
         what,
-        f"{again}; --from {folder} begins a run with its weights",
+        f"{again}; --weights {folder} begins a run with its weights",
     )
 
 

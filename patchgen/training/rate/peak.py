@@ -1,15 +1,18 @@
-"""FLOP/s of a device in matrix products: measured on random data, and by its data sheet."""
+"""FLOP/s of a device in matrix products: measured on random data, and by its data sheet.
+
+Steps are timed by CUDA events, which do not make them wait, or by the wall clock without a GPU.
+"""
 
 from __future__ import annotations
 
 import functools
 import statistics
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-
-from patchgen.training.rate.timing import time_runs
 
 # FLOP/s of dense bfloat16 and float16 with float32 accumulation, by the vendor's data sheet.
 # The first name that is part of the device's name counts.
@@ -71,3 +74,29 @@ def product_flops(device: str, dtype: str, *, tf32: bool) -> float:
     """
     with allow_tf32(tf32):
         return measure_product(device, dtype)
+
+
+def time_runs(run: Callable[[], Any], times: int, device: str) -> list[float]:
+    """Return the seconds of each of so many consecutive runs."""
+    return _by_events(run, times) if device.startswith("cuda") else _by_wall(run, times)
+
+
+def _by_events(run: Callable[[], Any], times: int) -> list[float]:
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(times + 1)]
+    marks[0].record()
+    for mark in marks[1:]:
+        run()
+        mark.record()
+    torch.cuda.synchronize()
+    return [
+        before.elapsed_time(after) / 1e3 for before, after in zip(marks, marks[1:], strict=False)
+    ]
+
+
+def _by_wall(run: Callable[[], Any], times: int) -> list[float]:
+    seconds = []
+    for _ in range(times):
+        began = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - began)
+    return seconds

@@ -1,0 +1,496 @@
+"""Reads data by `datasets`, and makes rows of tokens of it.
+
+Text stays as it is, byte for byte: the rows of a document, joined and decoded, are the document.
+An end-of-text token stands behind each document and nowhere else.  Conversations go through the
+tokenizer's chat template, and only what the assistant says has labels.
+
+Axes: B rows of a batch, L tokens of a row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy
+import torch
+from transformers import (
+    AutoTokenizer,
+    DataCollatorForLanguageModeling,
+    PreTrainedTokenizerFast,
+)
+
+from patchgen.syntax.errors import Location, PatchgenError
+from patchgen.training.loop.options import Options, refuse
+
+Row: TypeAlias = "dict[str, Any]"  # names of a model's inputs, and one array of tokens for each
+IGNORED = -100  # the label that transformers' losses ignore
+SHIPPED = Path(__file__).with_name("text")
+TABLES = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+SPLITS = ("validation", "test")  # the first that a data set has is for evaluation
+KEPT = 10  # without such a split, one document (or row) in ten is for evaluation
+DRAWS = 20  # of masks, until one masks a token
+SIGNS = ("dataset_dict.json", "state.json")  # of what `datasets` has saved
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text or a conversation as tokens; `label` is that of classification.
+
+    `answers` is true where the loss counts a token; None: everywhere.
+    """
+
+    tokens: list[int]
+    label: int = 0
+    answers: list[bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """The rows of a run, and what made them."""
+
+    source: str
+    tokenizer: Any
+    labels: tuple[str, ...]
+    train: list[Row]
+    kept: list[Row]
+    collate: Collate
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of all rows."""
+        digest = hashlib.sha256()
+        for row in (*self.train, *self.kept):
+            for name in sorted(row):
+                digest.update(name.encode() + numpy.asarray(row[name], numpy.int64).tobytes())
+        return digest.hexdigest()
+
+
+def prepare_data(options: Options, checkpoint: str, *, evaluated: bool) -> TrainingData:
+    """Read the data, and make tokens and rows; rows are kept for evaluation where `evaluated`.
+
+    Raises PatchgenError PG815 for data that cannot be read or trained on.
+    """
+    parts, source = load(options)
+    column = _text_column(options, parts["train"], source)
+    tokenizer = load_tokenizer(options.tokenizer or checkpoint)
+    if tokenizer is None:
+        if options.tokenizer:
+            refuse("tokenizer", options.tokenizer, "is no tokenizer that can be loaded")
+        tokenizer = train_tokenizer(_texts(parts["train"], column, source), options.vocabulary)
+    if options.task == "masked-lm" and tokenizer.mask_token_id is None:
+        raise PatchgenError("PG812", Location(tokenizer.name_or_path), "its tokenizer has no mask")
+    labels = _labels(options, parts["train"], source) if options.task == "classification" else ()
+    split = next((name for name in SPLITS if name in parts), None) if evaluated else None
+    train, kept = (
+        list(_documents(options, parts[name], column, tokenizer, labels, source)) if name else []
+        for name in ("train", split)
+    )
+    if evaluated and split is None and len(train) >= KEPT:
+        train, kept = _apart(train)
+    rows, kept_rows = (make_rows(part, tokenizer, options) for part in (train, kept))
+    if evaluated and not kept_rows and len(rows) >= KEPT:
+        rows, kept_rows = _apart(rows)
+    if not rows or (evaluated and not kept_rows):
+        what = f"{len(rows)} rows are too few: one in {KEPT} is kept for evaluation"
+        hint = "give more data, or a split `validation`" if rows else "give some text"
+        raise PatchgenError("PG815", Location(source), what if rows else "is empty", hint)
+    collate = Collate(tokenizer, options.task, options.masked)
+    return TrainingData(source, tokenizer, labels, rows, kept_rows, collate)
+
+
+def _apart(items: list[Any]) -> tuple[list[Any], list[Any]]:
+    return [item for place, item in enumerate(items, 1) if place % KEPT], items[KEPT - 1 :: KEPT]
+
+
+def load(options: Options) -> tuple[Mapping[str, Any], str]:
+    """Return the splits of the data, and how messages call it."""
+    try:
+        import datasets
+    except ImportError as error:
+        hint = "pip install 'patchgen[train]'"
+        where = Location("patchgen train")
+        raise PatchgenError("PG814", where, "needs the package datasets", hint) from error
+    names = options.data or [str(path) for path in sorted(SHIPPED.glob("*.txt"))]
+    source = ", ".join(options.data) or "the text that patchgen ships"
+    paths = [Path(name) for name in names]
+    kinds = {TABLES.get(path.suffix, "text") for path in paths}
+    first = paths[0]
+    try:
+        if len(paths) == 1 and first.is_dir() and any((first / sign).exists() for sign in SIGNS):
+            parts = datasets.load_from_disk(names[0])
+        elif len(paths) == 1 and not first.exists():
+            parts = datasets.load_dataset(names[0])
+        elif kinds == {"text"}:
+            parts = datasets.Dataset.from_dict({"text": list(_files(paths))})
+        elif len(kinds) > 1:
+            raise ValueError(f"{' and '.join(sorted(kinds))} together: name files of one kind")
+        else:
+            parts = _table(datasets, kinds.pop(), names)
+    except PatchgenError:
+        raise
+    except Exception as error:  # file systems, the Hub and parsers raise errors of their own
+        what = f"cannot be read: {' '.join(str(error).split())}"
+        hint = "name text files, a folder, a table (csv, json, parquet) or a data set of the Hub"
+        raise PatchgenError("PG815", Location(source), what, hint) from error
+    splits = parts if isinstance(parts, dict) else {"train": parts}
+    if "train" not in splits:
+        what = f"has no split `train`, but {', '.join(splits)}"
+        raise PatchgenError("PG815", Location(source), what)
+    return splits, source
+
+
+def _table(datasets: Any, kind: str, names: list[str]) -> Any:
+    if kind != "csv":
+        return datasets.load_dataset(kind, data_files=names)
+    separator = "\t" if names[0].endswith(".tsv") else ","
+    with open(names[0], encoding="utf-8", newline="") as file:
+        import csv
+
+        columns = next(csv.reader(file, delimiter=separator), [])
+    # A reader that guesses types would make 7 of 007, and nothing of NA.
+    features = datasets.Features({column: datasets.Value("string") for column in columns})
+    return datasets.load_dataset(
+        kind,
+        data_files=names,
+        features=features,
+        sep=separator,
+        na_filter=False,
+        keep_default_na=False,
+    )
+
+
+def _files(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield each text file as it is; the reader of `datasets` would change the ends of lines."""
+    for path in paths:
+        files = (
+            sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+        )
+        for file in files:
+            if not file.exists():
+                raise PatchgenError("PG815", Location(str(file)), "does not exist")
+            try:
+                yield file.read_bytes().decode("utf-8")
+            except UnicodeDecodeError as error:
+                what = f"is no text in UTF-8: {error}"
+                raise PatchgenError("PG815", Location(str(file)), what) from error
+
+
+def _text_column(options: Options, part: Any, source: str) -> str:
+    names = [options.text_column] if options.text_column else ["text", "messages"]
+    column = next((name for name in names if name in part.column_names), None)
+    if column is None:
+        what = f"has no column {' or '.join(names)}, but {', '.join(part.column_names) or 'none'}"
+        raise PatchgenError("PG815", Location(source), what, "--text_column NAME")
+    return column
+
+
+def _texts(part: Any, column: str, source: str) -> Iterator[str]:
+    """Yield the texts that a tokenizer is trained on."""
+    for number, value in enumerate(part[column]):
+        if isinstance(value, list):
+            what = f"row {number} of {column} is a conversation, and there is no tokenizer"
+            hint = "--tokenizer NAME, of one that has a chat template"
+            raise PatchgenError("PG815", Location(source), what, hint)
+        yield _text(value, number, column, source)
+
+
+def _text(value: Any, number: int, column: str, source: str) -> str:
+    if not isinstance(value, str):
+        what = f"row {number} of {column} is no text, but {type(value).__name__}: {value!r:.60}"
+        hint = "readers of JSON take some texts for dates: Parquet and CSV keep them"
+        raise PatchgenError("PG815", Location(source), what, hint)
+    return value
+
+
+def _labels(options: Options, part: Any, source: str) -> tuple[str, ...]:
+    column = options.label_column
+    if column not in part.column_names:
+        what = f"has no column {column}, but {', '.join(part.column_names)}"
+        raise PatchgenError("PG815", Location(source), what, "--label_column NAME")
+    names = getattr(part.features[column], "names", None)
+    labels = tuple(names or sorted({str(value) for value in part[column]}))
+    if len(labels) < 2:
+        what = f"classification tells labels apart, and here is one: {', '.join(labels)}"
+        raise PatchgenError("PG815", Location(source), what)
+    return labels
+
+
+def _documents(
+    options: Options, part: Any, column: str, tokenizer: Any, labels: Sequence[str], source: str
+) -> Iterator[Document]:
+    named = labels and hasattr(part.features[options.label_column], "names")
+    numbers = {label: number for number, label in enumerate(labels)}
+    for number, row in enumerate(part):
+        value = row[column]
+        if isinstance(value, list):
+            if options.task != "causal-lm":
+                what = f"row {number} of {column} is a conversation, and {options.task} takes texts"
+                raise PatchgenError("PG815", Location(source), what)
+            yield conversation(value, tokenizer, f"{source}: row {number}")
+            continue
+        text = _text(value, number, column, source)
+        # What looks like a special token in a text is text.
+        tokens = tokenizer(
+            text, add_special_tokens=False, split_special_tokens=True, verbose=False
+        )["input_ids"]
+        label = row[options.label_column] if labels else 0
+        if labels and not named:
+            if str(label) not in numbers:
+                what = f"row {number} has the label {label}, which no row for training has"
+                raise PatchgenError("PG815", Location(source), what)
+            label = numbers[str(label)]
+        if tokens:
+            yield Document(tokens, label)
+
+
+def conversation(messages: list[Any], tokenizer: Any, source: str) -> Document:
+    """Return a conversation as the chat template writes it; the loss counts what is answered.
+
+    Raises PatchgenError PG815 without a template, and where the template writes the beginning of a
+    conversation in another way than the whole, so that no answer has a place.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        what = "is a conversation, and the tokenizer has no chat template"
+        hint = "--tokenizer NAME of a chat model, or --text_column of a column with texts"
+        raise PatchgenError("PG815", Location(source), what, hint)
+
+    def applied(count: int, **more: Any) -> list[int]:
+        try:
+            return list(
+                tokenizer.apply_chat_template(messages[:count], return_dict=True, **more)[
+                    "input_ids"
+                ]
+            )
+        except Exception as error:  # templates raise errors of their own
+            what = f"the chat template refuses it: {' '.join(str(error).split())}"
+            raise PatchgenError("PG815", Location(source), what) from error
+
+    tokens = applied(len(messages))
+    answers = [False] * len(tokens)
+    for number, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        begin = applied(number, add_generation_prompt=True)
+        end = applied(number + 1)
+        if tokens[: len(begin)] != begin or tokens[: len(end)] != end:
+            what = f"the chat template writes message {number} in another way in the whole"
+            hint = "take a template that only adds text to what it wrote before"
+            raise PatchgenError("PG815", Location(source), what, hint)
+        answers[len(begin) : len(end)] = [True] * (len(end) - len(begin))
+    if not any(answers):
+        raise PatchgenError("PG815", Location(source), "has no answer of an assistant to learn")
+    return Document(tokens, answers=answers)
+
+
+def frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Return the tokens that the tokenizer puts before a text and behind it."""
+    whole, bare = (
+        tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False)
+    )
+    begin = next(at for at in range(len(whole)) if whole[at : at + len(bare)] == bare)
+    return whole[:begin], whole[begin + len(bare) :]
+
+
+def make_rows(documents: Sequence[Document], tokenizer: Any, options: Options) -> list[Row]:
+    """Return the rows, in the order of the documents; isolated ones are packed by length.
+
+    Nothing is cut off but what of a classified text or of a conversation exceeds a row.
+    """
+    before, behind = frame(tokenizer)
+    if options.task == "causal-lm":
+        end = tokenizer.eos_token_id
+        behind = behind or ([end] if end is not None else [])
+    pieces = [
+        piece for document in documents for piece in _pieces(document, before, behind, options)
+    ]
+    if options.packing == "concatenated":
+        return list(_concatenated(pieces, options.length))
+    if options.packing == "isolated":
+        return list(_isolated(pieces, options.length, tokenizer.pad_token_id))
+    return pieces
+
+
+def _pieces(
+    document: Document, before: list[int], behind: list[int], options: Options
+) -> Iterator[Row]:
+    """Yield a document as rows of at most `length` tokens."""
+    length = options.length
+    if document.answers is not None:  # the template has written what is around it
+        tokens = numpy.asarray(document.tokens[:length], dtype=numpy.int64)
+        answers = numpy.asarray(document.answers[:length])
+        if answers.any():
+            yield {"input_ids": tokens, "labels": numpy.where(answers, tokens, IGNORED)}
+        return
+    tokens = document.tokens
+    if options.task == "causal-lm":
+        tokens, before, behind = [*before, *tokens, *behind], [], []
+    room = length - len(before) - len(behind)
+    for begin in range(0, len(tokens), room):
+        piece = [*before, *tokens[begin : begin + room], *behind]
+        row: Row = {"input_ids": numpy.asarray(piece, dtype=numpy.int64)}
+        if options.task == "classification":
+            yield {**row, "labels": document.label}
+            return
+        if options.task == "causal-lm":
+            row["labels"] = row["input_ids"]
+        yield row
+
+
+def _concatenated(pieces: Sequence[Row], length: int) -> Iterator[Row]:
+    """Yield all pieces as one stream, cut into rows; tokens see the documents before theirs."""
+    if not pieces:
+        return
+    names = list(pieces[0])
+    stream = {name: numpy.concatenate([piece[name] for piece in pieces]) for name in names}
+    for begin in range(0, len(stream["input_ids"]), length):
+        yield {name: values[begin : begin + length] for name, values in stream.items()}
+
+
+def _isolated(pieces: Sequence[Row], length: int, padding: int) -> Iterator[Row]:
+    """Put each piece into the row where it leaves the least space, longest first.
+
+    Positions restart at each piece, so transformers masks the others.  What stays empty is padding.
+    """
+    free: dict[int, list[list[Row]]] = {}  # rows by the tokens that still fit
+    rows: list[list[Row]] = []
+    for piece in sorted(pieces, key=lambda piece: len(piece["input_ids"]), reverse=True):
+        size = len(piece["input_ids"])
+        room = next((left for left in range(size, length) if free.get(left)), None)
+        row: list[Row] = [] if room is None else free[room].pop()
+        if room is None:
+            rows.append(row)
+        row.append(piece)
+        free.setdefault((length if room is None else room) - size, []).append(row)
+    for row in rows:
+        empty = length - sum(len(piece["input_ids"]) for piece in row)
+        tokens = [piece["input_ids"] for piece in row]
+        labels: list[Any] = [piece.get("labels", piece["input_ids"]) for piece in row]
+        labels = [of_piece.copy() for of_piece in labels]
+        for of_piece in labels:
+            of_piece[0] = IGNORED  # nothing predicts the first token of a piece
+        lengths = [*(len(each) for each in tokens), *([empty] if empty else [])]
+        yield {
+            "input_ids": numpy.concatenate([*tokens, numpy.full(empty, padding)]),
+            "position_ids": numpy.concatenate([numpy.arange(each) for each in lengths]),
+            "labels": numpy.concatenate([*labels, numpy.full(empty, IGNORED)]),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Collate:
+    """Makes a batch of rows.
+
+    The masks of masked-lm are seeded by the batch itself, so they are the same wherever the batch
+    is made: in a worker, ahead of its step, or after a resume.
+    """
+
+    tokenizer: Any
+    task: str
+    masked: float = 0.0
+
+    def __call__(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Return tensors of shape (B, L); the labels of classification have shape (B,)."""
+        if self.task == "masked-lm":
+            return self._hidden(rows)
+        return self._padded(rows)
+
+    def _padded(self, rows: Sequence[Row]) -> dict[str, Any]:
+        fill = {"input_ids": self.tokenizer.pad_token_id, "labels": IGNORED, "position_ids": 0}
+        longest = max(len(row["input_ids"]) for row in rows)
+        batch: dict[str, Any] = {}
+        for name in rows[0]:
+            if numpy.ndim(rows[0][name]) == 0:
+                batch[name] = torch.tensor([row[name] for row in rows])
+                continue
+            values: Any = numpy.full((len(rows), longest), fill[name], dtype=numpy.int64)
+            for value, row in zip(values, rows, strict=True):
+                value[: len(row[name])] = row[name]
+            batch[name] = torch.from_numpy(values)
+        if "position_ids" not in batch:  # with positions, those say what sees what
+            sizes = torch.tensor([len(row["input_ids"]) for row in rows])
+            batch["attention_mask"] = (torch.arange(longest) < sizes[:, None]).long()
+        return batch
+
+    def _hidden(self, rows: Sequence[Row]) -> dict[str, Any]:
+        batch = self._padded([{n: v for n, v in row.items() if n != "labels"} for row in rows])
+        seed = zlib.crc32(batch["input_ids"].numpy().tobytes())
+        hide = DataCollatorForLanguageModeling(
+            self.tokenizer, mlm=True, mlm_probability=self.masked
+        )
+        for draw in range(DRAWS):
+            hide.generator = torch.Generator().manual_seed(seed + draw)
+            tokens, labels = hide.torch_mask_tokens(batch["input_ids"].clone())
+            if (labels != IGNORED).any():
+                break
+        return {**batch, "input_ids": tokens, "labels": labels}
+
+
+def text_lengths(row: Mapping[str, Any]) -> list[int]:
+    """Return the lengths of the texts in a row that do not see each other."""
+    lengths = row.get("seq_lengths")  # of the packing of TRL
+    if lengths is not None:
+        return list(lengths)
+    places = row.get("position_ids")
+    if places is None:
+        return [len(row["input_ids"])]
+    begins = [*numpy.flatnonzero(numpy.asarray(places) == 0), len(places)]
+    return [int(end - begin) for begin, end in zip(begins, begins[1:], strict=False)]
+
+
+# In the order of their ids.  `<s>` and `</s>` are also BERT's class and separator tokens.
+SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>"}
+BYTES = 256
+
+
+def train_tokenizer(texts: Iterable[str], size: int) -> Any:
+    """Train a tokenizer of at most `size` tokens that puts `<s>` and `</s>` around a text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    if size < BYTES + len(SPECIAL):
+        least = BYTES + len(SPECIAL)
+        refuse("vocabulary", size, f"every byte and {len(SPECIAL)} special tokens are {least}")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(SPECIAL.values()),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    first, last = SPECIAL["bos_token"], SPECIAL["eos_token"]
+    around = [(token, tokenizer.token_to_id(token)) for token in (first, last)]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A {last}", special_tokens=around
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        **SPECIAL,
+        cls_token=first,
+        sep_token=last,
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def load_tokenizer(name: str) -> Any | None:
+    """Return the tokenizer of that name or checkpoint; None where it has none, or "" is given."""
+    if not name:
+        return None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, KeyError):  # what transformers raises where it finds none
+        return None
+    if len(tokenizer) < 2:  # made of nothing but a name, without a vocabulary
+        return None
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.pad_token_id is None:
+        raise PatchgenError("PG812", Location(name), "its tokenizer has no token to pad with")
+    return tokenizer
