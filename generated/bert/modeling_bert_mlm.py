@@ -916,12 +916,11 @@ class BertLMHeadModel(BertPreTrainedModel, GenerationMixin):
 class NoLogits(tuple[Any, ...]):
     """No logits: an empty tuple to code that gathers outputs, an error to code that reads them."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: Any) -> Any:
         how = "`config.loss_chunk_size = 0` or, of a causal model, `skip_logits=False` brings them"
-        raise AttributeError(f"`logits` were not computed and have no `{name}`: {how} back")
+        raise AttributeError(f"`logits` were not computed and have no {name}: {how} back")
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.__getattr__("[...]")
+    __getitem__ = __getattr__
 
 
 def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor | None]:

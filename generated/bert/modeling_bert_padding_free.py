@@ -610,17 +610,16 @@ class BertForPreTrainingOutput(ModelOutput):
     attentions: tuple[torch.Tensor] | None = None
 
 
-def bounds_of_texts(mask, position_ids, lengths=None):
-    """Places of real tokens, where texts begin among them, and the longest; `lengths` must agree.
-
-    A row is a text, or several where the positions of its tokens begin anew.
-    """
+def bounds_of_texts(batch, mask, position_ids, lengths=None):
+    """Places of real tokens, where texts begin among them, and how long one is at most."""
+    if position_ids is None and lengths is None:
+        return _get_unpad_data(mask.bool())  # each row is a text
     if position_ids is None:
-        return _get_unpad_data(mask.bool())
-    places_T = torch.arange(position_ids.numel(), device=position_ids.device)
+        raise ValueError("cu_seq_lens_q is taken together with position_ids")
+    places_T = torch.arange(batch.numel(), device=position_ids.device)
     places_T = places_T if mask is None else places_T[mask.bool().flatten()]
-    steps, gaps = position_ids.flatten()[places_T].diff(), places_T.diff()
-    follows = (places_T // position_ids.shape[1]).diff() == 0
+    steps, gaps = position_ids.expand(batch).flatten()[places_T].diff(), places_T.diff()
+    follows = (places_T // batch[1]).diff() == 0
     follows &= (steps == 1) | (steps == gaps)  # positions count tokens, or places
     ends_T = nn.functional.pad(~follows, (0, 1), value=True)
     cu_seqlens = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
@@ -645,8 +644,7 @@ class Texts(NamedTuple):
 def make_texts(config: Any, mask: Any, position_ids: Any, told: torch.Tensor | None = None) -> Texts | None:
     """The texts of a batch; None where each row is one, without padding."""
     batch = position_ids if mask is None else mask
-    positions = position_ids if position_ids is None else position_ids.expand(batch.shape)
-    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(mask, positions, told)
+    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch.shape, mask, position_ids, told)
     count, lengths_N = len(cu_seqlens_N1) - 1, cu_seqlens_N1.diff()
     if len(places_T) in (0, batch.numel()) and count == len(batch):
         return None

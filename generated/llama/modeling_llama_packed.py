@@ -338,17 +338,16 @@ class LlamaPreTrainedModel(PreTrainedModel):
         return False
 
 
-def bounds_of_texts(mask, position_ids, lengths=None):
-    """Places of real tokens, where texts begin among them, and the longest; `lengths` must agree.
-
-    A row is a text, or several where the positions of its tokens begin anew.
-    """
+def bounds_of_texts(batch, mask, position_ids, lengths=None):
+    """Places of real tokens, where texts begin among them, and how long one is at most."""
+    if position_ids is None and lengths is None:
+        return _get_unpad_data(mask.bool())  # each row is a text
     if position_ids is None:
-        return _get_unpad_data(mask.bool())
-    places_T = torch.arange(position_ids.numel(), device=position_ids.device)
+        raise ValueError("cu_seq_lens_q is taken together with position_ids")
+    places_T = torch.arange(batch.numel(), device=position_ids.device)
     places_T = places_T if mask is None else places_T[mask.bool().flatten()]
-    steps, gaps = position_ids.flatten()[places_T].diff(), places_T.diff()
-    follows = (places_T // position_ids.shape[1]).diff() == 0
+    steps, gaps = position_ids.expand(batch).flatten()[places_T].diff(), places_T.diff()
+    follows = (places_T // batch[1]).diff() == 0
     follows &= (steps == 1) | (steps == gaps)  # positions count tokens, or places
     ends_T = nn.functional.pad(~follows, (0, 1), value=True)
     cu_seqlens = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
@@ -362,17 +361,15 @@ def find_texts(model, mask, position_ids, batch, cache, kwargs):
     """The mask that is left, and the tokens with the lengths of texts if attention takes these."""
     interface = ALL_MASK_ATTENTION_FUNCTIONS.get(model.config._attn_implementation)
     recorded = kwargs.get("output_hidden_states", model.config.output_hidden_states)
-    takes = interface is flash_attention_mask and not (model.keeps_padding or recorded)
-    takes, lengths = takes and cache is None, kwargs.get("cu_seq_lens_q")
-    if position_ids is None and lengths is not None:
-        raise ValueError(f"{type(model).__name__} takes cu_seq_lens_q with position_ids alone")
-    if getattr(mask, "ndim", 2) != 2 or not (takes or position_ids is not None):
+    whole = cache is not None or model.keeps_padding or recorded
+    takes, lengths = interface is flash_attention_mask and not whole, kwargs.get("cu_seq_lens_q")
+    told = takes or position_ids is not None or lengths is not None
+    if not told or getattr(mask, "ndim", 0 if mask is not None else 2) != 2:
         return mask, None
-    position_ids = position_ids if position_ids is None else position_ids.expand(batch)
-    places_T, cu_seqlens, max_seqlen = bounds_of_texts(mask, position_ids, lengths)
+    places_T, cu_seqlens, longest = bounds_of_texts(batch, mask, position_ids, lengths)
     if takes:
-        lengths = {"cu_seq_lens_q": cu_seqlens, "cu_seq_lens_k": cu_seqlens}
-        return None, (places_T, lengths | {"max_length_q": max_seqlen, "max_length_k": max_seqlen})
+        of_q = {"cu_seq_lens_q": cu_seqlens, "max_length_q": longest}
+        return None, (places_T, of_q | {name[:-1] + "k": each for name, each in of_q.items()})
     if len(cu_seqlens) - 1 <= len((places_T // batch[1]).unique()):
         return mask, None  # no row has two texts
     if cache is not None or len(places_T) < batch.numel():
@@ -466,14 +463,11 @@ class LlamaModel(LlamaPreTrainedModel):
         )
 
 
-def labels_within_texts(labels, position_ids, attention_mask):
+def labels_within_texts(labels, position_ids):
     """`labels` without those of first tokens, which nothing of their text is before."""
     if labels is None or getattr(position_ids, "ndim", 0) != 2:
         return labels
-    first = position_ids.expand_as(labels).diff() != 1
-    if getattr(attention_mask, "ndim", 0) == 2:
-        first &= (attention_mask[:, 1:] != 0) & (attention_mask[:, :-1] != 0)
-    return labels.masked_fill(nn.functional.pad(first, (1, 0)), -100)
+    return labels.masked_fill(nn.functional.pad(position_ids.expand_as(labels).diff() != 1, (1, 0)), -100)
 
 
 @auto_docstring
@@ -534,7 +528,7 @@ class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
-        labels = labels_within_texts(labels, position_ids, attention_mask)
+        labels = labels_within_texts(labels, position_ids)
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
 

@@ -592,12 +592,11 @@ def load_balancing_loss_func(
 class NoLogits(tuple[Any, ...]):
     """No logits: an empty tuple to code that gathers outputs, an error to code that reads them."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: Any) -> Any:
         how = "`config.loss_chunk_size = 0` or, of a causal model, `skip_logits=False` brings them"
-        raise AttributeError(f"`logits` were not computed and have no `{name}`: {how} back")
+        raise AttributeError(f"`logits` were not computed and have no {name}: {how} back")
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.__getattr__("[...]")
+    __getitem__ = __getattr__
 
 
 compiled = cache(partial(torch.compile, dynamic=True))
@@ -619,9 +618,7 @@ def entropies_of(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Te
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
-def linear_losses(
-    states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0.0
-) -> tuple[Tensor, Tensor]:
+def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0) -> tuple[Tensor, Tensor]:
     """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
     weight, pairs = weight.to(states.dtype), []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
@@ -631,9 +628,9 @@ def linear_losses(
 
 
 @linear_losses.register_fake
-def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0.0) -> Any:
-    losses = torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
-    return losses, torch.empty_like(losses)
+def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0) -> Any:
+    wide = torch.promote_types(states.dtype, torch.float32)
+    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
 def slopes_of(logits: Tensor, labels: Tensor, log_sums: Tensor, slopes: Tensor, cap: float) -> Tensor:
@@ -655,14 +652,12 @@ def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, fr
     words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
     for start in range(0, weight.shape[0], words):
         rows = weight[start : start + words].to(states.dtype)
-        here = labels - start, log_sums, slopes, cap
-        slope = in_one_kernel(slopes_of, states @ rows.T, *here)
+        slope = in_one_kernel(slopes_of, states @ rows.T, labels - start, log_sums, slopes, cap)
         of_states += slope @ rows
-        of_rows = of_weight[start : start + words]
-        if of_rows.dtype == states.dtype and not frozen:
-            torch.mm(slope.T, states, out=of_rows)
+        if not frozen and weight.dtype == states.dtype:
+            torch.mm(slope.T, states, out=of_weight[start : start + words])
         elif not frozen:
-            of_rows.copy_(slope.T @ states)
+            of_weight[start : start + words] = slope.T @ states
     return of_states.to(states.dtype), of_weight
 
 
@@ -691,10 +686,10 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, give
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
-    asked = chunk == 0 or given.get("skip_logits") is False
-    fits = plain and not called and not asked and labels is not None
+    if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or not plain or called:
+        return None
     # transformers may warn where `loss_function` is looked up, so it comes last.
-    if not fits or labels.shape != states.shape[:-1] or model.loss_function is not ForCausalLMLoss:
+    if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:
         return None
     chunk = chunk or max(1, 2**27 // head.out_features)
     return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
@@ -815,8 +810,7 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
         )
 
     def loss_from_states(self, head: Any, states: Tensor, *given: Any, cap: Any = None) -> Any:
-        losses = partial(linear_losses, cap=cap or 0.0)
-        return loss_without_logits(self, head, states, *given, losses, None)
+        return loss_without_logits(self, head, states, *given, partial(linear_losses, cap=cap or 0.0), None)
 
 
 class Qwen3MoeForSequenceClassification(GenericForSequenceClassification, Qwen3MoePreTrainedModel):

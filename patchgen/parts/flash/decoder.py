@@ -54,8 +54,8 @@ class PaddingFreeDecoder(TakesPaddingOut):
 class LabelsWithinTexts:
     # Of the head: the first token of a text is predicted from the text before it.
     @edit("forward")
-    def label_no_first_token(self, labels, position_ids, attention_mask, hidden_states, outputs):
+    def label_no_first_token(self, labels, position_ids, hidden_states, outputs):
         with old:
             hidden_states = outputs.last_hidden_state
         with after:
-            labels = labels_within_texts(labels, position_ids, attention_mask)
+            labels = labels_within_texts(labels, position_ids)

@@ -46,8 +46,7 @@ def make_texts(
 ) -> Texts | None:
     """The texts of a batch; None where each row is one, without padding."""
     batch = position_ids if mask is None else mask
-    positions = position_ids if position_ids is None else position_ids.expand(batch.shape)
-    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(mask, positions, told)
+    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch.shape, mask, position_ids, told)
     count, lengths_N = len(cu_seqlens_N1) - 1, cu_seqlens_N1.diff()
     if len(places_T) in (0, batch.numel()) and count == len(batch):
         return None

@@ -21,7 +21,7 @@ from patchgen.parts.loss.states import loss_without_logits
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
 def linear_losses(
-    states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0.0
+    states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0
 ) -> tuple[Tensor, Tensor]:
     """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
     weight, pairs = weight.to(states.dtype), []
@@ -32,9 +32,9 @@ def linear_losses(
 
 
 @linear_losses.register_fake
-def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0.0) -> Any:
-    losses = torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
-    return losses, torch.empty_like(losses)
+def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0) -> Any:
+    wide = torch.promote_types(states.dtype, torch.float32)
+    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_grads", mutates_args=())
@@ -48,14 +48,12 @@ def linear_grads(
     words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
     for start in range(0, weight.shape[0], words):
         rows = weight[start : start + words].to(states.dtype)
-        here = labels - start, log_sums, slopes, cap
-        slope = in_one_kernel(slopes_of, states @ rows.T, *here)
+        slope = in_one_kernel(slopes_of, states @ rows.T, labels - start, log_sums, slopes, cap)
         of_states += slope @ rows
-        of_rows = of_weight[start : start + words]
-        if of_rows.dtype == states.dtype and not frozen:
-            torch.mm(slope.T, states, out=of_rows)
+        if not frozen and weight.dtype == states.dtype:
+            torch.mm(slope.T, states, out=of_weight[start : start + words])
         elif not frozen:
-            of_rows.copy_(slope.T @ states)
+            of_weight[start : start + words] = slope.T @ states
     return of_states.to(states.dtype), of_weight
 
 
@@ -82,5 +80,6 @@ linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 class InChunks:
     def loss_from_states(self, head: Any, states: Tensor, *given: Any, cap: Any = None) -> Any:
-        losses = partial(linear_losses, cap=cap or 0.0)
-        return loss_without_logits(self, head, states, *given, losses, None)
+        return loss_without_logits(
+            self, head, states, *given, partial(linear_losses, cap=cap or 0.0), None
+        )

@@ -16,10 +16,10 @@ def loss_without_logits(
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
-    asked = chunk == 0 or given.get("skip_logits") is False
-    fits = plain and not called and not asked and labels is not None
+    if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or not plain or called:
+        return None
     # transformers may warn where `loss_function` is looked up, so it comes last.
-    if not fits or labels.shape != states.shape[:-1] or model.loss_function is not ForCausalLMLoss:
+    if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:
         return None
     chunk = chunk or max(1, 2**27 // head.out_features)
     return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
