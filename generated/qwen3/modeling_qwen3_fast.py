@@ -64,10 +64,10 @@ class Qwen3RMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        x, norm = hidden_states, nn.functional.rms_norm
+        x, eps = hidden_states, self.variance_epsilon
         if liger is not None and x.is_cuda:
-            return liger.liger_rms_norm(x, self.weight, self.variance_epsilon, in_place=False)
-        return self.weight * norm(x, x.shape[-1:], None, self.variance_epsilon).to(x.dtype)
+            return liger.liger_rms_norm(x, self.weight, eps, in_place=False)
+        return self.weight * nn.functional.rms_norm(x, x.shape[-1:], None, eps).to(x.dtype)
 
     def extra_repr(self):
         return f"{tuple(self.weight.shape)}, eps={self.variance_epsilon}"

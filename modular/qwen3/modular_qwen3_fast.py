@@ -1,7 +1,6 @@
 """Qwen3 with all that makes training it cheaper: no logits, texts in one row, and a kernel for each norm.
 
-For those who train it, whole or with LoRA.  It is `patchgen.parts.loss`, `patchgen.parts.flash` and
-`patchgen.parts.fast` in one:
+For those who train it, whole or with LoRA.  It is `patchgen.parts.loss` and `patchgen.parts.fast`:
 
 - with labels no logits are computed, in chunks of tokens whose inner step is compiled (`config.loss_chunk_size`);
 - texts of one row stay apart, in attention and in the loss, where `position_ids` begin anew: under FlashAttention and
@@ -11,8 +10,7 @@ For those who train it, whole or with LoRA.  It is `patchgen.parts.loss`, `patch
 `patchgen.runtime.checkpointing` has policies for activation checkpointing.
 """
 
-from patchgen.parts.fast import FastRMSNorm, FastRotary, FastSwiGLU
-from patchgen.parts.flash import LabelsWithinTexts, PacksByPosition
+from patchgen.parts.fast import FastRMSNorm, FastRotary, FastSwiGLU, LabelsWithinTexts, PacksByPosition
 from patchgen.parts.loss import ChunkedLoss
 from transformers.models.qwen3 import modeling_qwen3 as qwen3
 

@@ -53,14 +53,12 @@ from patchgen.parts.flash.encoder import (
     PoolsEachText,
 )
 from patchgen.parts.flash.heads import KeepsPadding
-from patchgen.parts.flash.packed import PacksByPosition
 
 __all__ = [
     "AttendsInRows",
     "CountsFromPadding",
     "KeepsPadding",
     "LabelsWithinTexts",
-    "PacksByPosition",
     "PaddingFreeDecoder",
     "PaddingFreeEncoder",
     "PoolsEachText",

@@ -6,9 +6,10 @@ import torch
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, flash_attention_mask
 
 from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.flash.decoder import LabelsWithinTexts
 from patchgen.parts.flash.lengths import bounds_of_texts
 
-__all__ = ["PacksByPosition"]
+__all__ = ["LabelsWithinTexts", "PacksByPosition"]
 
 
 @torch.compiler.disable  # the number of texts is not known before

@@ -1,17 +1,6 @@
 # What an edit names is the parent's, and it is never run.
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-any-return"
-"""RMSNorm, rotation and gated product of a decoder in one kernel each, of the best that is there.
-
-On CUDA they are Liger's, where liger-kernel is installed.  Elsewhere the norm is torch's
-(`patchgen.parts.norm`), and the others are the parent's statements.  Results are the parent's up to
-rounding; with torch's they are its bits in float32.  Nothing is patched at run time.
-
-    class LlamaRMSNorm(FastRMSNorm, llama.LlamaRMSNorm): ...
-    class LlamaMLP(FastSwiGLU, llama.LlamaMLP): ...
-    class LlamaAttention(FastRotary, llama.LlamaAttention): ...
-
-What Liger's kernels change: see `patchgen.parts.liger`.
-"""
+"""RMSNorm, rotation and gated product in one kernel each, of the best that is there."""
 
 import torch
 from torch import nn
@@ -26,10 +15,10 @@ except ImportError:
 
 class FastRMSNorm:
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        x, norm = hidden_states, nn.functional.rms_norm
+        x, eps = hidden_states, self.variance_epsilon
         if liger is not None and x.is_cuda:
-            return liger.liger_rms_norm(x, self.weight, self.variance_epsilon, in_place=False)
-        return self.weight * norm(x, x.shape[-1:], None, self.variance_epsilon).to(x.dtype)
+            return liger.liger_rms_norm(x, self.weight, eps, in_place=False)
+        return self.weight * nn.functional.rms_norm(x, x.shape[-1:], None, eps).to(x.dtype)
 
 
 class FastSwiGLU:
