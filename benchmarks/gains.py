@@ -15,7 +15,7 @@ memory   bytes that are alive after the forward pass, without weights
 FLOPs    of products, forward and backward, with those of custom operators
 kernels  operations that write a tensor: what a GPU launches where nothing is compiled
 
-`rms_norm` counts as on CUDA, one kernel that keeps its input and a number a row.  Liger is counted
+`rms_norm` and SDPA count as on CUDA, where each is a kernel under any mask.  Liger is counted
 by what its kernels keep and compute, as its source says.
 
 Writes docs/gains.md and docs/gains/gains.svg; `--quick` runs tiny models and writes nothing.
@@ -55,6 +55,7 @@ from patchgen.verify.observe.recorder import count_flops, find_python_body
 from patchgen.verify.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
+APART = {torch.ops.aten.matmul, torch.ops.aten.linear}
 GAIN = 0.95  # of the competitor's, or less
 
 # Of the field that says how many layers there are, whatever a configuration calls it.
@@ -217,19 +218,19 @@ TINY = {
 
 # Above the table of docs/gains.md.
 HEAD = """\
-Written by `python benchmarks/gains.py`, which counts and times nothing. It compares a training step
-of each variant with one of the *competitor*: transformers' own model with its best options, and
-Liger's kernels where they are made for the model. Models have the layers, widths and vocabulary of
-a checkpoint, in bfloat16; rows are full, or 44 of 100 places are padding. All figures are ratios:
-0.50 is half of what the competitor takes. A gain of 5 % and more is bold.
+Written by `python benchmarks/gains.py`, which counts, and times nothing. It compares a step of
+training of each variant with one of the *competitor*: transformers' own model with its best
+options, and Liger's kernels where they are made for the model. Models have the layers, widths and
+vocabulary of a checkpoint, in bfloat16; rows are full, or 44 of 100 places are padding. All figures
+are ratios: 0.50 is half of what the competitor takes. A gain of 5 % and more is bold.
 
 - *memory*: the bytes that are alive after the forward pass, without weights.
 - *FLOPs*: the arithmetic of matrix products, in the forward and the backward pass.
 - *kernels*: operations that write a tensor; a GPU launches each where nothing is compiled.
 
 The column *competitor* names the attention of transformers' model. *Narrow* are mixtures that route
-by values: two layers of a smaller width, with values. `rms_norm` counts as on CUDA, where it is one
-kernel. Liger's figures are those that its source says: it is not installed here.
+by values: two layers of a smaller width, with values. `rms_norm` and SDPA count as on CUDA, where
+each is one kernel. Liger's figures are those that its source says: it is not installed here.
 """
 
 
@@ -285,6 +286,9 @@ class Counting(TorchDispatchMode):
         if (body := find_python_body(func)) is not None:
             with self:
                 return body(*args, **given)
+        if func.overloadpacket in APART:  # a body runs below where torch takes them apart
+            with self:
+                return func.decompose(*args, **given)
         inputs = [each for each in tree_leaves((args, given)) if isinstance(each, Tensor)]
         fake = any(isinstance(each, FakeTensor) for each in inputs)
         if not inputs:
@@ -330,6 +334,31 @@ class Kernel(torch.autograd.Function):
         return None, *(each if number else slope.clone() for number, each in enumerate(grads))
 
 
+class Attention(torch.autograd.Function):
+    """SDPA as CUDA's kernels have it: with a mask that takes a gradient, and groups of heads."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, causal: bool
+    ) -> Any:
+        heads = query.shape[1] // key.shape[1]
+        ctx.heads, ctx.causal = heads, causal
+        wide = (each.repeat_interleave(heads, 1) if heads > 1 else each for each in (key, value))
+        flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        out, log_sums = flash(query, *wide, 0.0, causal)
+        ctx.save_for_backward(query, key, value, mask, out, log_sums)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:  # type: ignore[override]
+        query, key, value, mask, out, log_sums = ctx.saved_tensors
+        wide = (each.repeat_interleave(ctx.heads, 1) for each in (key, value))
+        flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+        of_query = flash(slope, query, *wide, out, log_sums, 0.0, ctx.causal)[0]
+        of_mask = torch.zeros_like(mask) if ctx.needs_input_grad[3] else None
+        return of_query, torch.zeros_like(key), torch.zeros_like(value), of_mask, None
+
+
 class LigerLoss(torch.autograd.Function):
     """Both gradients are computed in the forward pass, and kept: one chunk of logits at a time."""
 
@@ -368,13 +397,18 @@ def use_liger(model: PreTrainedModel) -> PreTrainedModel:
 @contextmanager
 def as_on_cuda() -> Iterator[None]:
     """`rms_norm` is one kernel, and nothing is compiled."""
-    plain = functional.rms_norm
+    plain, attention = functional.rms_norm, functional.scaled_dot_product_attention
     functional.rms_norm = lambda x, shape, weight=None, eps=None: Kernel.apply(1, x, weight)
+    functional.scaled_dot_product_attention = (
+        lambda query, key, value, attn_mask=None, is_causal=False, **_: Attention.apply(
+            query, key, value, attn_mask, is_causal
+        )
+    )
     try:
         with torch.compiler.set_stance("force_eager"):
             yield
     finally:
-        functional.rms_norm = plain
+        functional.rms_norm, functional.scaled_dot_product_attention = plain, attention
 
 
 def classes(variant: Variant) -> tuple[type[PreTrainedModel], type[PreTrainedModel]]:
@@ -407,7 +441,7 @@ def make(kind: type[PreTrainedModel], variant: Variant, config: Any, ours: bool)
     dtype = torch.float32 if variant.name == "bert_norm" else torch.bfloat16
     model = kind._from_config(config, attn_implementation=attention, dtype=dtype).train()
     how = [attention]
-    if "checkpoint" in variant.checked_parts and kind.supports_gradient_checkpointing:
+    if "checkpoint" in variant.name and kind.supports_gradient_checkpointing:
         switch_on(model)
         how.append("checkpointing")
     return model, ", ".join(how)
@@ -496,7 +530,7 @@ def count_variant(variant: Variant, quick: bool) -> list[Row]:
 
         try:
             mine, _ = step(lambda model: model, ours, True)
-            key = theirs, padded, "checkpoint" in parts, auto
+            key = theirs, padded, "checkpoint" in variant.name, auto
             if key not in STOCK:
                 STOCK[key] = step(lambda model: model, theirs, False)
             other, said = STOCK[key]

@@ -663,8 +663,8 @@ class Gemma2ForCausalLM(Gemma2PreTrainedModel, GenerationMixin):
             attentions=outputs.attentions,
         )
 
-    def loss_from_states(self, head: Any, states: Tensor, *given: Any, cap: Any = None) -> Any:
-        return loss_without_logits(self, head, states, *given, partial(linear_losses, cap=cap or 0.0), None)
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any, given: Any, cap: Any = None) -> Any:
+        return loss_without_logits(self, head, states, labels, given, partial(linear_losses, cap=cap or 0.0), None)
 
 
 class Gemma2ForSequenceClassification(GenericForSequenceClassification, Gemma2PreTrainedModel):

@@ -841,8 +841,8 @@ class GPT2LMHeadModel(GPT2PreTrainedModel, GenerationMixin):
             cross_attentions=transformer_outputs.cross_attentions,
         )
 
-    def loss_from_states(self, head: Any, states: Tensor, *given: Any, cap: Any = None) -> Any:
-        return loss_without_logits(self, head, states, *given, partial(linear_losses, cap=cap or 0.0), None)
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any, given: Any, cap: Any = None) -> Any:
+        return loss_without_logits(self, head, states, labels, given, partial(linear_losses, cap=cap or 0.0), None)
 
 
 @auto_docstring(

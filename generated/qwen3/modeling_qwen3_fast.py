@@ -683,8 +683,8 @@ class Qwen3ForCausalLM(Qwen3PreTrainedModel, GenerationMixin):
             attentions=outputs.attentions,
         )
 
-    def loss_from_states(self, head: Any, states: Tensor, *given: Any, cap: Any = None) -> Any:
-        return loss_without_logits(self, head, states, *given, partial(linear_losses, cap=cap or 0.0), None)
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any, given: Any, cap: Any = None) -> Any:
+        return loss_without_logits(self, head, states, labels, given, partial(linear_losses, cap=cap or 0.0), None)
 
 
 class Qwen3ForSequenceClassification(GenericForSequenceClassification, Qwen3PreTrainedModel):

@@ -142,11 +142,10 @@ def _once_a_step(read: Callable[..., Texts], told: Tensor, *given: Any) -> Texts
     """What `read` makes of what all layers of a step are told, once: it waits for the device."""
     if torch.compiler.is_compiling() or told.is_inference():
         return read(told, *given)
-    known, version, texts = _last.get(read, (lambda: None, (), None))
-    if known() is not told or version != (told._version, given) or texts is None:
-        texts = read(told, *given)
-        _last[read] = weakref.ref(told), (told._version, given), texts
-    return texts
+    version, last = (told._version, given), _last.get(read)
+    if last is None or last[0]() is not told or last[1] != version:
+        last = _last[read] = weakref.ref(told), version, read(told, *given)
+    return last[2]
 
 
 def _texts_of_lengths(cu_seqlens: Tensor, tokens: int, longest: Any) -> Texts:

@@ -71,7 +71,7 @@ biased_losses.register_autograd(_biased_backward, setup_context=_save_biased)
 
 
 class InBiasedChunks:
-    def loss_from_states(self, head: Any, states: Tensor, *given: Any) -> Any:
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any, given: Any) -> Any:
         bias = getattr(head, "bias", None)
         losses = linear_losses if bias is None else partial(biased_losses, bias=bias)
-        return loss_without_logits(self, head, states, *given, losses, bias)
+        return loss_without_logits(self, head, states, labels, given, losses, bias)

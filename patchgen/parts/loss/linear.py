@@ -79,7 +79,9 @@ linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 
 class InChunks:
-    def loss_from_states(self, head: Any, states: Tensor, *given: Any, cap: Any = None) -> Any:
+    def loss_from_states(
+        self, head: Any, states: Tensor, labels: Any, given: Any, cap: Any = None
+    ) -> Any:
         return loss_without_logits(
-            self, head, states, *given, partial(linear_losses, cap=cap or 0.0), None
+            self, head, states, labels, given, partial(linear_losses, cap=cap or 0.0), None
         )
