@@ -441,7 +441,7 @@ def make(kind: type[PreTrainedModel], variant: Variant, config: Any, ours: bool)
     dtype = torch.float32 if variant.name == "bert_norm" else torch.bfloat16
     model = kind._from_config(config, attn_implementation=attention, dtype=dtype).train()
     how = [attention]
-    if "checkpoint" in variant.name and kind.supports_gradient_checkpointing:
+    if "checkpoint" in variant.checked_parts and kind.supports_gradient_checkpointing:
         switch_on(model)
         how.append("checkpointing")
     return model, ", ".join(how)
@@ -530,7 +530,7 @@ def count_variant(variant: Variant, quick: bool) -> list[Row]:
 
         try:
             mine, _ = step(lambda model: model, ours, True)
-            key = theirs, padded, "checkpoint" in variant.name, auto
+            key = theirs, padded, "checkpoint" in parts, auto
             if key not in STOCK:
                 STOCK[key] = step(lambda model: model, theirs, False)
             other, said = STOCK[key]

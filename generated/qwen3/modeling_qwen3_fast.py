@@ -583,8 +583,7 @@ def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, give
     chunk = getattr(model.config, "loss_chunk_size", None)
     if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or not plain or called:
         return None
-    # transformers may warn where `loss_function` is looked up, so it comes last.
-    if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:
+    if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:  # may warn
         return None
     chunk = chunk or max(1, 2**27 // head.out_features)
     return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
