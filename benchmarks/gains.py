@@ -230,7 +230,8 @@ are ratios: 0.50 is half of what the competitor takes. A gain of 5 % and more is
 
 The column *competitor* names the attention of transformers' model. *Narrow* are mixtures that route
 by values: two layers of a smaller width, with values. `rms_norm` and SDPA count as on CUDA, where
-each is one kernel. Liger's figures are those that its source says: it is not installed here.
+each is one kernel. Liger's kernels, which `llama_fast` and `qwen3_fast` use too, are counted by
+what its source says: it is not installed here.
 """
 
 
@@ -276,7 +277,7 @@ class NotCounted(Exception):
 class Counting(TorchDispatchMode):
     """Runs what has values on values and the rest on shapes, and counts both."""
 
-    def __init__(self, fake: FakeTensorMode) -> None:
+    def __init__(self, fake: FakeTensorMode | None) -> None:
         super().__init__()
         self.fake, self.flops, self.kernels = fake, 0, 0
         self.made: dict[int, tuple[StorageWeakRef, int]] = {}
@@ -291,11 +292,11 @@ class Counting(TorchDispatchMode):
                 return func.decompose(*args, **given)
         inputs = [each for each in tree_leaves((args, given)) if isinstance(each, Tensor)]
         fake = any(isinstance(each, FakeTensor) for each in inputs)
-        if not inputs:
+        if not inputs and self.fake is not None:
             with self.fake:
                 made = func(*args, **given)
                 fake = isinstance(made, Tensor) and made.is_floating_point()
-        with self.fake if fake else nullcontext():
+        with self.fake if fake and self.fake is not None else nullcontext():
             out = func(*args, **given)
         self.flops += count_flops(func, args, given, out)
         results = func._schema.returns
@@ -378,8 +379,8 @@ class LigerLoss(torch.autograd.Function):
         return tuple(each * slope for each in ctx.saved_tensors)
 
 
-def use_liger(model: PreTrainedModel) -> PreTrainedModel:
-    """Let a Llama-like model run as Liger's patches let it run."""
+def use_kernels(model: PreTrainedModel) -> PreTrainedModel:
+    """Let norms and gated products of a Llama-like model be Liger's kernels."""
     for module in model.modules():
         name = type(module).__name__
         if name.endswith("RMSNorm"):
@@ -388,9 +389,15 @@ def use_liger(model: PreTrainedModel) -> PreTrainedModel:
             module.forward = lambda x, own=module: own.down_proj(
                 Kernel.apply(2, own.gate_proj(x), own.up_proj(x))
             )
+    return model
+
+
+def use_liger(model: PreTrainedModel) -> PreTrainedModel:
+    """Let a Llama-like model run as Liger's patches let it run."""
+    use_kernels(model)
     head: Any = model.lm_head
     head.forward = lambda states: states
-    model.loss_function = lambda logits, **_: LigerLoss.apply(logits, head.weight)
+    model.loss_function = lambda logits, *_, **__: LigerLoss.apply(logits, head.weight)
     return model
 
 
@@ -438,7 +445,8 @@ def make(kind: type[PreTrainedModel], variant: Variant, config: Any, ours: bool)
     """A model in training, and what is switched on in it."""
     lengths = ours and ("packed" in variant.name or "fast" in variant.name)
     attention = "varlen" if lengths else "sdpa" if kind._supports_sdpa else "eager"
-    dtype = torch.float32 if variant.name == "bert_norm" else torch.bfloat16
+    wide = variant.name == "bert_norm" or "xlnet" in variant.name  # which mixes dtypes
+    dtype = torch.float32 if wide else torch.bfloat16
     model = kind._from_config(config, attn_implementation=attention, dtype=dtype).train()
     how = [attention]
     if "checkpoint" in variant.checked_parts and kind.supports_gradient_checkpointing:
@@ -481,7 +489,7 @@ def count(
         {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
     )
     narrow = torch.autocast("cpu", torch.bfloat16) if auto else nullcontext()
-    with as_on_cuda(), Counting(fake) as counting:
+    with as_on_cuda(), Counting(None if values else fake) as counting:
         with narrow:
             loss = model(**given, **cache).loss
         kept = counting.alive(model)
@@ -498,10 +506,11 @@ def count_variant(variant: Variant, quick: bool) -> list[Row]:
     text = 32 if quick else 64 if values else 512 if masked or "bert" in kind else 1024
     shape = (4, text) if values or quick else (8, text)
     changes = TINY if quick else NARROW.get(kind, {}) if values else CHECKPOINTS.get(kind, {})
-    config = configuration(ours, changes)
-    name = next(name for name in LAYERS if hasattr(config, name))
-    depth = 2 if values or quick else getattr(config, name)
-    rows = []
+    depth, rows = 2, []
+    if not values and not quick:
+        config = configuration(ours, changes)
+        depth = next(getattr(config, name) for name in LAYERS if hasattr(config, name))
+        shape = (8, min(text, getattr(config, "max_position_embeddings", None) or text))
     for padded in (False, True) if {"flash", "fast"} & set(parts) or masked else (False,):
         share = (shape[0] - 1) / (2 * shape[0]) if padded else 0.0
 
@@ -529,13 +538,13 @@ def count_variant(variant: Variant, quick: bool) -> list[Row]:
             return Step(*(one + more * (two - one) for one, two in pairs)), how[0]
 
         try:
-            mine, _ = step(lambda model: model, ours, True)
+            mine, _ = step(use_kernels if "fast" in parts else lambda model: model, ours, True)
             key = theirs, padded, "checkpoint" in parts, auto
             if key not in STOCK:
                 STOCK[key] = step(lambda model: model, theirs, False)
             other, said = STOCK[key]
             said += (", autocast" if auto else "") + (", narrow" if values else "")
-            more = depth, f"{shape[0]} x {text}", share, mine
+            more = depth, f"{shape[0]} x {shape[1]}", share, mine
             rows.append(Row(variant.name, said, *more, other))
             if kind in ("llama", "qwen3", "gemma2"):
                 key = theirs, padded, "Liger", auto
