@@ -56,6 +56,7 @@ from patchgen.verify.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
 APART = {torch.ops.aten.matmul, torch.ops.aten.linear}
+LARGEST = 400_000_000  # parameters with values
 GAIN = 0.95  # of the competitor's, or less
 
 # Of the field that says how many layers there are, whatever a configuration calls it.
@@ -229,9 +230,9 @@ are ratios: 0.50 is half of what the competitor takes. A gain of 5 % and more is
 - *kernels*: operations that write a tensor; a GPU launches each where nothing is compiled.
 
 The column *competitor* names the attention of transformers' model. *Narrow* are mixtures that route
-by values: two layers of a smaller width, with values. `rms_norm` and SDPA count as on CUDA, where
-each is one kernel. Liger's kernels, which `llama_fast` and `qwen3_fast` use too, are counted by
-what its source says: it is not installed here.
+by values, and XLNet: two layers of a smaller width, with values. `rms_norm` and SDPA count as on
+CUDA, where each is one kernel. Liger's kernels, which `llama_fast` and `qwen3_fast` use too, are
+counted by what its source says: it is not installed here.
 """
 
 
@@ -407,8 +408,10 @@ def as_on_cuda() -> Iterator[None]:
     plain, attention = functional.rms_norm, functional.scaled_dot_product_attention
     functional.rms_norm = lambda x, shape, weight=None, eps=None: Kernel.apply(1, x, weight)
     functional.scaled_dot_product_attention = (
-        lambda query, key, value, attn_mask=None, is_causal=False, **_: Attention.apply(
-            query, key, value, attn_mask, is_causal
+        lambda query, key, value, attn_mask=None, is_causal=False, **more: (
+            Attention.apply(query, key, value, attn_mask, is_causal)
+            if query.shape[-1] == value.shape[-1]
+            else attention(query, key, value, attn_mask, is_causal=is_causal, **more)
         )
     )
     try:
@@ -502,11 +505,16 @@ def count_variant(variant: Variant, quick: bool) -> list[Row]:
     ours, theirs = classes(variant)
     kind = variant.parent.split(".")[-2]
     masked, parts = ours.__name__.endswith("MaskedLM"), variant.checked_parts
-    values, auto = "grouped" in parts, variant.name == "bert_norm"
+    values, auto = "grouped" in parts or kind == "xlnet", variant.name == "bert_norm"
     text = 32 if quick else 64 if values else 512 if masked or "bert" in kind else 1024
     shape = (4, text) if values or quick else (8, text)
     changes = TINY if quick else NARROW.get(kind, {}) if values else CHECKPOINTS.get(kind, {})
     depth, rows = 2, []
+    if values and not quick:
+        with torch.device("meta"):
+            small = ours(configuration(ours, dict.fromkeys(LAYERS, 2) | changes))
+        if (size := sum(each.numel() for each in small.parameters())) > LARGEST:
+            raise NotCounted(f"{size:,} parameters at two layers")
     if not values and not quick:
         config = configuration(ours, changes)
         depth = next(getattr(config, name) for name in LAYERS if hasattr(config, name))
