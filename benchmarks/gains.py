@@ -1,19 +1,24 @@
-"""Measures on a CPU what each variant gains over stock transformers with its best options.
+"""Counts what variants gain over stock transformers and over Liger, at the model's own depth.
 
-    python benchmarks/gains.py [NAME ...] [--quick] [--rounds N] [--minutes M]
+    python benchmarks/gains.py [NAME ...] [--quick]
 
-Models have their real widths and few layers, with random weights and the dropout of their
-configuration.  The competitor is the same model of transformers, on SDPA where it supports that,
-with its own checkpointing where the variant checkpoints.  Both get the same batch of texts of
-several lengths, padded to the longest; packed variants get them concatenated, without padding.
-Both take turns in one process; a ratio is that of one round.
+Nothing is timed.  Models have the layers, widths and vocabulary of a checkpoint, in bfloat16, on
+tensors without values: a step of training runs forward and backward, and each operation is counted,
+with one layer and with two; each further layer takes what the second takes.
+What depends on values that are not there, the routers of some mixtures, is counted on narrow models
+of two layers with values.  The competitor is the model of transformers on SDPA, where it supports
+that, with its own checkpointing where the variant checkpoints.
 
-time        seconds of a step (forward and backward), relative to the competitor: median, quartiles
-memory      bytes that autograd saves for the backward pass, without weights
-FLOPs       of products, forward and backward, with those of custom operators
-operations  calls that reach torch's dispatcher
+Rows are full, or padded: lengths rise evenly, and 44 of 100 places are padding.
 
-Writes docs/gains.md and docs/gains/gains.svg; `--quick` writes nothing and runs tiny models.
+memory   bytes that are alive after the forward pass, without weights
+FLOPs    of products, forward and backward, with those of custom operators
+kernels  operations that write a tensor: what a GPU launches where nothing is compiled
+
+`rms_norm` and SDPA count as on CUDA, where each is a kernel under any mask.  Liger is counted
+by what its kernels keep and compute, as its source says.
+
+Writes docs/gains.md and docs/gains/gains.svg; `--quick` runs tiny models and writes nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +28,19 @@ import gc
 import importlib
 import inspect
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
@@ -38,15 +48,16 @@ sys.path.insert(0, str(REPOSITORY))
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
+import patchgen.runtime  # noqa: F401  (registers "varlen")
 from benchmarks.charts.bars import Bar, bars
-from benchmarks.quartiles import Quartiles, quartiles
 from patchgen.runtime.checkpointing import switch_on
-from patchgen.verify.observe.evidence import count_saved_bytes
-from patchgen.verify.observe.pace import count_fast_path
+from patchgen.verify.observe.recorder import count_flops, find_python_body
 from patchgen.verify.variants import Variant, find_variants
 
 PAGE, PLOT = REPOSITORY / "docs" / "gains.md", REPOSITORY / "docs" / "gains" / "gains.svg"
-LARGEST = 400_000_000  # parameters: more do not fit a machine that others use too
+APART = {torch.ops.aten.matmul, torch.ops.aten.linear}
+LARGEST = 400_000_000  # parameters with values
+GAIN = 0.95  # of the competitor's, or less
 
 # Of the field that says how many layers there are, whatever a configuration calls it.
 LAYERS = (
@@ -57,28 +68,59 @@ LAYERS = (
     "encoder_layers",
     "decoder_layers",
 )
-# Real widths, where a configuration's defaults are not those of a base model.
-WIDTHS: dict[str, dict[str, Any]] = {
-    # The defaults of these two are those of the largest checkpoint; here are the base ones.
-    "albert": {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12},
-    "deberta_v2": {
-        "hidden_size": 768,
+# A checkpoint of each model, where the defaults of its configuration are not one.
+CHECKPOINTS: dict[str, dict[str, Any]] = {
+    "llama": {  # Llama 3.2 1B
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+    },
+    "qwen3": {  # 0.6B
+        "hidden_size": 1024,
         "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151936,
+    },
+    "gemma2": {"num_hidden_layers": 26},  # 2B
+    "qwen3_moe": {  # 30B-A3B
+        "hidden_size": 2048,
+        "moe_intermediate_size": 768,
+        "num_hidden_layers": 48,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+    },
+    "bloom": {"hidden_size": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 250880},  # 560M
+    "megatron_bert": {},
+    "albert": {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12},  # base
+    "deberta_v2": {  # v3 base
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
         "num_attention_heads": 12,
-        "vocab_size": 32000,
+        "intermediate_size": 3072,
         "relative_attention": True,
         "pos_att_type": ["p2c", "c2p"],
         "position_buckets": 256,
         "share_att_key": True,
         "max_relative_positions": -1,
     },
+}
+# Mixtures that route by values: two narrow layers.
+NARROW: dict[str, dict[str, Any]] = {
     "jetmoe": {
         "hidden_size": 1024,
         "intermediate_size": 1408,
         "num_key_value_heads": 8,
         "kv_channels": 64,
     },
-    # Mixtures are narrowed: their checkpoints fit no machine of this kind.
     "dbrx": {
         "d_model": 768,
         "n_heads": 12,
@@ -128,30 +170,6 @@ WIDTHS: dict[str, dict[str, Any]] = {
         "decoder_ffn_dim": 2048,
         "vocab_size": 32000,
     },
-    "llama": {
-        "hidden_size": 1024,
-        "intermediate_size": 2816,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "vocab_size": 32000,
-        "num_hidden_layers": 3,
-    },
-    "gemma2": {
-        "hidden_size": 1024,
-        "intermediate_size": 4096,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 128,
-        "vocab_size": 32000,
-    },
-    "qwen3": {
-        "hidden_size": 1024,
-        "intermediate_size": 3072,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 64,
-        "vocab_size": 32000,
-    },
     "qwen3_moe": {
         "hidden_size": 768,
         "moe_intermediate_size": 384,
@@ -169,10 +187,8 @@ WIDTHS: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 4,
         "vocab_size": 32000,
     },
-    "bloom": {"hidden_size": 1024, "n_head": 16, "vocab_size": 32000},
-    "xglm": {"d_model": 1024, "ffn_dim": 4096, "attention_heads": 16, "vocab_size": 32000},
-    "megatron_bert": {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16},
 }
+
 TINY = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -203,133 +219,211 @@ TINY = {
 
 # Above the table of docs/gains.md.
 HEAD = """\
-Written by `python benchmarks/gains.py`, on two cores of a CPU. It compares a training step of each
-variant with one of the *competitor*: transformers' own model with its best options. All figures are
-ratios: 0.50 is half of what the competitor takes, and 1.00 is the same.
+Written by `python benchmarks/gains.py`, which counts, and times nothing. It compares a step of
+training of each variant with one of the *competitor*: transformers' own model with its best
+options, and Liger's kernels where they are made for the model. Models have the layers, widths and
+vocabulary of a checkpoint, in bfloat16; rows are full, or 44 of 100 places are padding. All figures
+are ratios: 0.50 is half of what the competitor takes. A gain of 5 % and more is bold.
 
-- *time*: how long a step takes; the median of all rounds, and the quartiles in brackets.
-- *memory*: the bytes that autograd saves for the backward pass.
+- *memory*: the bytes that are alive after the forward pass, without weights.
 - *FLOPs*: the arithmetic of matrix products, in the forward and the backward pass.
-- *operations*: how many operations torch runs.
+- *kernels*: operations that write a tensor; a GPU launches each where nothing is compiled.
 
-The column *competitor* names the attention of transformers' model. A variant in italics gains
-nothing here. It may gain on a GPU, or in other ways: the docstring of its modular file says how.
+The column *competitor* names the attention of transformers' model. *Narrow* are mixtures that route
+by values, and XLNet: two layers of a smaller width, with values. `rms_norm` and SDPA count as on
+CUDA, where each is one kernel. Liger's kernels, which `llama_fast` and `qwen3_fast` use too, are
+counted by what its source says: it is not installed here.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """What one of the two models does in a step."""
+class Step:
+    """What a step of training takes."""
 
-    seconds: tuple[float, ...]
     kept: int
     flops: float
-    operations: int
+    kernels: int
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A variant beside its competitor."""
+    """A variant beside a competitor: the layers, the places and the share of padding."""
 
     name: str
-    parts: tuple[str, ...]
     against: str
-    variant: Side
-    competitor: Side
+    layers: int
+    places: str
+    padding: float
+    variant: Step
+    competitor: Step
 
     @property
-    def time(self) -> Quartiles:
-        """Of the ratios of each turn."""
-        pairs = zip(self.variant.seconds, self.competitor.seconds, strict=True)
-        return quartiles([ours / theirs for ours, theirs in pairs])
-
-    @property
-    def saved_allocations(self) -> float:
-        return self.variant.kept / max(1, self.competitor.kept)
+    def ratios(self) -> tuple[float, float, float]:
+        """Memory, FLOPs and kernels, in units of the competitor's."""
+        mine, other = self.variant, self.competitor
+        return mine.kept / other.kept, mine.flops / other.flops, mine.kernels / other.kernels
 
     @property
     def gains(self) -> bool:
-        """Less time, by more than the spread, or at least a twentieth less memory or work."""
-        less_work = self.variant.flops < 0.95 * self.competitor.flops
-        return self.time.high < 1 or self.saved_allocations < 0.95 or less_work
+        return min(self.ratios) <= GAIN
 
 
-def main() -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument(
-        "--quick", action="store_true", help="tiny models, two rounds; writes nothing"
-    )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=5,
-        metavar="N",
-        help="rounds of each pair (default %(default)s)",
-    )
-    parser.add_argument(
-        "--minutes", type=float, default=14, metavar="M", help="begin no pair later than this"
-    )
-    asked = parser.parse_args()
-    logging.set_verbosity_error()
-    torch.set_num_threads(min(2, torch.get_num_threads()) if asked.quick else 2)
-
-    begun, rows, left_out = time.monotonic(), [], []
-    for variant in find_variants(REPOSITORY, asked.names):
-        if time.monotonic() - begun > 60 * asked.minutes:
-            left_out.append((variant.name, "no time was left"))
-            continue
-        try:
-            row = measure_step(variant, asked.quick, 2 if asked.quick else asked.rounds)
-        except NotMeasured as why:
-            left_out.append((variant.name, str(why)))
-            continue
-        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
-            # One model that does not run must not cost what was measured of the others.
-            left_out.append((variant.name, f"{type(error).__name__}: {error}"))
-            continue
-        rows.append(row)
-        print(in_words(row), flush=True)
-    for name, why in left_out:
-        print(f"{name}: not measured: {why}")
-    if not asked.quick and not asked.names:
-        PLOT.parent.mkdir(exist_ok=True)
-        PAGE.write_text(page(rows, left_out), encoding="utf-8")
-        PLOT.write_text(picture(rows), encoding="utf-8")
+STOCK: dict[tuple[Any, ...], tuple[Step, str]] = {}  # the same for all variants of a model
 
 
-class NotMeasured(Exception):
+class NotCounted(Exception):
     """A variant that this script has no step for, with the reason."""
 
 
-def measure_step(variant: Variant, quick: bool, rounds: int) -> Row:
-    """The variant's step beside its competitor's."""
-    ours, theirs = classes(variant)
-    given = batch(variant, quick)
-    competitor, how = made(theirs, ours, variant, quick)
-    own, _ = made(ours, ours, variant, quick)
-    steps = [step_of(model, given) for model in (own, competitor)]
-    counted = [counts(step, model) for step, model in zip(steps, (own, competitor), strict=True)]
-    seconds: list[list[float]] = [[], []]
-    for number in range(rounds):
-        # Whoever goes first finds the other's data in the caches.
-        for side in (0, 1) if number % 2 else (1, 0):
-            seconds[side].append(time_runs(steps[side]))
-    sides = [Side(tuple(took), *count) for took, count in zip(seconds, counted, strict=True)]
-    del own, competitor, steps
-    gc.collect()
-    return Row(variant.name, variant.checked_parts, how, *sides)
+class Counting(TorchDispatchMode):
+    """Runs what has values on values and the rest on shapes, and counts both."""
+
+    def __init__(self, fake: FakeTensorMode | None) -> None:
+        super().__init__()
+        self.fake, self.flops, self.kernels = fake, 0, 0
+        self.made: dict[int, tuple[StorageWeakRef, int]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if (body := find_python_body(func)) is not None:
+            with self:
+                return body(*args, **given)
+        if func.overloadpacket in APART:  # a body runs below where torch takes them apart
+            with self:
+                return func.decompose(*args, **given)
+        inputs = [each for each in tree_leaves((args, given)) if isinstance(each, Tensor)]
+        fake = any(isinstance(each, FakeTensor) for each in inputs)
+        if not inputs and self.fake is not None:
+            with self.fake:
+                made = func(*args, **given)
+                fake = isinstance(made, Tensor) and made.is_floating_point()
+        with self.fake if fake and self.fake is not None else nullcontext():
+            out = func(*args, **given)
+        self.flops += count_flops(func, args, given, out)
+        results = func._schema.returns
+        view = all(each.alias_info and not each.alias_info.is_write for each in results)
+        self.kernels += not view and "empty" not in func.__name__
+        for each in tree_leaves(out):
+            if isinstance(each, Tensor):
+                storage = each.untyped_storage()
+                self.made[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        return out
+
+    def alive(self, model: PreTrainedModel) -> int:
+        """The bytes that are held, without those of parameters."""
+        gc.collect()
+        own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+        own |= {buffer.untyped_storage()._cdata for buffer in model.buffers()}
+        held = (
+            size for key, (ref, size) in self.made.items() if key not in own and not ref.expired()
+        )
+        return sum(held)
+
+
+class Kernel(torch.autograd.Function):
+    """One kernel: an output like its first input, and which inputs it keeps; without values."""
+
+    @staticmethod
+    def forward(ctx: Any, kept: int, *inputs: Any) -> Any:
+        rows = inputs[0].new_empty(inputs[0].shape[:-1], dtype=torch.float32)
+        ctx.save_for_backward(*inputs[:kept], rows)
+        ctx.inputs = [each if each is None else (each.shape, each.dtype) for each in inputs]
+        return torch.zeros_like(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:  # type: ignore[override]
+        grads = [each and slope.new_empty(each[0], dtype=each[1]) for each in ctx.inputs]
+        return None, *(each if number else slope.clone() for number, each in enumerate(grads))
+
+
+class Attention(torch.autograd.Function):
+    """SDPA as CUDA's kernels have it: with a mask that takes a gradient, and groups of heads."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, causal: bool
+    ) -> Any:
+        heads = query.shape[1] // key.shape[1]
+        ctx.heads, ctx.causal = heads, causal
+        wide = (each.repeat_interleave(heads, 1) if heads > 1 else each for each in (key, value))
+        flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        out, log_sums = flash(query, *wide, 0.0, causal)
+        ctx.save_for_backward(query, key, value, mask, out, log_sums)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:  # type: ignore[override]
+        query, key, value, mask, out, log_sums = ctx.saved_tensors
+        wide = (each.repeat_interleave(ctx.heads, 1) for each in (key, value))
+        flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+        of_query = flash(slope, query, *wide, out, log_sums, 0.0, ctx.causal)[0]
+        of_mask = torch.zeros_like(mask) if ctx.needs_input_grad[3] else None
+        return of_query, torch.zeros_like(key), torch.zeros_like(value), of_mask, None
+
+
+class LigerLoss(torch.autograd.Function):
+    """Both gradients are computed in the forward pass, and kept: one chunk of logits at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor) -> Any:  # type: ignore[override]
+        flat, of_weight, of_states = states.flatten(0, -2), torch.zeros_like(weight), []
+        chunks = -(-weight.shape[0] // weight.shape[1])
+        for rows in flat.split(-(-len(flat) // chunks)):
+            slope = torch.zeros_like(rows @ weight.T)
+            of_states.append(slope @ weight)
+            of_weight += slope.T @ rows
+        ctx.save_for_backward(torch.cat(of_states).view(states.shape), of_weight)
+        return flat.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:  # type: ignore[override]
+        return tuple(each * slope for each in ctx.saved_tensors)
+
+
+def use_kernels(model: PreTrainedModel) -> PreTrainedModel:
+    """Let norms and gated products of a Llama-like model be Liger's kernels."""
+    for module in model.modules():
+        name = type(module).__name__
+        if name.endswith("RMSNorm"):
+            module.forward = lambda x, own=module: Kernel.apply(1, x, own.weight)
+        elif name.endswith("MLP"):
+            module.forward = lambda x, own=module: own.down_proj(
+                Kernel.apply(2, own.gate_proj(x), own.up_proj(x))
+            )
+    return model
+
+
+def use_liger(model: PreTrainedModel) -> PreTrainedModel:
+    """Let a Llama-like model run as Liger's patches let it run."""
+    use_kernels(model)
+    head: Any = model.lm_head
+    head.forward = lambda states: states
+    model.loss_function = lambda logits, *_, **__: LigerLoss.apply(logits, head.weight)
+    return model
+
+
+@contextmanager
+def as_on_cuda() -> Iterator[None]:
+    """`rms_norm` is one kernel, and nothing is compiled."""
+    plain, attention = functional.rms_norm, functional.scaled_dot_product_attention
+    functional.rms_norm = lambda x, shape, weight=None, eps=None: Kernel.apply(1, x, weight)
+    functional.scaled_dot_product_attention = (
+        lambda query, key, value, attn_mask=None, is_causal=False, **more: (
+            Attention.apply(query, key, value, attn_mask, is_causal)
+            if query.shape[-1] == value.shape[-1]
+            else attention(query, key, value, attn_mask, is_causal=is_causal, **more)
+        )
+    )
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        functional.rms_norm, functional.scaled_dot_product_attention = plain, attention
 
 
 def classes(variant: Variant) -> tuple[type[PreTrainedModel], type[PreTrainedModel]]:
     """The variant's class of a language model, and transformers' of the same name."""
-    module, parent = (
-        importlib.import_module(variant.module),
-        importlib.import_module(variant.parent),
-    )
+    module, parent = map(importlib.import_module, (variant.module, variant.parent))
     wanted = ("ForMaskedLM", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
     for head in sorted(
         variant.heads, key=lambda name: "mlm" in variant.name and "MaskedLM" not in name
@@ -337,21 +431,26 @@ def classes(variant: Variant) -> tuple[type[PreTrainedModel], type[PreTrainedMod
         ours, theirs = getattr(module, head, None), getattr(parent, head, None)
         if head.endswith(wanted) and ours is not None and theirs is not None:
             return ours, theirs
-    raise NotMeasured("it has no language model of its parent's name")
+    raise NotCounted("it has no language model of its parent's name")
 
 
-def made(
-    kind: type[PreTrainedModel], variant_class: type[PreTrainedModel], variant: Variant, quick: bool
-) -> tuple[PreTrainedModel, str]:
-    """A model of `kind` in training, and what is switched on in it."""
-    config = configuration(kind, variant, quick)
-    with torch.device("meta"):
-        size = sum(parameter.numel() for parameter in kind(config).parameters())
-    if size > LARGEST:
-        raise NotMeasured(f"{size:,} parameters at two layers")
-    torch.manual_seed(0)
-    attention = "sdpa" if kind._supports_sdpa else "eager"
-    model = kind._from_config(config, attn_implementation=attention).train()
+def configuration(kind: type[PreTrainedModel], changes: dict[str, Any]) -> Any:
+    names = set(inspect.signature(kind.config_class).parameters) | set(
+        kind.config_class().to_dict()
+    )
+    config = kind.config_class(**{name: each for name, each in changes.items() if name in names})
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 0
+    return config
+
+
+def make(kind: type[PreTrainedModel], variant: Variant, config: Any, ours: bool) -> tuple[Any, str]:
+    """A model in training, and what is switched on in it."""
+    lengths = ours and ("packed" in variant.name or "fast" in variant.name)
+    attention = "varlen" if lengths else "sdpa" if kind._supports_sdpa else "eager"
+    wide = variant.name == "bert_norm" or "xlnet" in variant.name  # which mixes dtypes
+    dtype = torch.float32 if wide else torch.bfloat16
+    model = kind._from_config(config, attn_implementation=attention, dtype=dtype).train()
     how = [attention]
     if "checkpoint" in variant.checked_parts and kind.supports_gradient_checkpointing:
         switch_on(model)
@@ -359,71 +458,111 @@ def made(
     return model, ", ".join(how)
 
 
-def configuration(kind: type[PreTrainedModel], variant: Variant, quick: bool) -> Any:
-    """Of the widths that are real, and two layers."""
-    names = set(inspect.signature(kind.config_class).parameters) | set(
-        kind.config_class().to_dict()
-    )
-    wanted = dict.fromkeys(LAYERS, 2) | WIDTHS.get(variant.parent.split(".")[-2], {})
-    if quick:
-        wanted |= TINY
-    config = kind.config_class(**{name: value for name, value in wanted.items() if name in names})
-    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
-        config.decoder_start_token_id = 0
-    return config
-
-
-def batch(variant: Variant, quick: bool) -> dict[str, Tensor]:
-    """Return texts of several lengths: padded, or concatenated for a packed variant."""
+def batch(rows: int, length: int, padded: bool, masked: bool, flat: bool) -> dict[str, Tensor]:
+    """Words, in rows that are full or padded; `flat`: all texts in one row instead of padding."""
     draw = torch.Generator().manual_seed(0)
-    lengths = [3, 7] if quick else [32, 64, 128]
-    words = 90 if quick else 20000
-    packed = "packed" in variant.name
-    masked = any(head.endswith("ForMaskedLM") for head in variant.heads)
-    texts = [torch.randint(5, words, (length,), generator=draw) for length in lengths]
-    if packed:
-        ids = torch.cat(texts)[None]
-        positions = torch.cat([torch.arange(length) for length in lengths])[None]
-        return {"input_ids": ids, "position_ids": positions, "labels": ids.clone()}
-    ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
-    mask = (torch.arange(ids.shape[1]) < torch.tensor(lengths)[:, None]).long()
-    labelled = mask.bool() & (torch.rand(ids.shape, generator=draw) < (0.15 if masked else 1.1))
-    return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(~labelled, -100)}
+    lengths = [length * (row + 1) // rows if padded else length for row in range(rows)]
+    mask = torch.arange(length) < torch.tensor(lengths)[:, None]
+    ids = torch.randint(5, 90, (rows, length), generator=draw)
+    labelled = mask & (torch.rand(ids.shape, generator=draw) < (0.15 if masked else 1.1))
+    labels = ids.masked_fill(~labelled, -100)
+    if not padded:
+        return {"input_ids": ids, "labels": labels}
+    if flat:
+        positions = torch.arange(length).expand(rows, length)
+        parts = {"input_ids": ids, "labels": labels, "position_ids": positions}
+        return {name: each[mask][None] for name, each in parts.items()}
+    return {"input_ids": ids, "labels": labels, "attention_mask": mask.long()}
 
 
-def step_of(model: PreTrainedModel, given: dict[str, Tensor]) -> Callable[[], Tensor]:
-    """A forward pass that gives the loss."""
+def count(
+    make_model: Callable[[], Any],
+    given: dict[str, Tensor],
+    values: bool,
+    auto: bool,
+    module: Any = None,
+) -> Step:
+    """A step of the model that is made."""
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    if module is not None:  # to the part `loss`, a weight without values is a plain one
+        module.Tensor = Tensor if values else FakeTensor
+    with nullcontext() if values else fake:
+        model = make_model()
     cache = (
         {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
     )
-    return lambda: model(**given, **cache).loss
+    narrow = torch.autocast("cpu", torch.bfloat16) if auto else nullcontext()
+    with as_on_cuda(), Counting(None if values else fake) as counting:
+        with narrow:
+            loss = model(**given, **cache).loss
+        kept = counting.alive(model)
+        loss.backward()
+    return Step(kept, counting.flops, counting.kernels)
 
 
-def time_runs(step: Callable[[], Tensor]) -> float:
-    """Seconds of a step, forward and backward."""
-    begun = time.perf_counter()
-    step().backward()
-    return time.perf_counter() - begun
+def count_variant(variant: Variant, quick: bool) -> list[Row]:
+    """The variant beside stock and beside Liger; with padding too if the variant changes that."""
+    ours, theirs = classes(variant)
+    kind = variant.parent.split(".")[-2]
+    masked, parts = ours.__name__.endswith("MaskedLM"), variant.checked_parts
+    values, auto = "grouped" in parts or kind == "xlnet", variant.name == "bert_norm"
+    text = 32 if quick else 64 if values else 512 if masked or "bert" in kind else 1024
+    shape = (4, text) if values or quick else (8, text)
+    changes = TINY if quick else NARROW.get(kind, {}) if values else CHECKPOINTS.get(kind, {})
+    depth, rows = 2, []
+    if values and not quick:
+        with torch.device("meta"):
+            small = ours(configuration(ours, dict.fromkeys(LAYERS, 2) | changes))
+        if (size := sum(each.numel() for each in small.parameters())) > LARGEST:
+            raise NotCounted(f"{size:,} parameters at two layers")
+    if not values and not quick:
+        config = configuration(ours, changes)
+        depth = next(getattr(config, name) for name in LAYERS if hasattr(config, name))
+        shape = (8, min(text, getattr(config, "max_position_embeddings", None) or text))
+    for padded in (False, True) if {"flash", "fast"} & set(parts) or masked else (False,):
+        share = (shape[0] - 1) / (2 * shape[0]) if padded else 0.0
 
+        def step(
+            build: Callable[..., Any], kinds: Any, own: bool, padded: bool = padded
+        ) -> tuple[Step, str]:
+            given = batch(*shape, padded, masked, own and "fast" in parts)
+            how: list[str] = []
 
-def counts(step: Callable[[], Tensor], model: PreTrainedModel) -> tuple[int, float, int]:
-    """Return saved bytes, FLOPs and calls; gradients stay, so that no timed step creates them."""
-    kept = count_saved_bytes(step, model)
-    with count_fast_path() as pace:
-        step().backward()
-    return kept, pace.flops, pace.operations
+            def made(layers: int) -> Any:
+                few = dict.fromkeys(LAYERS, layers)
+                model, said = make(kinds, variant, configuration(kinds, changes | few), own)
+                how.append(said)
+                return build(model)
 
+            # Gemma 2 has two kinds of layers, one after the other.
+            some = 2 if kind == "gemma2" or depth == 2 else 1
+            file = sys.modules[kinds.__module__] if own else None
+            first = count(lambda: made(some), given, values, auto, file)
+            if depth == some:
+                return first, how[0]
+            second = count(lambda: made(2 * some), given, values, auto, file)
+            more = depth // some - 1
+            pairs = zip(astuple(first), astuple(second), strict=True)
+            return Step(*(one + more * (two - one) for one, two in pairs)), how[0]
 
-def in_words(row: Row) -> str:
-    """A line for the terminal."""
-    time_ = row.time
-    return (
-        f"{row.name}: {time_.median:.2f} of the time ({time_.low:.2f} to {time_.high:.2f}), "
-        f"{row.saved_allocations:.2f} saved, "
-        f"{row.variant.flops / max(1, row.competitor.flops):.2f} FLOPs, "
-        f"{row.variant.operations} operations where "
-        f"stock ({row.against}) has {row.competitor.operations}"
-    )
+        try:
+            mine, _ = step(use_kernels if "fast" in parts else lambda model: model, ours, True)
+            key = theirs, padded, "checkpoint" in parts, auto
+            if key not in STOCK:
+                STOCK[key] = step(lambda model: model, theirs, False)
+            other, said = STOCK[key]
+            said += (", autocast" if auto else "") + (", narrow" if values else "")
+            more = depth, f"{shape[0]} x {shape[1]}", share, mine
+            rows.append(Row(variant.name, said, *more, other))
+            if kind in ("llama", "qwen3", "gemma2"):
+                key = theirs, padded, "Liger", auto
+                if key not in STOCK:
+                    STOCK[key] = step(use_liger, theirs, False)
+                rows.append(Row(variant.name, "Liger", *more, STOCK[key][0]))
+        except (RuntimeError, TypeError, NotImplementedError, ValueError) as error:
+            # One model that does not run must not cost what was counted of the others.
+            raise NotCounted(f"{type(error).__name__}: {str(error)[:200]}") from error
+    return rows
 
 
 def page(rows: list[Row], left_out: list[tuple[str, str]]) -> str:
@@ -433,41 +572,67 @@ def page(rows: list[Row], left_out: list[tuple[str, str]]) -> str:
         "",
         *HEAD.splitlines(),
         "",
-        "![Time and memory of each variant, relative to its competitor](gains/gains.svg)",
+        "![Memory and FLOPs of each variant, relative to its competitor](gains/gains.svg)",
         "",
-        "| variant | parts | competitor | time | memory | FLOPs | operations |",
-        "|---|---|---|---:|---:|---:|---:|",
+        "| variant | competitor | layers | rows | padding | memory | FLOPs | kernels |",
+        "|---|---|---:|---|---:|---:|---:|---:|",
     ]
-    lines += [_line(row) for row in rows]
+    for row in rows:
+        figures = " | ".join(
+            f"**{each:.2f}**" if each <= GAIN else f"{each:.2f}" for each in row.ratios
+        )
+        what = f"{row.against} | {row.layers} | {row.places} | {row.padding:.0%}"
+        lines.append(f"| `{row.name}` | {what} | {figures} |")
     if left_out:
-        lines += ["", "Not measured:", "", *(f"- {name}: {why}" for name, why in left_out)]
+        lines += ["", "Not counted:", "", *(f"- `{name}`: {why}" for name, why in left_out)]
     return "\n".join(lines) + "\n"
 
 
-def _line(row: Row) -> str:
-    name = f"`{row.name}`" if row.gains else f"*`{row.name}`*"
-    flops = row.variant.flops / max(1, row.competitor.flops)
-    calls = row.variant.operations / max(1, row.competitor.operations)
-    spread = f"{row.time.median:.2f} ({row.time.low:.2f} to {row.time.high:.2f})"
-    figures = f"{spread} | {row.saved_allocations:.2f} | {flops:.2f} | {calls:.2f}"
-    return f"| {name} | {', '.join(row.parts)} | {row.against} | {figures} |"
-
-
 def picture(rows: list[Row]) -> str:
-    """Two bars a variant: its time and what it keeps, over its competitor's."""
+    """Two bars a variant: what it keeps and what it computes, over its competitor's."""
     drawn = []
-    for row in sorted(rows, key=lambda row: row.time.median):
-        spread = (row.time.low, row.time.high)
-        drawn.append(Bar(row.name, (row.time.median,), f"{row.time.median:.2f}", spread, 1.0, 0))
-        drawn.append(
-            Bar("", (row.saved_allocations,), f"{row.saved_allocations:.2f}", None, 1.0, 1)
-        )
+    for row in sorted((each for each in rows if not each.padding), key=lambda row: row.ratios[0]):
+        for number, value in enumerate(row.ratios[:2]):
+            name = "" if number else f"{row.name} / {row.against}"
+            drawn.append(Bar(name, (value,), f"{value:.2f}", None, 1.0, number))
     return bars(
-        "Each variant beside the best that transformers has",
+        "Each variant beside the best that transformers has, full rows",
         drawn,
-        across="time or memory, in units of transformers' (lower is better)",
-        names=("time of a step", "kept for backward"),
+        across="in units of the competitor's (lower is better)",
+        names=("kept for backward", "FLOPs"),
     )
+
+
+def main() -> None:
+    """Count, print and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--quick", action="store_true", help="tiny models; writes nothing")
+    asked = parser.parse_args()
+    logging.set_verbosity_error()
+    rows, left_out = [], []
+    for variant in find_variants(REPOSITORY, asked.names):
+        try:
+            counted = count_variant(variant, asked.quick)
+        except NotCounted as why:
+            left_out.append((variant.name, str(why)))
+            continue
+        rows += counted
+        for row in counted:
+            memory, flops, kernels = row.ratios
+            print(
+                f"{row.name} beside {row.against}, {row.layers} layers, {row.places}, "
+                f"{row.padding:.0%} padding: {memory:.2f} of the memory, {flops:.2f} of the FLOPs, "
+                f"{kernels:.2f} of the kernels",
+                flush=True,
+            )
+    for name, why in left_out:
+        print(f"{name}: not counted: {why}")
+    if not asked.quick and not asked.names:
+        PAGE.write_text(page(rows, left_out), encoding="utf-8")
+        PLOT.write_text(picture(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -460,99 +460,126 @@ class Gemma2Model(Gemma2PreTrainedModel):
         )
 
 
-@torch.library.custom_op(f"{__name__.replace('.', '_')}::capped_losses", mutates_args=())
-def capped_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> tuple[Tensor, Tensor]:
-    """Cross entropies and logsumexps of the rows of the capped logits, in chunks of tokens."""
-    wide = torch.promote_types(states.dtype, torch.float32)
-    weight, losses, log_sums = weight.to(states.dtype), [], []
+class NoLogits(tuple[Any, ...]):
+    """No logits: an empty tuple to code that gathers outputs, an error to code that reads them."""
+
+    def __getattr__(self, name: Any) -> Any:
+        how = "`config.loss_chunk_size = 0` or, of a causal model, `skip_logits=False` brings them"
+        raise AttributeError(f"`logits` were not computed and have no {name}: {how} back")
+
+    __getitem__ = __getattr__
+
+
+compiled = cache(partial(torch.compile, dynamic=True))
+
+
+def in_one_kernel(step: Any, logits: Tensor, *given: Any) -> Any:
+    """`step`, compiled where that pays, and where torch finds a compiler."""
+    if logits.numel() < 2**24:
+        return step(logits, *given)
+    with torch._dynamo.config.patch(suppress_errors=True):
+        return compiled(step)(logits, *given)
+
+
+def entropies_of(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Tensor]:
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    wide = cap * torch.tanh(wide / cap) if cap else wide
+    log_sums = wide.logsumexp(-1)
+    return log_sums - wide.gather(-1, labels[:, None]).squeeze(-1), log_sums
+
+
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_losses", mutates_args=())
+def linear_losses(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0) -> tuple[Tensor, Tensor]:
+    """Cross entropies and logsumexps of the rows of `states @ weight.T`, in chunks of tokens."""
+    weight, pairs = weight.to(states.dtype), []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight).to(wide)
-        logits = cap * torch.tanh(logits / cap) if cap else logits
-        log_sums.append(logits.logsumexp(-1))
-        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
-    return torch.cat(losses), torch.cat(log_sums)
+        pairs.append(in_one_kernel(entropies_of, some @ weight.T, own, cap))
+    losses, log_sums = map(torch.cat, zip(*pairs, strict=True))
+    return losses, log_sums
 
 
-@capped_losses.register_fake
-def _capped_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float) -> Any:
+@linear_losses.register_fake
+def _shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, cap: float = 0) -> Any:
     wide = torch.promote_types(states.dtype, torch.float32)
     return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
 
 
-@torch.library.custom_op(f"{__name__.replace('.', '_')}::capped_grads", mutates_args=())
-def capped_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> tuple[Tensor, Tensor]:
+def slopes_of(logits: Tensor, labels: Tensor, log_sums: Tensor, slopes: Tensor, cap: float) -> Tensor:
+    """`logits`, which become their gradient: their memory is the largest of a step."""
+    wide = logits.to(log_sums.dtype)
+    capped = torch.tanh(wide / cap) if cap else 0.0
+    slope = ((cap * capped if cap else wide) - log_sums[:, None]).exp_()
+    words = torch.arange(logits.shape[1], device=logits.device)
+    slope.sub_((words == labels[:, None]).to(slope.dtype))
+    return logits.copy_(slope.mul_(slopes[:, None] * (1 - capped**2)))
+
+
+@torch.library.custom_op(f"{__name__.replace('.', '_')}::linear_grads", mutates_args=())
+def linear_grads(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> tuple[Tensor, Tensor]:
+    """The gradients of states and weight, in chunks of words: each row is written once."""
     states, weight, labels, log_sums = saved
     of_states = torch.zeros_like(states, dtype=log_sums.dtype)
     of_weight = torch.empty_like(weight[:0] if frozen else weight)
     words = max(1, chunk * weight.shape[0] // max(1, states.shape[0]))
     for start in range(0, weight.shape[0], words):
         rows = weight[start : start + words].to(states.dtype)
-        logits = nn.functional.linear(states, rows).to(log_sums.dtype)
-        capped = torch.tanh(logits / cap) if cap else 0
-        slope = ((cap * capped if cap else logits) - log_sums[:, None]).exp_()
-        place = labels[:, None] - start
-        here = (place >= 0) & (place < rows.shape[0])
-        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
-        slope = slope.mul_(slopes[:, None] * (1 - capped**2)).to(states.dtype)
+        slope = in_one_kernel(slopes_of, states @ rows.T, labels - start, log_sums, slopes, cap)
         of_states += slope @ rows
-        if not frozen:
+        if not frozen and weight.dtype == states.dtype:
+            torch.mm(slope.T, states, out=of_weight[start : start + words])
+        elif not frozen:
             of_weight[start : start + words] = slope.T @ states
     return of_states.to(states.dtype), of_weight
 
 
-@capped_grads.register_fake
-def _capped_shapes_backward(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> Any:
+@linear_grads.register_fake
+def _shapes_backward(slopes: Tensor, saved: list[Tensor], chunk: int, cap: float, frozen: bool) -> Any:
     return torch.empty_like(saved[0]), torch.empty_like(saved[1][:0] if frozen else saved[1])
 
 
-def _save_capped(ctx: Any, inputs: Any, output: Any) -> None:
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs[:3], output[1])
-    ctx.chunk, ctx.cap = inputs[3:]
+    ctx.options = inputs[3:]
 
 
-def _capped_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
-    of_states, of_weight = capped_grads(slopes, ctx.saved_tensors, ctx.chunk, ctx.cap, not ctx.needs_input_grad[1])
-    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None, None
+def _backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
+    frozen = not ctx.needs_input_grad[1]
+    of_states, of_weight = linear_grads(slopes, ctx.saved_tensors, *ctx.options, frozen)
+    return of_states, None if frozen else of_weight, None, None, None
 
 
-capped_losses.register_autograd(_capped_backward, setup_context=_save_capped)
+linear_losses.register_autograd(_backward, setup_context=_setup_context)
 
 
-def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
-    outputs["logits"] = outputs.logits
-    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
-        outputs.move_to_end(name)
-    return outputs
-
-
-def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None) -> Any:
+def loss_without_logits(model: Any, head: Any, states: Tensor, labels: Any, given: Any, losses: Any, bias: Any) -> Any:
     """A loss function that needs no logits; None where they, or calls of `head`, are needed."""
     hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
-    asked = model.training and labels is not None and labels.shape == states.shape[:-1]
-    # transformers may warn where `loss_function` is looked up, so it comes last.
-    if not asked or not plain or called or chunk == 0 or model.loss_function is not ForCausalLMLoss:
+    if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or not plain or called:
+        return None
+    if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:  # may warn
         return None
     chunk = chunk or max(1, 2**27 // head.out_features)
-    return partial(causal_loss, states, partial(entropies, weight=head.weight, chunk=chunk))
+    return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
 
 
-def causal_loss(states: Tensor, entropies: Any, logits: None, labels: Tensor, *_: Any, **kwargs: Any) -> Tensor:
+def causal_loss(states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_: Any, **given: Any) -> Tensor:
     """`ForCausalLMLoss` of the logits of `states`, which `entropies` computes in chunks."""
-    ignore_index, shift_labels = kwargs.get("ignore_index", -100), kwargs.get("shift_labels")
+    ignore_index, shift_labels = given.get("ignore_index", -100), given.get("shift_labels")
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
     if torch.is_autocast_enabled(states.device.type):
         states = states.to(torch.get_autocast_dtype(states.device.type))
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
-    losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0]
-    items = kwargs.get("num_items_in_batch")
+    losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0].where(counted, 0)
+    if given.get("reduction") == "none":  # of each token, as DPO and GRPO need them
+        return losses.view(shift_labels.shape)
+    items = given.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
-    return losses.where(counted, 0).sum().float() / items
+    return losses.sum().float() / items
 
 
 @auto_docstring
@@ -615,9 +642,11 @@ class Gemma2ForCausalLM(Gemma2PreTrainedModel, GenerationMixin):
 
         hidden_states = outputs.last_hidden_state
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        loss_function = self.loss_from_states(self.lm_head, hidden_states, labels, self.config.final_logit_softcapping)
-        logits = self.lm_head(hidden_states) if loss_function is None else None
-        if logits is not None and self.config.final_logit_softcapping is not None:
+        loss_function = self.loss_from_states(
+            self.lm_head, hidden_states, labels, kwargs, cap=self.config.final_logit_softcapping
+        )
+        logits = self.lm_head(hidden_states) if loss_function is None else NoLogits(())
+        if loss_function is None and self.config.final_logit_softcapping is not None:
             logits = logits / self.config.final_logit_softcapping
             logits = torch.tanh(logits)
             logits = logits * self.config.final_logit_softcapping
@@ -625,17 +654,16 @@ class Gemma2ForCausalLM(Gemma2PreTrainedModel, GenerationMixin):
         if labels is not None:
             loss = (loss_function or self.loss_function)(logits, labels, self.vocab_size, **kwargs)
 
-        head_outputs = CausalLMOutputWithPast(
+        return CausalLMOutputWithPast(
             loss=loss,
             logits=logits,
             past_key_values=outputs.past_key_values,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
-        return with_place_for_logits(head_outputs)
 
-    def loss_from_states(self, head: Any, states: Tensor, labels: Any, cap: Any) -> Any:
-        return loss_without_logits(self, head, states, labels, partial(capped_losses, cap=cap or 0.0))
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any, given: Any, cap: Any = None) -> Any:
+        return loss_without_logits(self, head, states, labels, given, partial(linear_losses, cap=cap or 0.0), None)
 
 
 class Gemma2ForSequenceClassification(GenericForSequenceClassification, Gemma2PreTrainedModel):

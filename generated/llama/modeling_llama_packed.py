@@ -338,22 +338,43 @@ class LlamaPreTrainedModel(PreTrainedModel):
         return False
 
 
+def bounds_of_texts(batch, mask, position_ids, lengths=None):
+    """Places of real tokens, where texts begin among them, and how long one is at most."""
+    if position_ids is None and lengths is None:
+        return _get_unpad_data(mask.bool())  # each row is a text
+    if position_ids is None:
+        raise ValueError("cu_seq_lens_q is taken together with position_ids")
+    places_T = torch.arange(batch.numel(), device=position_ids.device)
+    places_T = places_T if mask is None else places_T[mask.bool().flatten()]
+    steps, gaps = position_ids.expand(batch).flatten()[places_T].diff(), places_T.diff()
+    follows = (places_T // batch[1]).diff() == 0
+    follows &= (steps == 1) | (steps == gaps)  # positions count tokens, or places
+    ends_T = nn.functional.pad(~follows, (0, 1), value=True)
+    cu_seqlens = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
+    if lengths is not None and not torch.equal(cu_seqlens, lengths.to(cu_seqlens)):
+        raise ValueError("cu_seq_lens_q are not the texts that position_ids tell apart")
+    return places_T, cu_seqlens, int(cu_seqlens.diff().max())
+
+
 @torch.compiler.disable  # the number of tokens is not known before
-def find_texts(model, mask, position_ids, kwargs):
-    """The tokens of a batch and the lengths of its texts; None where attention takes no lengths."""
+def find_texts(model, mask, position_ids, batch, cache, kwargs):
+    """The mask that is left, and the tokens with the lengths of texts if attention takes these."""
     interface = ALL_MASK_ATTENTION_FUNCTIONS.get(model.config._attn_implementation)
     recorded = kwargs.get("output_hidden_states", model.config.output_hidden_states)
-    if interface is not flash_attention_mask or model.keeps_padding or recorded:
-        return None
-    if mask is not None:  # each row is a text
-        places_T, cu_seqlens, max_seqlen = _get_unpad_data(mask.bool())
-    else:  # a text ends with each row, and where positions restart
-        ends_T = nn.functional.pad(position_ids.diff() != 1, (0, 1), value=True).flatten()
-        cu_seqlens = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-        places_T = torch.arange(len(ends_T), device=ends_T.device)
-        max_seqlen = int(cu_seqlens.diff().max())
-    lengths = {"cu_seq_lens_q": cu_seqlens, "cu_seq_lens_k": cu_seqlens}
-    return places_T, lengths | {"max_length_q": max_seqlen, "max_length_k": max_seqlen}
+    whole = cache is not None or model.keeps_padding or recorded
+    takes, lengths = interface is flash_attention_mask and not whole, kwargs.get("cu_seq_lens_q")
+    told = takes or position_ids is not None or lengths is not None
+    if not told or getattr(mask, "ndim", 0 if mask is not None else 2) != 2:
+        return mask, None
+    places_T, cu_seqlens, longest = bounds_of_texts(batch, mask, position_ids, lengths)
+    if takes:
+        of_q = {"cu_seq_lens_q": cu_seqlens, "max_length_q": longest}
+        return None, (places_T, of_q | {name[:-1] + "k": each for name, each in of_q.items()})
+    if len(cu_seqlens) - 1 <= len((places_T // batch[1]).unique()):
+        return mask, None  # no row has two texts
+    if cache is not None or len(places_T) < batch.numel():
+        raise ValueError("texts in one row need use_cache=False, and no padding between them")
+    return None, None  # transformers' masks keep them apart by position_ids
 
 
 @auto_docstring
@@ -398,16 +419,16 @@ class LlamaModel(LlamaPreTrainedModel):
         if use_cache and past_key_values is None and not self.training:
             past_key_values = DynamicCache(config=self.config)
 
-        texts, packed = None, attention_mask is None and position_ids is not None
-        if past_key_values is None and (packed or getattr(attention_mask, "ndim", 0) == 2):
-            texts = find_texts(self, attention_mask, position_ids, kwargs)
+        texts, batch = None, inputs_embeds.shape[:2]
+        told = attention_mask, position_ids, kwargs.get("cu_seq_lens_q")
+        if batch[1] > 1 and any(each is not None for each in told):
+            attention_mask, texts = find_texts(self, *told[:2], batch, past_key_values, kwargs)
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
             position_ids = position_ids.unsqueeze(0)
         if texts is not None:
-            places_T, lengths = texts
-            batch, attention_mask, kwargs = inputs_embeds.shape[:2], None, kwargs | lengths
+            places_T, kwargs = texts[0], kwargs | texts[1]
             position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
             inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
 
@@ -440,6 +461,13 @@ class LlamaModel(LlamaPreTrainedModel):
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
+
+
+def labels_within_texts(labels, position_ids):
+    """`labels` without those of first tokens, which nothing of their text is before."""
+    if labels is None or getattr(position_ids, "ndim", 0) != 2:
+        return labels
+    return labels.masked_fill(nn.functional.pad(position_ids.expand_as(labels).diff() != 1, (1, 0)), -100)
 
 
 @auto_docstring
@@ -500,6 +528,7 @@ class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
+        labels = labels_within_texts(labels, position_ids)
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
 

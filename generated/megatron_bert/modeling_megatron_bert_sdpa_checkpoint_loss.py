@@ -928,12 +928,14 @@ class MegatronBertForCausalLM(MegatronBertPreTrainedModel, GenerationMixin):
         )
 
 
-def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
-    outputs["logits"] = outputs.logits
-    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
-        outputs.move_to_end(name)
-    return outputs
+class NoLogits(tuple[Any, ...]):
+    """No logits: an empty tuple to code that gathers outputs, an error to code that reads them."""
+
+    def __getattr__(self, name: Any) -> Any:
+        how = "`config.loss_chunk_size = 0` or, of a causal model, `skip_logits=False` brings them"
+        raise AttributeError(f"`logits` were not computed and have no {name}: {how} back")
+
+    __getitem__ = __getattr__
 
 
 def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -958,7 +960,7 @@ def labelled_tokens(model: Any, states: Tensor, labels: Tensor | None) -> tuple[
 
 @auto_docstring
 class MegatronBertForMaskedLM(MegatronBertPreTrainedModel):
-    """In training with labels the head runs on labelled tokens alone, and `logits` is None.
+    """In training with labels the head runs on labelled tokens alone, and there are no logits.
 
     Only the device knows how many there are.  A compiled model therefore runs the head on all
     tokens, unless `config.max_labelled_fraction` is set.  Then it runs the head on that fraction of
@@ -1036,13 +1038,13 @@ class MegatronBertForMaskedLM(MegatronBertPreTrainedModel):
         if not return_dict:
             output = (prediction_scores,) + outputs[2:]
             return ((masked_lm_loss,) + output) if masked_lm_loss is not None else output
-        head_outputs = MaskedLMOutput(
+        prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+        return MaskedLMOutput(
             loss=masked_lm_loss,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
-            logits=prediction_scores if tokens is all_tokens else None,
+            logits=prediction_scores,
         )
-        return with_place_for_logits(head_outputs)
 
 
 @auto_docstring(

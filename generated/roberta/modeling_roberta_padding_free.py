@@ -560,6 +560,24 @@ class RobertaPooler(nn.Module):
         return pooled_output
 
 
+def bounds_of_texts(batch, mask, position_ids, lengths=None):
+    """Places of real tokens, where texts begin among them, and how long one is at most."""
+    if position_ids is None and lengths is None:
+        return _get_unpad_data(mask.bool())  # each row is a text
+    if position_ids is None:
+        raise ValueError("cu_seq_lens_q is taken together with position_ids")
+    places_T = torch.arange(batch.numel(), device=position_ids.device)
+    places_T = places_T if mask is None else places_T[mask.bool().flatten()]
+    steps, gaps = position_ids.expand(batch).flatten()[places_T].diff(), places_T.diff()
+    follows = (places_T // batch[1]).diff() == 0
+    follows &= (steps == 1) | (steps == gaps)  # positions count tokens, or places
+    ends_T = nn.functional.pad(~follows, (0, 1), value=True)
+    cu_seqlens = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
+    if lengths is not None and not torch.equal(cu_seqlens, lengths.to(cu_seqlens)):
+        raise ValueError("cu_seq_lens_q are not the texts that position_ids tell apart")
+    return places_T, cu_seqlens, int(cu_seqlens.diff().max())
+
+
 class Texts(NamedTuple):
     """Where tokens stand in a batch, and in one where each text has a row, padded at the right."""
 
@@ -573,16 +591,10 @@ class Texts(NamedTuple):
         return _pad_input(unpad(states, self.places_T)[0], *self.rows)
 
 
-def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tensor) -> Texts | None:
+def make_texts(config: Any, mask: Any, position_ids: Any, told: torch.Tensor | None = None) -> Texts | None:
     """The texts of a batch; None where each row is one, without padding."""
-    if mask is not None:  # each row is a text
-        batch, (places_T, cu_seqlens_N1, max_seqlen) = mask, _get_unpad_data(mask.bool())
-    else:  # a text ends with each row, and where positions restart
-        batch, restarts = position_ids, position_ids.diff() != 1
-        ends_T = nn.functional.pad(restarts, (0, 1), value=True).flatten()
-        cu_seqlens_N1 = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-        places_T = torch.arange(len(ends_T), device=ends_T.device)
-        max_seqlen = int(cu_seqlens_N1.diff().max())
+    batch = position_ids if mask is None else mask
+    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch.shape, mask, position_ids, told)
     count, lengths_N = len(cu_seqlens_N1) - 1, cu_seqlens_N1.diff()
     if len(places_T) in (0, batch.numel()) and count == len(batch):
         return None
@@ -679,7 +691,7 @@ class RobertaModel(RobertaPreTrainedModel):
 
         texts, batch = None, embedding_output.shape[:2]
         packed = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
-        has_texts = attention_mask is not None or (packed and batch[0] == 1)
+        has_texts = attention_mask is not None or packed
         if has_texts and past_key_values is None and encoder_hidden_states is None:
             texts = self.find_texts(attention_mask, position_ids, kwargs)
         if texts is not None:
@@ -773,7 +785,7 @@ class RobertaModel(RobertaPreTrainedModel):
                 return None
         elif position_ids is None:
             raise ValueError(f"{type(self).__name__} takes cu_seq_lens_q together with position_ids")
-        return make_texts(self.config, mask, position_ids)
+        return make_texts(self.config, mask, position_ids, kwargs.get("cu_seq_lens_q"))
 
 
 @auto_docstring(

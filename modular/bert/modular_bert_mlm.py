@@ -4,7 +4,7 @@ For those who pretrain or adapt it: with 15 % of the tokens masked, the head (tr
 rows) does 15 % of its work, and the logits take 15 % of their memory.  Loss and gradients are the same.  See
 `patchgen.parts.loss`.
 
-In training with labels `outputs.logits` is None.  Under `torch.compile` set `config.max_labelled_fraction`.
+In training with labels there are no `outputs.logits`.  Under `torch.compile` set `config.max_labelled_fraction`.
 `BertForPreTraining` is as it was.
 """
 

@@ -3,7 +3,7 @@
 For those who train it: with a vocabulary of 256,000 the logits and their gradient take two megabytes a token in
 float32, more than all layers together under gradient checkpointing.  See `patchgen.parts.loss`.
 
-In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
+With labels there are no `outputs.logits`; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
 logits back.
 """
 

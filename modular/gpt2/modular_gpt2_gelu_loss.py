@@ -1,7 +1,7 @@
 """GPT-2 to train at large batches: an activation of one operation, and no logits.
 
 For those who train it from its beginning.  This is `modular_gpt2_gelu` and `modular_gpt2_loss`.  In training with
-labels `outputs.logits` is None.
+labels there are no `outputs.logits`.
 """
 
 from modular.gpt2.modular_gpt2_gelu import GPT2MLP as WithOneGelu

@@ -3,7 +3,7 @@
 For those who train it with large batches: GPT-2's vocabulary is 65 times as wide as its smallest model, so logits
 outweigh every other tensor of a step.  See `patchgen.parts.loss`.  `GPT2DoubleHeadsModel` is as it was.
 
-In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
+With labels there are no `outputs.logits`; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
 logits back.
 """
 

@@ -4,7 +4,7 @@ For those who train with long sequences or large batches, where the logits (voca
 token in float32, and as much for their gradient) are the largest tensors of a step.  Works with gradient accumulation,
 autocast, LoRA on other layers and FSDP; see `patchgen.parts.loss`.
 
-In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
+With labels there are no `outputs.logits`; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
 logits back.
 """
 

@@ -12,11 +12,15 @@ Texts are told apart by `attention_mask`, or by `position_ids` that restart (as 
 `generate`, it is Llama.  So is its head for questions, whose softmax runs over padding too.
 """
 
-from patchgen.parts.flash import KeepsPadding, PaddingFreeDecoder
+from patchgen.parts.flash import KeepsPadding, LabelsWithinTexts, PaddingFreeDecoder
 from transformers.models.llama import modeling_llama as llama
 
 
 class LlamaModel(PaddingFreeDecoder, llama.LlamaModel):
+    pass
+
+
+class LlamaForCausalLM(LabelsWithinTexts, llama.LlamaForCausalLM):
     pass
 
 

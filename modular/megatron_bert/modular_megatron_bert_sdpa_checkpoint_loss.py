@@ -5,7 +5,7 @@ For those who train it at all: transformers has no SDPA for it.
 Attention is called by transformers' interface: `attn_implementation` is "sdpa" (the default), "eager",
 "flash_attention_2" and its successors, "flex_attention", or a function of your own.
 
-In training of `MegatronBertForMaskedLM` with labels `outputs.logits` is None; under `torch.compile` set
+In training of `MegatronBertForMaskedLM` with labels there are no `outputs.logits`; under `torch.compile` set
 `config.max_labelled_fraction`.  `MegatronBertForPreTraining` and `MegatronBertForCausalLM` take their losses as they
 did.  See `patchgen.parts.loss`.
 """

@@ -4,7 +4,7 @@
 
 For those who fine-tune it at long sequences.  The recompute takes the experts that the forward pass chose: where
 transformers computes the router again, a logit that rounds otherwise sends the token to another expert, and the
-gradients belong to no function.  In training with labels `outputs.logits` is None; the router's loss is added
+gradients belong to no function.  In training with labels there are no `outputs.logits`; the router's loss is added
 as in the parent.
 
 `import patchgen.runtime` and `experts_implementation="lean"` make experts keep less (`patchgen.runtime.lean_experts`).

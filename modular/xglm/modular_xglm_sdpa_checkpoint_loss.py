@@ -6,7 +6,7 @@ step, beside which checkpointing alone gains little.
 Attention is called by transformers' interface: `attn_implementation` is "sdpa" (the default), "eager",
 "flash_attention_2" and its successors, "flex_attention", or a function of your own.
 
-In training with labels `outputs.logits` is None; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
+With labels there are no `outputs.logits`; `config.loss_chunk_size` sets the tokens in a chunk, 0 brings the
 logits back.  See `patchgen.parts.loss`.
 """
 

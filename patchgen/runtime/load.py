@@ -9,7 +9,10 @@ from typing import Any
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from patchgen.runtime.classes import ModelClass, model_classes, module_of, pairs
-from patchgen.runtime.inert import warn_where_the_loss_is_inert
+from patchgen.runtime.inert import (
+    warn_where_adapters_miss_experts,
+    warn_where_the_loss_is_inert,
+)
 from patchgen.runtime.variants import Variant, find_variant, known_variants
 from patchgen.syntax.errors import did_you_mean
 
@@ -40,7 +43,9 @@ def load(
     configuration = _configuration(checkpoint, kwargs)
     model = chosen_class(found, configuration, head)
     loaded = model.from_pretrained(checkpoint, **kwargs)
-    warn_where_the_loss_is_inert(loaded[0] if isinstance(loaded, tuple) else loaded, found.text())
+    made, text = loaded[0] if isinstance(loaded, tuple) else loaded, found.text()
+    warn_where_the_loss_is_inert(made, text)
+    warn_where_adapters_miss_experts(made, text)
     return loaded
 
 

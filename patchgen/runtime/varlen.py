@@ -13,6 +13,8 @@ text.
 from __future__ import annotations
 
 import inspect
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,12 +106,9 @@ def varlen_attention(
         output = attend(query, key, value, texts, form)
         return _pad_input(output, places_T, rows, tokens), None
     if cu_seq_lens_q is not None:
-        lengths = cu_seq_lens_q.diff()
-        texts = Texts(
-            cu_seq_lens_q, int(lengths.max()) if max_length_q is None else int(max_length_q)
-        )
+        texts = _once_a_step(_texts_of_lengths, cu_seq_lens_q, rows * tokens, max_length_q)
     elif position_ids is not None and position_ids.dim() == 2:
-        texts = texts_of_positions(position_ids.expand(rows, tokens))
+        texts = _once_a_step(_texts_of_positions, position_ids, rows, tokens)
     else:
         texts = Texts(
             torch.arange(rows + 1, dtype=torch.int32, device=query.device) * tokens, tokens
@@ -136,8 +135,30 @@ def _with_cache(
     return _by_sdpa(query, key[:, :, :keys], value[:, :, :keys], visible, form)
 
 
-def texts_of_positions(position_ids_BL: Tensor) -> Texts:
+_last: dict[Any, tuple[weakref.ref[Tensor], tuple[Any, ...], Texts]] = {}
+
+
+def _once_a_step(read: Callable[..., Texts], told: Tensor, *given: Any) -> Texts:
+    """What `read` makes of what all layers of a step are told, once: it waits for the device."""
+    if torch.compiler.is_compiling() or told.is_inference():
+        return read(told, *given)
+    version, last = (told._version, given), _last.get(read)
+    if last is None or last[0]() is not told or last[1] != version:
+        last = _last[read] = weakref.ref(told), version, read(told, *given)
+    return last[2]
+
+
+def _texts_of_lengths(cu_seqlens: Tensor, tokens: int, longest: Any) -> Texts:
+    if not torch.compiler.is_compiling() and int(cu_seqlens[-1]) != tokens:
+        raise ValueError(
+            f"cu_seq_lens_q ends at {int(cu_seqlens[-1])}, and there are {tokens} tokens"
+        )
+    return Texts(cu_seqlens, int(cu_seqlens.diff().max() if longest is None else longest))
+
+
+def _texts_of_positions(position_ids: Tensor, rows: int, tokens: int) -> Texts:
     """A text ends with its row, and where the next position does not follow."""
+    position_ids_BL = position_ids.expand(rows, tokens)
     ends_T = F.pad(position_ids_BL.diff() != 1, (0, 1), value=True).flatten()
     cu_seqlens_N1 = F.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
     return Texts(cu_seqlens_N1, int(cu_seqlens_N1.diff().max()))

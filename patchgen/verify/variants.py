@@ -26,7 +26,11 @@ MODES, SETTING = ("training", "eval"), "config."
 # Of a configuration: what a class computes otherwise under them is compared too.
 SETTINGS = ("sliding_window", "add_cross_attention")
 # Edits of heads that `liger` takes from the part `loss`: they alone do not make it a part.
-_SHARED = "patchgen.parts.loss.heads."
+_SHARED = (
+    "patchgen.parts.loss.heads.",
+    "patchgen.parts.flash.lengths.",
+    "patchgen.parts.flash.decoder.LabelsWithinTexts",
+)
 _HEAD = re.compile(r"(For|LMHead|DoubleHeads|Model$)")
 
 

@@ -22,35 +22,49 @@ def gains():
 
 
 def test_products_inside_operators_written_in_python_count(gains):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
     from patchgen.parts.loss.linear import linear_losses
 
-    states, weight = torch.randn(6, 4, requires_grad=True), torch.randn(10, 4, requires_grad=True)
-    with gains.count_fast_path() as pace:
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    with fake:
+        states, weight = (torch.randn(n, 4, requires_grad=True) for n in (6, 10))
+    with gains.as_on_cuda(), gains.Counting(fake) as counting:
         linear_losses(states, weight, torch.arange(6), 5)[0].sum().backward()
-    assert pace.flops == 4 * 2 * 6 * 4 * 10  # logits twice, and two gradients
+    assert counting.flops == 4 * 2 * 6 * 4 * 10  # logits twice, and two gradients
 
 
-def test_a_row_gains_by_time_or_by_what_it_keeps(gains):
-    def row(seconds, kept, flops=1.0):
-        ours, theirs = gains.Side(seconds, kept, flops, 1), gains.Side((1.0, 1.0), 100, 1.0, 1)
-        return gains.Row("x", ("loss",), "sdpa", ours, theirs)
+def test_what_is_alive_after_the_forward_pass_counts_once_and_weights_do_not(gains):
+    from torch._subclasses.fake_tensor import FakeTensorMode
 
-    assert (
-        row((0.8, 0.9), 100).gains and row((1.1, 1.2), 50).gains and row((1.1, 1.2), 100, 0.5).gains
-    )
-    assert not row((0.9, 1.1), 100).gains
-    text = gains.page([row((0.8, 0.9), 100), row((1.1, 1.2), 100)], [("y", "it is large")])
-    assert (
-        "| `x` | loss | sdpa | 0.85 (0.83 to 0.88) |" in text
-        and "| *`x`* |" in text
-        and "- y: it is large" in text
-    )
-    assert gains.picture([row((0.8, 0.9), 100)]).startswith("<svg")
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    with fake:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU())
+        states = torch.randn(2, 4)
+    with gains.Counting(fake) as counting:
+        output = model(states)
+    # The input of GELU, which autograd keeps, and its output.
+    assert counting.alive(model) == 2 * (2 * 8 * 4) and output.shape == (2, 8)
+
+
+def test_a_row_gains_by_what_it_keeps_computes_or_launches(gains):
+    def row(*mine, padding=0.0):
+        ours, theirs = gains.Step(*mine), gains.Step(100, 100.0, 100)
+        return gains.Row("x", "sdpa", 12, "8 x 512", padding, ours, theirs)
+
+    assert row(50, 120.0, 110).gains and row(100, 90.0, 110).gains and row(100, 100.0, 95).gains
+    assert not row(96, 100.0, 100).gains
+    text = gains.page([row(50, 120.0, 100), row(99, 99.0, 99, padding=0.44)], [("y", "large")])
+    assert "| `x` | sdpa | 12 | 8 x 512 | 0% | **0.50** | 1.20 | 1.00 |" in text
+    assert "| `x` | sdpa | 12 | 8 x 512 | 44% | 0.99 | 0.99 | 0.99 |" in text
+    assert "- `y`: large" in text
+    assert gains.picture([row(50, 120.0, 100)]).startswith("<svg")
 
 
 @pytest.mark.slow
-def test_it_measures_tiny_models(gains, capsys, monkeypatch):
+def test_it_counts_tiny_models(gains, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["gains.py", "--quick", "llama_loss", "bert_mlm"])
     gains.main()
     printed = capsys.readouterr().out
-    assert "llama_loss: " in printed and "bert_mlm: " in printed and "not measured" not in printed
+    assert "llama_loss beside Liger" in printed and "bert_mlm beside sdpa" in printed
+    assert "not counted" not in printed

@@ -170,7 +170,7 @@ def test_the_backward_pass_makes_no_wide_copy_of_the_weight():
     labels, slopes = torch.randint(words, (tokens,)), torch.ones(tokens)
     log_sums = (states @ weight.T).float().logsumexp(-1)
     with Made() as made:
-        linear_grads._init_fn(slopes, [states, weight, labels, log_sums], chunk, False)
+        linear_grads._init_fn(slopes, [states, weight, labels, log_sums], chunk, 0.0, False)
     assert made.sizes and max(made.sizes) < words * size / 4
 
 

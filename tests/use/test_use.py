@@ -96,7 +96,7 @@ def from_transformers(name, folder):
 def outputs(model):
     given = batch("right").inputs()
     with torch.no_grad():
-        return model.eval()(**given)
+        return model.eval()(**given, skip_logits=False)
 
 
 @each
@@ -294,11 +294,12 @@ def test_trainer(name, checkpoints, tmp_path):
     assert after[0] < before[0]
 
 
-def test_lora(checkpoints, tmp_path):
+@pytest.mark.parametrize("name", ["llama_loss", "llama_fast"])
+def test_lora(name, checkpoints, tmp_path):
     """peft finds the targets by `model_type`; the adapter fits the parent."""
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
-    model = patchgen.load("llama_loss", checkpoints / "llama_loss")
+    model = patchgen.load(name, checkpoints / "llama_loss")
     wrapped = peft.get_peft_model(
         model, peft.LoraConfig(r=4, task_type="CAUSAL_LM", init_lora_weights=False)
     )

@@ -126,6 +126,8 @@ def _decoder(module: Module, model: Class) -> Iterator[Declared]:
         raise _No(forward, f"the states of {model.name} do not begin as `inputs_embeds`")
     _insist_on_layers(module, model)
     yield Declared(model.name, mixins=("PaddingFreeDecoder",))
+    heads = (one for one in module.classes.values() if _fits("LabelsWithinTexts", one))
+    yield from (Declared(one.name, mixins=("LabelsWithinTexts",)) for one in heads)
     readers = (one for one in module.classes.values() if GENERIC_READER in one.bases)
     yield from (Declared(one.name, mixins=("KeepsPadding",)) for one in readers)
 

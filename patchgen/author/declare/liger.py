@@ -23,7 +23,7 @@ SAYS = (
     "Liger's kernels are imported by the file itself, which needs liger-kernel and a GPU. "
     "{loss}See `patchgen.parts.liger` for what they refuse and where they round otherwise."
 )
-OF_LOSS = "In training with labels `outputs.logits` is None. "
+OF_LOSS = "In training with labels there are no `outputs.logits`. "
 # The kernel for what a mixin of the part `norm` computes, or one of the part `loss`.
 NORMS = {
     "FusedRMSNorm": "LigerRMSNorm",

@@ -13,7 +13,7 @@ from patchgen.author.declare.variant import Contribution, Declared, Missing
 from patchgen.compiler.edits.pattern import find
 
 SAYS = (
-    "In training with labels the loss is taken without logits, and `outputs.logits` is None; "
+    "With labels the loss is taken without logits, and there are no `outputs.logits`; "
     "`config.loss_chunk_size` sets the tokens in a chunk, 0 brings the logits back. See "
     "`patchgen.parts.loss`."
 )

@@ -31,6 +31,9 @@ WRITERS: Mapping[str, Callable[[Module], Contribution]] = {
     "liger": liger,
 }
 
+# Names of several parts.
+TOGETHER: Mapping[str, tuple[str, ...]] = {"fast": ("loss", "flash", "norm")}
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -63,7 +66,8 @@ def answer(env: Environment, model: str, parts: Sequence[str], *, force: bool = 
     a PG803 for each reason why a part cannot be written.
     """
     module = open_module(env, find_module(env, model))
-    contributions = [_writer(part)(module) for part in dict.fromkeys(parts)]
+    single = [one for part in parts for one in TOGETHER.get(part, (part,))]
+    contributions = [_writer(part)(module) for part in dict.fromkeys(single)]
     written = tuple(c for c in contributions if force or not c.redundant)
     problems = [
         Problem(missing.at, "PG803", f"{part.part}: {missing.what}", missing.hint)
@@ -91,6 +95,6 @@ def survey(env: Environment, model: str) -> tuple[Contribution, ...]:
 
 def _writer(part: str) -> Callable[[Module], Contribution]:
     if part not in WRITERS:
-        hint = did_you_mean(part, WRITERS) or f"there are {', '.join(WRITERS)}"
+        hint = did_you_mean(part, [*WRITERS, *TOGETHER]) or f"there are {', '.join(WRITERS)}"
         raise PatchgenError("PG802", Location(part), "names no part", hint)
     return WRITERS[part]

@@ -20,10 +20,11 @@ PARTS = {
     "flex": "attention by the interface where flex attention computes all of it",
     "liger": "Liger's kernels for norms, rotations, gated products and the loss",
 }
+ALSO = {"fast": "loss, flash and norm: for a decoder that is trained"}  # several parts
 
 
 @click.command(
-    epilog="\b\nParts:\n" + "\n".join(f"  {part:12}{what}" for part, what in PARTS.items())
+    epilog="\b\nParts:\n" + "\n".join(f"  {part:12}{what}" for part, what in (PARTS | ALSO).items())
 )
 @click.argument("model", required=False)
 @click.option("--with", "parts", metavar="PART,...", help="The parts; default: list what fits.")

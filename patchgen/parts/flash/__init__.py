@@ -45,7 +45,7 @@ the embeddings, because the number of tokens is not known before.  All layers ar
 serves every number of tokens from the second batch on.
 """
 
-from patchgen.parts.flash.decoder import PaddingFreeDecoder
+from patchgen.parts.flash.decoder import LabelsWithinTexts, PaddingFreeDecoder
 from patchgen.parts.flash.encoder import (
     AttendsInRows,
     CountsFromPadding,
@@ -58,6 +58,7 @@ __all__ = [
     "AttendsInRows",
     "CountsFromPadding",
     "KeepsPadding",
+    "LabelsWithinTexts",
     "PaddingFreeDecoder",
     "PaddingFreeEncoder",
     "PoolsEachText",

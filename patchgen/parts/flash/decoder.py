@@ -3,8 +3,9 @@
 from transformers.modeling_flash_attention_utils import _index_first_axis, _pad_input
 
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined, no-redef, call-arg"
-from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.flash.lengths import find_texts
+# mypy: disable-error-code="no-untyped-call"
+from patchgen.edits import Hole, after, edit, new, old
+from patchgen.parts.flash.lengths import find_texts, labels_within_texts
 
 
 class TakesPaddingOut:
@@ -26,15 +27,15 @@ class TakesPaddingOut:
                 seen = cache.get_seq_length() if cache is not None else 0
                 ...
         with new:
-            texts, packed = None, attention_mask is None and position_ids is not None
-            if cache is None and (packed or getattr(attention_mask, "ndim", 0) == 2):
-                texts = find_texts(self, attention_mask, position_ids, kwargs)
+            texts, batch = None, inputs_embeds.shape[:2]
+            told = attention_mask, position_ids, kwargs.get("cu_seq_lens_q")
+            if batch[1] > 1 and any(each is not None for each in told):
+                attention_mask, texts = find_texts(self, *told[:2], batch, cache, kwargs)
             if position_ids is None:
                 seen = cache.get_seq_length() if cache is not None else 0
                 ...
             if texts is not None:
-                places_T, lengths = texts
-                batch, attention_mask, kwargs = inputs_embeds.shape[:2], None, kwargs | lengths
+                places_T, kwargs = texts[0], kwargs | texts[1]
                 position_ids = _index_first_axis(position_ids.expand(batch), places_T)[None]
                 inputs_embeds = _index_first_axis(inputs_embeds, places_T)[None]
 
@@ -49,3 +50,13 @@ class PaddingFreeDecoder(TakesPaddingOut):
             if texts is not None:
                 hidden_states = _pad_input(hidden_states[0], places_T, *batch)
             return output(...)
+
+
+class LabelsWithinTexts:
+    # Of the head: the first token of a text is predicted from the text before it.
+    @edit("forward")
+    def label_no_first_token(self, labels, position_ids, hidden_states, outputs):
+        with old:
+            hidden_states = outputs.last_hidden_state
+        with after:
+            labels = labels_within_texts(labels, position_ids)

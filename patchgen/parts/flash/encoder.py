@@ -35,7 +35,7 @@ class FindsTexts:
             raise ValueError(
                 f"{type(self).__name__} takes cu_seq_lens_q together with position_ids"
             )
-        return make_texts(self.config, mask, position_ids)
+        return make_texts(self.config, mask, position_ids, kwargs.get("cu_seq_lens_q"))
 
     @edit("forward")
     def take_padding_out(
@@ -59,7 +59,7 @@ class FindsTexts:
 
             texts, batch = None, embedding_output.shape[:2]
             packed = position_ids is not None or kwargs.get("cu_seq_lens_q") is not None
-            has_texts = attention_mask is not None or (packed and batch[0] == 1)
+            has_texts = attention_mask is not None or packed
             if has_texts and cache is None and encoder_hidden_states is None:
                 texts = self.find_texts(attention_mask, position_ids, kwargs)
             if texts is not None:

@@ -1,13 +1,14 @@
 """Texts of a batch without padding, and attention that gives each of them a row of its own."""
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, flash_attention_mask
-from transformers.modeling_flash_attention_utils import _get_unpad_data, _pad_input
+from transformers.modeling_flash_attention_utils import _pad_input
+
+from patchgen.parts.flash.lengths import bounds_of_texts
 
 __all__ = ["Texts", "attend_in_rows", "make_texts", "unpad"]
 
@@ -40,16 +41,12 @@ class Texts(NamedTuple):
         return _pad_input(unpad(states, self.places_T)[0], *self.rows)
 
 
-def make_texts(config: Any, mask: torch.Tensor | None, position_ids: torch.Tensor) -> Texts | None:
+def make_texts(
+    config: Any, mask: Any, position_ids: Any, told: torch.Tensor | None = None
+) -> Texts | None:
     """The texts of a batch; None where each row is one, without padding."""
-    if mask is not None:  # each row is a text
-        batch, (places_T, cu_seqlens_N1, max_seqlen) = mask, _get_unpad_data(mask.bool())
-    else:  # a text ends with each row, and where positions restart
-        batch, restarts = position_ids, position_ids.diff() != 1
-        ends_T = nn.functional.pad(restarts, (0, 1), value=True).flatten()
-        cu_seqlens_N1 = nn.functional.pad(ends_T.nonzero()[:, 0] + 1, (1, 0)).int()
-        places_T = torch.arange(len(ends_T), device=ends_T.device)
-        max_seqlen = int(cu_seqlens_N1.diff().max())
+    batch = position_ids if mask is None else mask
+    places_T, cu_seqlens_N1, max_seqlen = bounds_of_texts(batch.shape, mask, position_ids, told)
     count, lengths_N = len(cu_seqlens_N1) - 1, cu_seqlens_N1.diff()
     if len(places_T) in (0, batch.numel()) and count == len(batch):
         return None

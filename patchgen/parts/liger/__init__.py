@@ -18,7 +18,7 @@ What differs from the parent:
 - Queries and keys are rotated in place.  A hook that keeps the output of `q_proj` sees them
   rotated.
 - An activation that the kernel does not compute is a ValueError when the model is built.
-- `outputs.logits` is None in training with labels, and keeps its place in a tuple.  The parent's
+- There are no `outputs.logits` in training with labels, but an object in their place.  The parent's
   statements run, and give logits, in evaluation, without labels, with `logits_to_keep` that keeps
   less than everything, and where the user has set a `loss_function` or a hook on the head.
 - The loss reads the weight of the head.  A head that is more than a plain linear layer is a

@@ -21,7 +21,9 @@ from patchgen.parts.loss.heads import (
 
 
 class ByLiger:
-    def loss_from_states(self, head: Any, states: Tensor, labels: Any, cap: Any = None) -> Any:
+    def loss_from_states(
+        self, head: Any, states: Tensor, labels: Any, given: Any, cap: Any = None
+    ) -> Any:
         """The loss function of `head(states)` without logits; None where logits are needed."""
         hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
         called = hooked or head._backward_hooks or head._backward_pre_hooks

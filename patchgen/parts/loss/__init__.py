@@ -7,14 +7,24 @@ kept between the passes is the states, which the layer before keeps anyway, and 
 `LabelledTokens` is for masked language models, where a few tokens in a hundred have a label: the
 head runs on those alone.
 
-Both work in training (`model.train()`) with labels.  `outputs.logits` is None then, and keeps its
-place in a tuple (`return_dict=False`).  The parent's statements run, and give logits:
+`ChunkedLoss` works with labels, in training and in evaluation; `LabelledTokens` in training.  In
+the place of the logits, in a tuple too, stands `NoLogits`: an empty tuple to trainers that gather
+outputs, an error that names the switch to code that reads them.  The parent's statements run, and
+give logits:
 
-- in evaluation, and without labels;
+- without labels, or with `skip_logits=False` in the call;
 - with `logits_to_keep` that keeps less than everything;
 - where the user has set a `loss_function`;
 - where the head is no plain linear layer any more and has to be called: with an adapter of LoRA,
   quantized, sharded, or with hooks as ZeRO-3 and accelerate set them.
+
+`reduction="none"` in the call gives the loss of each token, (B, L): minus the log-probability of
+its label, as DPO and GRPO need them, in chunks too.
+
+What happens to logits between two products is compiled by inductor when there first are 16 million
+logits, inside the operator, so that nothing of it shows under `torch.compile`: some 15 seconds on a
+CPU, once for each dtype and kept on disk.  In bfloat16 a logit then takes at most 16 bytes of
+memory traffic, products included.  Without a compiler the same code runs as it is written.
 
 Options are attributes of the configuration:
 

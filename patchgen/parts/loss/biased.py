@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from patchgen.parts.loss.kernels import entropies_of, in_one_kernel, slopes_of
 from patchgen.parts.loss.linear import linear_losses
 from patchgen.parts.loss.states import loss_without_logits
 
@@ -15,19 +16,18 @@ def biased_losses(
     states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Cross entropies and logsumexps of the rows of `states @ weight.T + bias`, in chunks."""
-    wide = torch.promote_types(states.dtype, torch.float32)
-    weight, bias, losses, log_sums = weight.to(states.dtype), bias.to(states.dtype), [], []
+    weight, bias, pairs = weight.to(states.dtype), bias.to(states.dtype), []
     for some, own in zip(states.split(chunk), labels.split(chunk), strict=True):
-        logits = nn.functional.linear(some, weight, bias).to(wide)
-        log_sums.append(logits.logsumexp(-1))
-        losses.append(log_sums[-1] - logits.gather(-1, own[:, None]).squeeze(-1))
-    return torch.cat(losses), torch.cat(log_sums)
+        logits = nn.functional.linear(some, weight, bias)
+        pairs.append(in_one_kernel(entropies_of, logits, own, 0.0))
+    losses, log_sums = map(torch.cat, zip(*pairs, strict=True))
+    return losses, log_sums
 
 
 @biased_losses.register_fake
 def _biased_shapes(states: Tensor, weight: Tensor, labels: Tensor, chunk: int, bias: Tensor) -> Any:
-    wide = torch.promote_types(states.dtype, torch.float32)
-    return torch.empty_like(labels, dtype=wide), torch.empty_like(labels, dtype=wide)
+    losses = torch.empty_like(labels, dtype=torch.promote_types(states.dtype, torch.float32))
+    return losses, torch.empty_like(losses)
 
 
 @torch.library.custom_op(f"{__name__.replace('.', '_')}::biased_grads", mutates_args=())
@@ -42,12 +42,8 @@ def biased_grads(
     for start in range(0, weight.shape[0], words):
         rows = weight[start : start + words].to(states.dtype)
         logits = nn.functional.linear(states, rows, bias[start : start + words].to(states.dtype))
-        slope = (logits - log_sums[:, None]).exp_()
-        place = labels[:, None] - start
-        here = (place >= 0) & (place < rows.shape[0])
-        slope.scatter_add_(1, place.clamp(0, rows.shape[0] - 1), -here.to(slope.dtype))
-        of_bias[start : start + words] = slope.mul_(slopes[:, None]).sum(0)
-        slope = slope.to(states.dtype)
+        slope = in_one_kernel(slopes_of, logits, labels - start, log_sums, slopes, 0.0)
+        of_bias[start : start + words] = slope.sum(0, dtype=log_sums.dtype)
         of_states += slope @ rows
         if not frozen:
             of_weight[start : start + words] = slope.T @ states
@@ -56,11 +52,8 @@ def biased_grads(
 
 @biased_grads.register_fake
 def _biased_shapes_backward(slopes: Tensor, saved: list[Tensor], chunk: int, frozen: bool) -> Any:
-    return (
-        torch.empty_like(saved[0]),
-        torch.empty_like(saved[1][:0] if frozen else saved[1]),
-        torch.empty_like(saved[3]),
-    )
+    of_weight = torch.empty_like(saved[1][:0] if frozen else saved[1])
+    return torch.empty_like(saved[0]), of_weight, torch.empty_like(saved[3])
 
 
 def _save_biased(ctx: Any, inputs: Any, output: Any) -> None:
@@ -69,17 +62,16 @@ def _save_biased(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _biased_backward(ctx: Any, slopes: Tensor, _: Tensor) -> Any:
-    of_states, of_weight, of_bias = biased_grads(
-        slopes, ctx.saved_tensors, ctx.chunk, not ctx.needs_input_grad[1]
-    )
-    return of_states, of_weight if ctx.needs_input_grad[1] else None, None, None, of_bias
+    frozen = not ctx.needs_input_grad[1]
+    of_states, of_weight, of_bias = biased_grads(slopes, ctx.saved_tensors, ctx.chunk, frozen)
+    return of_states, None if frozen else of_weight, None, None, of_bias
 
 
 biased_losses.register_autograd(_biased_backward, setup_context=_save_biased)
 
 
 class InBiasedChunks:
-    def loss_from_states(self, head: Any, states: Tensor, labels: Any) -> Any:
+    def loss_from_states(self, head: Any, states: Tensor, labels: Any, given: Any) -> Any:
         bias = getattr(head, "bias", None)
-        entropies = linear_losses if bias is None else partial(biased_losses, bias=bias)
-        return loss_without_logits(self, head, states, labels, entropies, bias)
+        losses = linear_losses if bias is None else partial(biased_losses, bias=bias)
+        return loss_without_logits(self, head, states, labels, given, losses, bias)

@@ -2,58 +2,40 @@
 # mypy: disable-error-code="no-untyped-def, attr-defined, name-defined"
 """Mixins that let a head take its loss from states, by the statements that heads have.
 
-`self.loss_from_states(head, states, labels)`, with the cap after them where the head has one, is of
-another mixin.  It gives the loss function that needs no logits, or None where logits are needed.
+`self.loss_from_states(head, states, labels, kwargs)`, with the cap after them where the head has
+one, is of another mixin.  It gives the loss function that needs no logits, or None where logits are
+needed.
 """
-
-from typing import Any
 
 import torch
 from torch.nn import CrossEntropyLoss
 
 from patchgen.edits import Hole, edit, new, old
+from patchgen.parts.loss.absent import NoLogits
 
 
-def with_place_for_logits(outputs: Any) -> Any:
-    """`outputs`, whose tuple has None in the place of the logits instead of the next field."""
-    outputs["logits"] = outputs.logits
-    for name in [name for name in outputs.__dataclass_fields__ if name in outputs]:
-        outputs.move_to_end(name)
-    return outputs
-
-
-class PlaceForLogits:
-    @edit("forward")
-    def keep_the_place_of_the_logits(self, output: Hole):
-        with old:
-            return output(...)
-        with new:
-            head_outputs = output(...)
-            return with_place_for_logits(head_outputs)
-
-
-class PlainHead(PlaceForLogits):
+class PlainHead:
     # The head's logits go to the loss as they are.
     @edit("forward")
-    def take_the_loss_from_the_states(self, logits, loss, labels, head: Hole, states: Hole):
+    def take_the_loss_from_the_states(self, logits, loss, labels, kwargs, head: Hole, states: Hole):
         with old:
             logits = head(states)
             loss = None
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states, labels)
-            logits = head(states) if loss_function is None else None
+            loss_function = self.loss_from_states(head, states, labels, kwargs)
+            logits = head(states) if loss_function is None else NoLogits(())
             loss = None
             if labels is not None:
                 loss = (loss_function or self.loss_function)(...)
 
 
-class ScaledHead(PlaceForLogits):
+class ScaledHead:
     # The head multiplies its logits.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, head: Hole, states: Hole, scale: Hole
+        self, logits, loss, labels, kwargs, head: Hole, states: Hole, scale: Hole
     ):
         with old:
             logits = head(states)
@@ -62,18 +44,18 @@ class ScaledHead(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states * scale, labels)
-            logits = head(states) * scale if loss_function is None else None
+            loss_function = self.loss_from_states(head, states * scale, labels, kwargs)
+            logits = head(states) * scale if loss_function is None else NoLogits(())
             loss = None
             if labels is not None:
                 loss = (loss_function or self.loss_function)(...)
 
 
-class DividedHead(PlaceForLogits):
+class DividedHead:
     # The head divides its logits.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, head: Hole, states: Hole, divisor: Hole
+        self, logits, loss, labels, kwargs, head: Hole, states: Hole, divisor: Hole
     ):
         with old:
             logits = head(states)
@@ -82,18 +64,18 @@ class DividedHead(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states / divisor, labels)
-            logits = head(states) / divisor if loss_function is None else None
+            loss_function = self.loss_from_states(head, states / divisor, labels, kwargs)
+            logits = head(states) / divisor if loss_function is None else NoLogits(())
             loss = None
             if labels is not None:
                 loss = (loss_function or self.loss_function)(...)
 
 
-class SoftcappedHead(PlaceForLogits):
+class SoftcappedHead:
     # The head caps its logits where the configuration says so.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, head: Hole, states: Hole, cap: Hole
+        self, logits, loss, labels, kwargs, head: Hole, states: Hole, cap: Hole
     ):
         with old:
             logits = head(states)
@@ -105,9 +87,9 @@ class SoftcappedHead(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states, labels, cap)
-            logits = head(states) if loss_function is None else None
-            if logits is not None and cap is not None:
+            loss_function = self.loss_from_states(head, states, labels, kwargs, cap=cap)
+            logits = head(states) if loss_function is None else NoLogits(())
+            if loss_function is None and cap is not None:
                 logits = logits / cap
                 logits = torch.tanh(logits)
                 logits = logits * cap
@@ -116,11 +98,11 @@ class SoftcappedHead(PlaceForLogits):
                 loss = (loss_function or self.loss_function)(...)
 
 
-class AlwaysCappedHead(PlaceForLogits):
+class AlwaysCappedHead:
     # The head caps its logits, whatever the configuration says.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, head: Hole, states: Hole, cap: Hole
+        self, logits, loss, labels, kwargs, head: Hole, states: Hole, cap: Hole
     ):
         with old:
             logits = head(states)
@@ -131,18 +113,18 @@ class AlwaysCappedHead(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states, labels, cap)
-            logits = torch.tanh(head(states) / cap) * cap if loss_function is None else None
+            loss_function = self.loss_from_states(head, states, labels, kwargs, cap=cap)
+            logits = torch.tanh(head(states) / cap) * cap if loss_function is None else NoLogits(())
             loss = None
             if labels is not None:
                 loss = (loss_function or self.loss_function)(...)
 
 
-class ScaledCappedHead(PlaceForLogits):
+class ScaledCappedHead:
     # The head multiplies its logits, and caps what that gives.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, head: Hole, states: Hole, scale: Hole, cap: Hole
+        self, logits, loss, labels, kwargs, head: Hole, states: Hole, scale: Hole, cap: Hole
     ):
         with old:
             logits = head(states)
@@ -154,19 +136,23 @@ class ScaledCappedHead(PlaceForLogits):
             if labels is not None:
                 loss = self.loss_function(...)
         with new:
-            loss_function = self.loss_from_states(head, states * scale, labels, cap)
-            logits = torch.tanh(head(states) * scale / cap) * cap if loss_function is None else None
+            loss_function = self.loss_from_states(head, states * scale, labels, kwargs, cap=cap)
+            logits = (
+                torch.tanh(head(states) * scale / cap) * cap
+                if loss_function is None
+                else NoLogits(())
+            )
             loss = None
             if labels is not None:
                 loss = (loss_function or self.loss_function)(...)
 
 
-class UnshiftedHead(PlaceForLogits):
+class UnshiftedHead:
     # The head compares each token with its own label, as BART does as a decoder: by the mean over
     # labelled tokens, whatever `num_items_in_batch` is, and in the model's dtype.
     @edit("forward")
     def take_the_loss_from_the_states(
-        self, logits, loss, labels, loss_fct, head: Hole, states: Hole, size: Hole
+        self, logits, loss, labels, loss_fct, kwargs, head: Hole, states: Hole, size: Hole
     ):
         with old:
             logits = head(states)
@@ -176,8 +162,8 @@ class UnshiftedHead(PlaceForLogits):
                 loss_fct = CrossEntropyLoss()
                 loss = loss_fct(logits.view(-1, size), labels.view(-1))
         with new:
-            loss_function = self.loss_from_states(head, states, labels)
-            logits = head(states) if loss_function is None else None
+            loss_function = self.loss_from_states(head, states, labels, kwargs)
+            logits = head(states) if loss_function is None else NoLogits(())
             loss = None
             if loss_function is not None:
                 loss = loss_function(logits, labels, shift_labels=labels).to(states.dtype)

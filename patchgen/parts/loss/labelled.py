@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers.loss.loss_utils import ForMaskedLMLoss
 
 from patchgen.edits import Hole, edit, new, old
-from patchgen.parts.loss.heads import with_place_for_logits
+from patchgen.parts.loss.absent import NoLogits
 
 
 def labelled_tokens(
@@ -35,7 +35,7 @@ def labelled_tokens(
 
 
 class LabelledTokens:
-    """In training with labels the head runs on labelled tokens alone, and `logits` is None.
+    """In training with labels the head runs on labelled tokens alone, and there are no logits.
 
     Only the device knows how many there are.  A compiled model therefore runs the head on all
     tokens, unless `config.max_labelled_fraction` is set.  Then it runs the head on that fraction of
@@ -55,12 +55,12 @@ class LabelledTokens:
             tokens, labels = labelled_tokens(self, all_tokens, labels)
             prediction_scores = head(tokens)
             ...
-            head_outputs = output(..., logits=prediction_scores if tokens is all_tokens else None)
-            return with_place_for_logits(head_outputs)
+            prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+            return output(..., logits=prediction_scores)
 
 
 class LabelledTokensByFunction:
-    """In training with labels the head runs on labelled tokens alone, and `logits` is None."""
+    """In training with labels the head runs on labelled tokens alone, and there are no logits."""
 
     # The loss is the model's `loss_function`, of which the user may have set another.
     @edit("forward")
@@ -75,12 +75,12 @@ class LabelledTokensByFunction:
                 tokens, labels = labelled_tokens(self, all_tokens, labels)
             logits = head(tokens)
             ...
-            head_outputs = output(..., logits=logits if tokens is all_tokens else None)
-            return with_place_for_logits(head_outputs)
+            logits = logits if tokens is all_tokens else NoLogits(())
+            return output(..., logits=logits)
 
 
 class LabelledTokensOfEitherHead:
-    """In training with labels the head runs on labelled tokens alone, and `logits` is None."""
+    """In training with labels the head runs on labelled tokens alone, and there are no logits."""
 
     # DeBERTa's configuration chooses between two heads.
     @edit("forward")
@@ -109,5 +109,5 @@ class LabelledTokensOfEitherHead:
             else:
                 prediction_scores = head(tokens, embeddings)
             ...
-            head_outputs = output(..., logits=prediction_scores if tokens is all_tokens else None)
-            return with_place_for_logits(head_outputs)
+            prediction_scores = prediction_scores if tokens is all_tokens else NoLogits(())
+            return output(..., logits=prediction_scores)

@@ -9,33 +9,35 @@ from transformers.loss.loss_utils import ForCausalLMLoss
 
 
 def loss_without_logits(
-    model: Any, head: Any, states: Tensor, labels: Any, entropies: Any, bias: Any = None
+    model: Any, head: Any, states: Tensor, labels: Any, given: Any, losses: Any, bias: Any
 ) -> Any:
     """A loss function that needs no logits; None where they, or calls of `head`, are needed."""
     hooked = head._forward_hooks or head._forward_pre_hooks or "forward" in vars(head)
     called = hooked or head._backward_hooks or head._backward_pre_hooks
     plain = type(head) is nn.Linear and type(head.weight.data) is Tensor and head.bias is bias
     chunk = getattr(model.config, "loss_chunk_size", None)
-    asked = model.training and labels is not None and labels.shape == states.shape[:-1]
-    # transformers may warn where `loss_function` is looked up, so it comes last.
-    if not asked or not plain or called or chunk == 0 or model.loss_function is not ForCausalLMLoss:
+    if labels is None or labels.shape != states.shape[:-1] or chunk == 0 or not plain or called:
+        return None
+    if given.get("skip_logits") is False or model.loss_function is not ForCausalLMLoss:  # may warn
         return None
     chunk = chunk or max(1, 2**27 // head.out_features)
-    return partial(causal_loss, states, partial(entropies, weight=head.weight, chunk=chunk))
+    return partial(causal_loss, states, partial(losses, weight=head.weight, chunk=chunk))
 
 
 def causal_loss(
-    states: Tensor, entropies: Any, logits: None, labels: Tensor, *_: Any, **kwargs: Any
+    states: Tensor, entropies: Any, logits: Any, labels: Tensor, *_: Any, **given: Any
 ) -> Tensor:
     """`ForCausalLMLoss` of the logits of `states`, which `entropies` computes in chunks."""
-    ignore_index, shift_labels = kwargs.get("ignore_index", -100), kwargs.get("shift_labels")
+    ignore_index, shift_labels = given.get("ignore_index", -100), given.get("shift_labels")
     if shift_labels is None:
         shift_labels = nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:]
     if torch.is_autocast_enabled(states.device.type):
         states = states.to(torch.get_autocast_dtype(states.device.type))
     labels = shift_labels.flatten().to(states.device)
     counted = labels != ignore_index
-    losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0]
-    items = kwargs.get("num_items_in_batch")
+    losses = entropies(states.flatten(0, -2), labels=labels.where(counted, 0))[0].where(counted, 0)
+    if given.get("reduction") == "none":  # of each token, as DPO and GRPO need them
+        return losses.view(shift_labels.shape)
+    items = given.get("num_items_in_batch")
     items = counted.sum() if items is None else torch.as_tensor(items, device=states.device)
-    return losses.where(counted, 0).sum().float() / items
+    return losses.sum().float() / items

@@ -122,6 +122,8 @@ def _text(
             given["decoder_input_ids"] = answer.input_ids
     elif "labels" in names and scenario.labels and config.model_type not in ONE_ROW:
         given["labels"] = text.labels
+        if (places := given.get("position_ids")) is not None:  # as collators of packed texts do
+            given["labels"] = text.labels.masked_fill(places == 0, -100)
     if "codebook_idx" in names:  # Bark's tokens have a code in each of its books
         given["codebook_idx"] = torch.tensor(config.n_codes_total - 1)
         given["input_ids"] = torch.stack(

@@ -139,7 +139,7 @@ CAUSAL, MASKED = defines("causal_loss"), defines("labelled_tokens")
 
 def _caps(facts: PairFacts) -> bool:
     cap = getattr(facts.config.get_text_config(), "final_logit_softcapping", None)
-    return defines("capped_losses")(facts) and cap is not None
+    return CAUSAL(facts) and cap is not None
 
 
 def _has_bias(facts: PairFacts) -> bool:
@@ -148,8 +148,11 @@ def _has_bias(facts: PairFacts) -> bool:
 
 
 def _leaves_logits_out(scenario: Scenario, changes: Mapping[str, Any]) -> bool:
-    """In training with labels, unless the configuration asks for logits: `loss_chunk_size = 0`."""
-    return scenario.train and scenario.labels and changes.get("loss_chunk_size") != 0
+    """With labels, unless the configuration asks for logits: `loss_chunk_size = 0`.
+
+    On labelled tokens only in training; what a variant gives all the same is compared.
+    """
+    return scenario.labels and changes.get("loss_chunk_size") != 0
 
 
 def _unshifted(facts: PairFacts) -> bool:
@@ -163,7 +166,7 @@ PART_CHECK = PartCheck(
     routes=routes,
     effect=effect,
     effect_scenario=TRAINED,
-    hides=(Hidden("logits", "they are not computed in training with labels", _leaves_logits_out),),
+    hides=(Hidden("logits", "they are not computed with labels", _leaves_logits_out),),
     planted_errors=(
         *errors(
             "causal_loss",
@@ -185,7 +188,7 @@ PART_CHECK = PartCheck(
             scenario=TRAINED,
         ),
         *errors(
-            "capped_losses",
+            "linear_losses",
             ("soft-cap left out", "logits are not capped", no_cap),
             scenario=TRAINED,
             fits=_caps,

@@ -98,14 +98,19 @@ class TestTexts:
             )
 
         positions = torch.tensor([[0, 1, 2, 0], [5, 6, 7, 8]])
-        places, lengths = find_texts(Model, None, positions, {})
+        shape = torch.Size([2, 4])
+        mask, (places, lengths) = find_texts(Model, None, positions, shape, None, {})
+        assert mask is None
         assert places.tolist() == list(range(8))
         assert (
             lengths["cu_seq_lens_q"].tolist() == lengths["cu_seq_lens_k"].tolist() == [0, 3, 4, 8]
         )
         assert lengths["max_length_q"] == lengths["max_length_k"] == 4
         Model.config._attn_implementation = "sdpa"
-        assert find_texts(Model, None, torch.tensor([[0, 0]]), {}) is None
+        one = torch.ones(1, 2), torch.tensor([[0, 1]]), torch.Size([1, 2]), None, {}
+        assert find_texts(Model, *one) == (one[0], None)
+        two = torch.ones(1, 2), torch.tensor([[0, 0]]), torch.Size([1, 2]), None, {}
+        assert find_texts(Model, *two) == (None, None)
 
 
 class TestPaddingFree:
@@ -227,6 +232,113 @@ class TestPaddingFree:
             3,
             3,
         ]  # compiled again once, for all numbers of tokens
+
+
+PACKING = {
+    "bert": VARIANTS["bert"],
+    "bert mlm": (
+        "generated.bert.modeling_bert_mlm_padding_free",
+        "BertForMaskedLM",
+        "sdpa",
+    ),
+    "roberta": VARIANTS["roberta"],
+    "llama": VARIANTS["llama"],
+    "llama fast": ("generated.llama.modeling_llama_fast", "LlamaForCausalLM", "varlen"),
+    "qwen3 fast": ("generated.qwen3.modeling_qwen3_fast", "Qwen3ForCausalLM", "varlen"),
+}
+CAUSAL = ["llama", "llama fast", "qwen3 fast"]
+ROWS = ((4, 1, 3, 1, 4), (13,), (1,) * 13)  # lengths of the texts in each row
+PADDING = 3
+
+
+class TestPackedRows:
+    """Each text of each row is computed as if it were alone, or the batch is refused."""
+
+    @pytest.fixture(params=PACKING)
+    def kind(self, request):
+        return request.param
+
+    def models(self, kind, attention):
+        model = kind.partition(" ")[0]
+        module, head, _ = PACKING[kind]
+        home = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+        parent = getattr(home, head)(tiny_config(model)).double().eval()
+        draw_weights(parent)
+        variant = getattr(importlib.import_module(module), head)
+        config = tiny_config(model)
+        config._attn_implementation = attention
+        variant = variant(config).double().eval()
+        variant.load_state_dict(parent.state_dict())
+        return parent, variant, tiny_config(model).pad_token_id + 1 if model == "roberta" else 0
+
+    def rows(self, first):
+        ids = batch().input_ids
+        starts = [[first + place for length in row for place in range(length)] for row in ROWS]
+        return ids, torch.tensor(starts)
+
+    def alone(self, parent, ids):
+        texts = [
+            text for row, lengths in zip(ids, ROWS, strict=True) for text in row.split(lengths)
+        ]
+        return torch.cat([parent(text[None], use_cache=False).logits[0] for text in texts])
+
+    @pytest.mark.parametrize("attention", ["sdpa", "eager", "varlen"])
+    @pytest.mark.parametrize("form", ["positions", "ones", "padded", "multiple"])
+    def test_texts_are_as_if_alone(self, kind, attention, form):
+        parent, variant, first = self.models(kind, attention)
+        ids, positions = self.rows(first)
+        expected, asked = self.alone(parent, ids), {"use_cache": False}
+        if form == "ones":
+            asked["attention_mask"] = torch.ones_like(ids)
+        if form in ("padded", "multiple"):
+            add = torch.nn.functional.pad
+            ids, positions = add(ids, (0, PADDING), value=1), add(positions, (0, PADDING))
+        if form == "padded":
+            asked["attention_mask"] = (torch.arange(ids.shape[1]) < 13).long().expand_as(ids)
+        try:
+            found = variant(ids, position_ids=positions, **asked).logits[:, :13].flatten(0, 1)
+        except ValueError as error:
+            causal = kind in CAUSAL and form == "padded"
+            why = "no padding between" if causal else "positions begin with"
+            assert why in str(error) and (causal or (kind, form) == ("roberta", "multiple"))
+            return
+        # The parent's norms, and its eager softmax, are in float32.
+        narrow = "fast" in kind or (kind in CAUSAL and attention == "eager")
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 if narrow else EXACT)
+
+    @pytest.mark.parametrize("attention", ["sdpa", "varlen"])
+    @pytest.mark.parametrize("ends", [(0, 4, 8), (0, 13), (0, 4, 13, 15)])
+    def test_lengths_that_are_not_the_texts_are_refused(self, kind, attention, ends):
+        _, variant, first = self.models(kind, attention)
+        ids, positions = self.rows(first)
+        with pytest.raises(ValueError, match="cu_seq_lens_q"):
+            variant(ids[:1], position_ids=positions[:1], cu_seq_lens_q=torch.tensor(ends).int())
+
+    @pytest.mark.parametrize("kind", CAUSAL)
+    @pytest.mark.parametrize("attention", ["sdpa", "varlen"])
+    def test_a_causal_model_refuses_packed_texts_with_a_cache(self, kind, attention):
+        _, variant, _ = self.models(kind, attention)
+        ids, positions = self.rows(0)
+        with pytest.raises(ValueError, match="use_cache=False"):
+            variant(ids, position_ids=positions, use_cache=True)
+
+    @pytest.mark.parametrize("attention", ["sdpa", "varlen"])
+    @pytest.mark.parametrize("kind", CAUSAL)
+    @pytest.mark.parametrize("masked", [False, True])
+    def test_no_token_is_predicted_from_another_text(self, kind, attention, masked):
+        """The loss of packed texts is that of the texts alone, whatever labels first tokens have."""
+        parent, variant, _ = self.models(kind, attention)
+        ids, positions = self.rows(0)
+        texts = [text for row, ends in zip(ids, ROWS, strict=True) for text in row.split(ends)]
+        losses = [
+            (parent(text[None], labels=text[None]).loss * (len(text) - 1), len(text) - 1)
+            for text in texts
+            if len(text) > 1
+        ]
+        expected = sum(loss for loss, _ in losses) / sum(count for _, count in losses)
+        mask = {"attention_mask": torch.ones_like(ids)} if masked else {}
+        found = variant.train()(ids, position_ids=positions, labels=ids, **mask).loss
+        torch.testing.assert_close(found, expected)
 
 
 class TestParentsPath:

@@ -1,6 +1,9 @@
 """The loss in chunks and the head on labelled tokens, against transformers' own losses over whole logits."""
 
 import importlib
+import os
+import subprocess
+import sys
 from contextlib import nullcontext
 from functools import partial
 
@@ -14,7 +17,7 @@ from torch.nn.utils import parametrizations
 from transformers.loss.loss_utils import ForCausalLMLoss
 
 from patchgen.parts.loss.biased import biased_losses
-from patchgen.parts.loss.capped import capped_losses
+from patchgen.parts.loss.kernels import compiled, entropies_of, slopes_of
 from patchgen.parts.loss.linear import linear_losses
 from patchgen.parts.loss.states import loss_without_logits
 from patchgen.verify.compare.differences import differences, worst
@@ -55,7 +58,7 @@ class Model(nn.Module):
     def losses(self):
         if self.lm_head.bias is not None:
             return partial(biased_losses, bias=self.lm_head.bias)
-        return linear_losses if self.cap is None else partial(capped_losses, cap=self.cap)
+        return linear_losses if self.cap is None else partial(linear_losses, cap=self.cap)
 
     def without_logits(self):
         return loss_without_logits(
@@ -63,6 +66,7 @@ class Model(nn.Module):
             self.lm_head,
             self.states,
             self.labels,
+            {},
             self.losses(),
             getattr(self.lm_head, "bias", None),
         )
@@ -141,6 +145,20 @@ def test_a_label_that_is_no_word_is_an_error():
     model.labels[1, 3] = -1
     with pytest.raises((IndexError, RuntimeError)):
         model.candidate()
+
+
+@each_form
+def test_the_log_probability_of_each_label(form):
+    model = Model(**form)
+    logits = model.lm_head(model.states)
+    logits = model.cap * torch.tanh(logits / model.cap) if model.cap else logits
+    labels = nn.functional.pad(model.labels, (0, 1), value=-100)[:, 1:]
+    expected = nn.functional.cross_entropy(logits.mT, labels, reduction="none")
+    found = model.without_logits()(None, model.labels, WORDS, reduction="none")
+    torch.testing.assert_close(found, expected)
+    slopes = torch.randn(ROWS, TOKENS)
+    want, have = (model.gradients((slopes * each).sum()) for each in (expected, found))
+    assert apart(want, have) < 2e-5  # slopes of both signs cancel
 
 
 def test_no_label_at_all_gives_nan_and_gradients_of_zero_as_in_transformers():
@@ -225,7 +243,7 @@ def test_the_graph_can_be_walked_twice_but_not_differentiated_twice():
 def test_the_operators_keep_the_rules_of_torch(form):
     model = Model(**form)
     more = {"bias": model.lm_head.bias} if "bias" in form else form
-    losses = {"bias": biased_losses, "cap": capped_losses}.get(next(iter(form), ""), linear_losses)
+    losses = biased_losses if "bias" in form else linear_losses
     states = model.states.detach().flatten(0, 1).requires_grad_()
     torch.library.opcheck(
         losses, (states, model.lm_head.weight, model.labels.clamp(0).flatten(), CHUNK), more
@@ -248,6 +266,58 @@ def test_one_graph_takes_every_length():
         torch.testing.assert_close(value, model(input_ids=ids, labels=ids).loss)
         value.backward()
     assert counter.frame_count == 2  # as its parent's: the first length, and any
+
+
+# --- the compiler
+
+
+def _kernels(dtype, cap=0.0, words=300):
+    """What the operators run between two products, and its inputs."""
+    logits = torch.randn(5, words, dtype=dtype)
+    labels, slopes = torch.randint(words, (5,)), torch.randn(5)
+    log_sums = entropies_of(logits, labels, cap)[1]
+    return (
+        (entropies_of, (logits, labels, cap)),
+        (slopes_of, (logits, labels, log_sums, slopes, cap)),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cap", [0.0, 2.0])
+def test_compiled_kernels_compute_the_same(cap):
+    for kernel, inputs in _kernels(torch.float32, cap):
+        expected = kernel(inputs[0].clone(), *inputs[1:])
+        torch.testing.assert_close(compiled(kernel)(inputs[0].clone(), *inputs[1:]), expected)
+
+
+@pytest.mark.slow
+def test_a_logit_is_moved_as_few_times_as_by_liger():
+    """Bytes of a logit in bfloat16: by inductor's count of its kernels, and by the products."""
+    from torch._inductor import config, metrics
+
+    words = 2**14
+    torch._dynamo.reset()
+    metrics.reset()
+    torch._logging.set_logs(inductor_metrics=True)  # it counts for this log alone
+    with config.patch(force_disable_caches=True):
+        for kernel, inputs in _kernels(torch.bfloat16, words=words):
+            torch.compile(kernel)(*inputs)
+    torch._logging.set_logs()
+    moved = metrics.num_bytes_accessed / (5 * words)
+    products = 2 + 2 + 2 + 2  # written twice, and read for two gradients
+    assert 6 <= moved and moved + products <= 16.1, moved
+
+
+@pytest.mark.slow
+def test_without_a_compiler_it_runs_as_it_is_written(tmp_path):
+    code = (
+        "import torch; from patchgen.parts.loss.kernels import entropies_of, in_one_kernel\n"
+        "logits, labels = torch.randn(256, 2**16), torch.zeros(256, dtype=torch.long)\n"
+        "found = in_one_kernel(entropies_of, logits, labels, 0.0)\n"
+        "assert all(map(torch.equal, found, entropies_of(logits, labels, 0.0)))\n"
+    )
+    nowhere = {"CXX": "/nowhere/c++", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=os.environ | nowhere, check=True)
 
 
 # --- heads that are no plain linear layer
@@ -281,10 +351,6 @@ def _own_loss(model):
     model.loss_function = lambda *args, **kwargs: None
 
 
-def _evaluated(model):
-    model.eval()
-
-
 def _fewer(model):
     model.labels = model.labels[:, 1:]
 
@@ -297,7 +363,6 @@ NEEDED = (
     _with_bias,
     _kept,
     _own_loss,
-    _evaluated,
     _fewer,
 )
 
@@ -307,7 +372,10 @@ def test_logits_are_computed_where_they_are_needed(change):
     model = Model()
     change(model)
     assert (
-        loss_without_logits(model, model.lm_head, model.states, model.labels, linear_losses) is None
+        loss_without_logits(
+            model, model.lm_head, model.states, model.labels, {}, linear_losses, None
+        )
+        is None
     )
 
 
@@ -369,19 +437,49 @@ def test_a_model_trains_as_its_parent(name, how):
 
 
 @pytest.mark.parametrize("name", GALLERY)
-def test_logits_have_their_place_in_training_and_their_value_in_evaluation(name):
+def test_logits_have_their_place_where_they_are_not_computed(name):
     model, parent = built(name, "variant"), built(name, "parent")
     inputs = given(name, output_hidden_states=True)
     out, pair = model(**inputs), model(**inputs, return_dict=False)
-    assert out.logits is None and pair[1] is None
+    assert out.logits == pair[1] == () and out.logits is not None
     assert [type(each) for each in pair[2:]] == [
         type(each) for each in parent(**inputs, return_dict=False)[2:]
     ]
     without = {key: value for key, value in inputs.items() if key != "labels"}
-    for mode, asked in ((True, without), (False, without), (False, inputs)):
-        expected, found = parent.train(mode)(**asked), model.train(mode)(**asked)
+    for mode in (True, False):
+        expected, found = parent.train(mode)(**without), model.train(mode)(**without)
         assert torch.equal(expected.logits, found.logits)
-        assert expected.loss is None or torch.equal(expected.loss, found.loss)
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_evaluation_with_labels_gives_logits_where_they_are_asked_for(name):
+    """A masked model gives them always: its head runs on labelled tokens in training alone."""
+    model, parent = built(name, "variant").eval(), built(name, "parent").eval()
+    expected, found = parent(**given(name)), model(**given(name), skip_logits=False)
+    assert torch.equal(expected.logits, found.logits) and torch.equal(expected.loss, found.loss)
+    torch.testing.assert_close(model(**given(name)).loss, expected.loss)
+    if name in CAUSAL:
+        assert torch.equal(model.train()(**given(name), skip_logits=False).logits, expected.logits)
+        assert len(model.eval()(**given(name)).logits) == 0
+
+
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_code_that_reads_logits_is_told_what_brings_them(name):
+    logits = built(name, "variant")(**given(name)).logits
+    for read in (lambda: logits[:, :-1], lambda: logits.argmax(-1), lambda: logits.shape):
+        with pytest.raises(AttributeError, match="loss_chunk_size = 0"):
+            read()
+
+
+def test_trainers_gather_outputs_without_logits():
+    accelerate = pytest.importorskip("accelerate")
+    from torch.nn.parallel.scatter_gather import gather
+    from transformers.trainer_pt_utils import nested_detach
+
+    out = built("llama", "variant").eval()(**given("llama", use_cache=False))
+    assert nested_detach(out[1:]) == ((),) == accelerate.utils.convert_to_fp32(out[1:])
+    assert accelerate.utils.pad_across_processes(out.logits) == ()
+    assert gather([out.logits, out.logits], "cpu") == ()
 
 
 @pytest.mark.parametrize("name", GALLERY)

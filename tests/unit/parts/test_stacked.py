@@ -1,6 +1,8 @@
 """Weights in another layout: checkpoints of the parent are read and written, and its own models load as ever."""
 
 import copy
+import warnings
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,9 @@ from generated.dbrx import modeling_dbrx_grouped as dbrx_grouped
 from generated.switch_transformers import (
     modeling_switch_transformers_grouped as switch_grouped,
 )
+from patchgen.runtime.inert import warn_where_adapters_miss_experts
 from patchgen.verify.configs.tiny import tiny_config
+from patchgen.verify.inputs.batch import batch
 from patchgen.verify.models.weights import draw_weights
 
 SWITCH = tiny_config(transformers.SwitchTransformersConfig)
@@ -90,3 +94,50 @@ def test_every_implementation_computes_what_the_parent_does(tmp_path, config, pa
         results.append((loss, *gradient.values()))
     for one, two in zip(*results, strict=True):
         assert torch.allclose(one, two, rtol=1e-4, atol=1e-6)
+
+
+# --- adapters on experts that are stacked parameters
+
+
+def _mixture(kind):
+    config, parent, module = MODELS[kind]
+    torch.manual_seed(0)
+    return getattr(module, parent.__name__)(copy.deepcopy(config)).train(), module
+
+
+def _step(model):
+    ids = batch().input_ids
+    model(input_ids=ids, labels=ids).loss.backward()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_lora_trains_experts_by_target_parameters(kind):
+    peft = pytest.importorskip("peft")
+    model, _ = _mixture(kind)
+    stacked = {name for name, each in model.named_parameters() if "experts" in name}
+    targets = [name for name in stacked if name.endswith("_proj")]
+    adapted = peft.get_peft_model(
+        model, peft.LoraConfig(r=2, target_parameters=targets, init_lora_weights=False)
+    )
+    _step(adapted)
+    trained = [name for name, each in adapted.named_parameters() if each.grad is not None]
+    assert len(trained) == 2 * len(targets) and all("lora_" in name for name in trained)
+
+
+def test_experts_without_an_adapter_are_told_once():
+    peft = pytest.importorskip("peft")
+
+    def told(**config):
+        model, module = _mixture("switch")
+        warn_where_adapters_miss_experts(model, Path(module.__file__).read_text(encoding="utf-8"))
+        adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, **config)) if config else model
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _step(adapted)
+            _step(adapted)
+        return [str(each.message) for each in caught if "target_parameters" in str(each.message)]
+
+    assert not told()
+    (message,) = told(target_modules="all-linear")
+    assert "target_parameters=['down_proj', 'up_proj']" in message
+    assert not told(target_modules=["q"], target_parameters=["experts.up_proj"])

@@ -44,14 +44,14 @@ ERRORS = {
         "roberta_mlm",
         " float64 right closest",
         "RobertaForMaskedLM.forward",
-        "logits=prediction_scores if tokens is all_tokens else None",
-        "logits=prediction_scores",
+        "prediction_scores if tokens is all_tokens else NoLogits(())",
+        "prediction_scores",
     ),
     "a loss that is summed in the dtype of its states": (
         "gpt2_loss",
         "LMHeadModel bfloat16 loss beside logits",
-        "linear_losses",
-        ".to(wide)",
+        "entropies_of",
+        ".to(torch.promote_types(logits.dtype, torch.float32))",
         "",
     ),
     "a loss in chunks of one token": (

@@ -1,0 +1,41 @@
+"""What happens to logits between two products, in one kernel each.
+
+Inductor compiles it when there first are 16 million logits: 15 seconds on a CPU, once for each
+dtype; torch keeps what it compiled on disk.  Where torch finds no compiler it warns, and runs what
+is written here.
+"""
+
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+compiled = cache(partial(torch.compile, dynamic=True))
+
+
+def in_one_kernel(step: Any, logits: Tensor, *given: Any) -> Any:
+    """`step`, compiled where that pays, and where torch finds a compiler."""
+    if logits.numel() < 2**24:
+        return step(logits, *given)
+    with torch._dynamo.config.patch(suppress_errors=True):
+        return compiled(step)(logits, *given)
+
+
+def entropies_of(logits: Tensor, labels: Tensor, cap: float) -> tuple[Tensor, Tensor]:
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    wide = cap * torch.tanh(wide / cap) if cap else wide
+    log_sums = wide.logsumexp(-1)
+    return log_sums - wide.gather(-1, labels[:, None]).squeeze(-1), log_sums
+
+
+def slopes_of(
+    logits: Tensor, labels: Tensor, log_sums: Tensor, slopes: Tensor, cap: float
+) -> Tensor:
+    """`logits`, which become their gradient: their memory is the largest of a step."""
+    wide = logits.to(log_sums.dtype)
+    capped = torch.tanh(wide / cap) if cap else 0.0
+    slope = ((cap * capped if cap else wide) - log_sums[:, None]).exp_()
+    words = torch.arange(logits.shape[1], device=logits.device)
+    slope.sub_((words == labels[:, None]).to(slope.dtype))
+    return logits.copy_(slope.mul_(slopes[:, None] * (1 - capped**2)))
