@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from patchgen.facts.published import Setting
 from patchgen.verify.cases.case import DROPOUT, ROUTES, UNPACKED_ROWS, Case, compare_numbers
-from patchgen.verify.configs.settings import find_settings, read_of
+from patchgen.verify.configs.settings import find_settings, head_for, read_of
 from patchgen.verify.inputs.calls import WHOLE_ENCODER
 from patchgen.verify.parts.combine import training_scenario
 from patchgen.verify.parts.part_check import PartCheck
@@ -54,7 +54,7 @@ def compare_published(
     """Cases with configurations of checkpoints, and settings that parts and changed lines read."""
     for setting in find_settings(variant):
         makes_decoder = "is_decoder" in setting.changes
-        head = _decoder_of(variant) if makes_decoder else variant.heads[0]
+        head = _decoder_of(variant) if makes_decoder else head_for(variant, setting)
         for case in _cases_of(setting, head, checks, dtypes):
             changes = tuple(setting.changes.items())
             yield replace(case, changes=changes, whole=True, drawn=setting.drawn)

@@ -27,7 +27,7 @@ from patchgen.verify.compare.differences import (
     nearer,
 )
 from patchgen.verify.compare.tolerance import MARGIN, REORDERED, loosest
-from patchgen.verify.inputs.arguments import BOUNDARY, takes
+from patchgen.verify.inputs.arguments import BOUNDARY, CannotBuild, takes
 from patchgen.verify.inputs.calls import AS_TUPLE
 from patchgen.verify.models.pair import Pair
 from patchgen.verify.observe.float64 import compute_in_float64
@@ -55,7 +55,31 @@ def check_numbers(context: CheckContext) -> Verdict:
         pair, route, dtype, scenario
     ):
         route = replace(route, bound=loosest([route.bound, REORDERED]))
+    if found[0].largest > allowed(route.bound, dtype, scenario):
+        found, route = _beside_eager(context, found, route)
     return decide(context, found, route)
+
+
+def _beside_eager(
+    context: CheckContext, found: tuple[Difference, ...], route: Route
+) -> tuple[tuple[Difference, ...], Route]:
+    """Beside the parent's eager attention, where that is as far from the parent as the variant is.
+
+    At a query that sees nothing SDPA gives zeros and eager attention a mean.  Both are the parent.
+    """
+    pair, scenario, dtype = context.pair, context.case.scenario, context.dtype
+    if is_narrow(dtype, scenario) or context.case.route or pair.is_neutral:
+        return found, route
+    eager, bound = pair.eager_route, allowed(route.bound, dtype, scenario)
+    try:
+        other = pair.observe_parent(eager, dtype, scenario)
+    except (CannotBuild, ValueError):  # it has no other
+        return found, route
+    if differences(pair.observe_parent(route, dtype, scenario), other)[0].largest <= bound:
+        return found, route
+    beside = compare(pair, eager, dtype, scenario, _of_variant(context, route))
+    is_nearer = beside[0].largest <= allowed(eager.bound, dtype, scenario)
+    return (beside, eager) if is_nearer else (found, route)
 
 
 def _of_variant(context: CheckContext, route: Route) -> Observation:
@@ -222,8 +246,9 @@ def check_planted_error(context: CheckContext) -> Verdict:
 
 # --- Check that a loss without logits is as exact as the loss of the logits
 
-# Both sum the same products in float32.  A loss in bfloat16 is two hundred times as far away.
-CLOSE = 2e-5
+# Both sum the same products in float32, and round a logit to the other side here and there: 5e-5
+# was measured of Gemma 2.  A loss that is summed in bfloat16 is at least 2e-3 away.
+CLOSE = 2e-4
 
 
 def check_loss_beside_logits(context: CheckContext) -> Verdict:

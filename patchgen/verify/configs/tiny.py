@@ -89,8 +89,9 @@ def _find_changes(default: PreTrainedConfig, dropout: float) -> Changes:
     family = FAMILIES.get(default.model_type, {})
     known = {**family, **SET_BY_CHECKPOINTS.get(default.model_type, {})}
     changes = _find_sizes(default)
-    for rate in _find_dropout_rates(default):
-        changes[rate] = dropout
+    # No two rates are equal, so that one cannot stand for another.
+    for place, rate in enumerate(_find_dropout_rates(default)):
+        changes[rate] = dropout * (1 + place / 8)
     if "per_layer_config" in default.to_dict():
         changes["per_layer_config"] = {}  # all layers of one kind
     for name in default.sub_configs:
